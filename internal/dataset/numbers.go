@@ -200,7 +200,7 @@ func (t *Table) survey() {
 		return
 	}
 	t.surveyed = true
-	all, err := NewTable(t.again, t.name, t.delimiter)
+	all, err := t.again()
 	for err == nil {
 		var record []string
 		record, err = all.Read()

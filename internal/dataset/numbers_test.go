@@ -158,7 +158,7 @@ func TestTheColumnDecidesThePoint(t *testing.T) {
 
 // Labels are read as the numbers of their column.
 func TestLabelsOfDecimalCommas(t *testing.T) {
-	r, err := dataset.NewReader(strings.NewReader("x1;y\n1;1.234\n2;12,5\n"), "a.csv", "y")
+	r, err := readerOf(strings.NewReader("x1;y\n1;1.234\n2;12,5\n"), "y", 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,10 @@
-// Package dataset reads labelled rows from CSV and Parquet files. The header names the
+// Package dataset reads labelled rows from CSV files, package parquet from Parquet files. The header names the
 // columns. One or several columns are targets; the others are features.
 package dataset
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 )
@@ -14,7 +13,7 @@ import (
 type Error struct {
 	File   string
 	Line   int    // From 1. It is 0 if the mistake belongs to no line, or to all.
-	Row    int    // Of a Parquet file in place of Line.
+	Row    int    // Of a file that is no CSV file, in place of Line.
 	Column int    // From 1. It is 0 if the mistake belongs to no column.
 	Name   string // The name of the column, if it has one.
 	Err    error  // The mistake.
@@ -49,8 +48,6 @@ func (e *Error) Unwrap() error { return e.Err }
 
 // Selection says which columns of a file are labels and features.
 type Selection struct {
-	// Delimiter separates the fields; see NewTable.
-	Delimiter rune
 	// Target names the columns with the labels; see Table.Targets.
 	Target string
 	// Features names the columns that are features, in their order. If it is empty,
@@ -67,18 +64,8 @@ type Reader struct {
 	features []int // the columns of the features
 }
 
-// NewReader reads the header of r; see NewTable. Target names the columns with the labels; see
-// Table.Targets. Every other column is a feature.
-func NewReader(r io.Reader, name, target string) (*Reader, error) {
-	return NewSelected(r, name, Selection{Target: target})
-}
-
-// NewSelected reads the header of r; see NewTable.
-func NewSelected(r io.Reader, name string, s Selection) (*Reader, error) {
-	table, err := NewTable(r, name, s.Delimiter)
-	if err != nil {
-		return nil, err
-	}
+// NewReader reads the rows of a table.
+func NewReader(table *Table, s Selection) (*Reader, error) {
 	if err := table.CheckNamed(s.Target); err != nil {
 		return nil, err
 	}

@@ -5,11 +5,21 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"hindsight/internal/dataset"
 )
+
+// readerOf reads a CSV file.
+func readerOf(r io.Reader, target string, delimiter rune) (*dataset.Reader, error) {
+	table, err := dataset.NewTable(r, "a.csv", delimiter)
+	if err != nil {
+		return nil, err
+	}
+	return dataset.NewReader(table, dataset.Selection{Target: target})
+}
 
 func TestErrorsNameTheirPlace(t *testing.T) {
 	for text, says := range map[string][]string{
@@ -25,7 +35,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"x1;y\n1;a\n":      {"line 2", "column 2", "(y)", `"a"`},
 		"x1,y\n1,NA\n":     {"line 2", "(y)", "no label"},
 	} {
-		r, err := dataset.NewReader(strings.NewReader(text), "a.csv", "y")
+		r, err := readerOf(strings.NewReader(text), "y", 0)
 		for err == nil {
 			_, err = r.Read(nil, make([]float64, r.Outputs()))
 		}
@@ -63,7 +73,7 @@ func TestDelimiters(t *testing.T) {
 		{",x1,y\n0,1.5,2\n", 0},
 		{"Unnamed: 0,x1,y\n0,1.5,2\n", 0},
 	} {
-		r, err := dataset.NewSelected(strings.NewReader(c.text), "a.csv", dataset.Selection{Target: "y", Delimiter: c.delimiter})
+		r, err := readerOf(strings.NewReader(c.text), "y", c.delimiter)
 		if err != nil {
 			t.Errorf("%q: %v", c.text, err)
 			continue
@@ -78,7 +88,7 @@ func TestDelimiters(t *testing.T) {
 // A header of numbers is one if pandas writes it for a table without names, or if the target is in it.
 func TestHeadersOfNumbers(t *testing.T) {
 	for text, target := range map[string]string{"0,1,2\n5,6,7\n": "2", ",0,1,2\n0,5,6,7\n": "2", "2019,2020,2021\n5,6,7\n": "2021"} {
-		r, err := dataset.NewReader(strings.NewReader(text), "a.csv", target)
+		r, err := readerOf(strings.NewReader(text), target, 0)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
 			continue
@@ -93,7 +103,7 @@ func TestHeadersOfNumbers(t *testing.T) {
 		",\n1,2\n":           "no column has a name",
 		"PK\x03\x04\x14":     "a.csv: the file is a zip file, as a workbook of Excel is",
 	} {
-		if _, err := dataset.NewReader(strings.NewReader(text), "a.csv", "y"); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := readerOf(strings.NewReader(text), "y", 0); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %s", text, err, says)
 		}
 	}
@@ -102,7 +112,7 @@ func TestHeadersOfNumbers(t *testing.T) {
 // A row without a label has features, and an error that says so.
 func TestNoLabel(t *testing.T) {
 	for _, label := range []string{"", "NA", "nan", "null", "?", "none", "-", "inf", "-Infinity"} {
-		r, err := dataset.NewReader(strings.NewReader("x1,y,x2\n1,"+label+",2\n3,4,5\n"), "a.csv", "y")
+		r, err := readerOf(strings.NewReader("x1,y,x2\n1,"+label+",2\n3,4,5\n"), "y", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +139,7 @@ func FuzzReader(f *testing.F) {
 	f.Add([]byte("x1,y\n1,\"2\n"))
 	f.Add([]byte{0x1f, 0x8b, 8})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := dataset.NewReader(bytes.NewReader(data), "f", "y")
+		r, err := readerOf(bytes.NewReader(data), "y", 0)
 		if err != nil {
 			return
 		}
@@ -149,4 +159,26 @@ func FuzzReader(f *testing.F) {
 			}
 		}
 	})
+}
+
+// Files of spreadsheets may be in UTF-16.
+func TestUTF16(t *testing.T) {
+	text := "by;y\nBodø;1,5\n"
+	for name, mark := range map[string][2]int{"little endian": {0, 8}, "big endian": {8, 0}} {
+		var file []byte
+		for _, c := range "\ufeff" + text {
+			file = append(file, byte(c>>mark[0]), byte(c>>mark[1]))
+		}
+		table, err := dataset.NewTable(bytes.NewReader(file), "a.csv", 0)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		record, err := table.Read()
+		if err != nil || !slices.Equal(table.Columns(), []string{"by", "y"}) || !slices.Equal(record, []string{"Bodø", "1,5"}) {
+			t.Errorf("%s: %q, %q, %v", name, table.Columns(), record, err)
+		}
+		if v, err := table.Number(1, record[1]); err != nil || v != 1.5 {
+			t.Errorf("%s: %v, %v", name, v, err)
+		}
+	}
 }

@@ -27,31 +27,35 @@ const maxRow = 16 << 20
 
 var errRow = errors.New("a row of more than 16 MiB: is a quote not closed?")
 
-// Table reads the rows of one file as text, one after another: a CSV file, or a Parquet file.
+// ParquetMagic is what a Parquet file begins with.
+const ParquetMagic = "PAR1"
+
+// Table reads the rows of one file as text, one after another: a CSV file, or one of another format, whose
+// rows are counted and not its lines.
 // It is not safe for concurrent use.
 type Table struct {
 	name    string
-	csv     *csv.Reader // nil for a Parquet file
+	csv     *csv.Reader // nil for a file of another format
 	meter   *meter
-	parquet *parquetRows // nil for a CSV file
+	next    func() ([]string, error) // of a file of another format
 	columns []string
 	numbers []Numbers // of the columns, nil before the first call of Numbers
-	line    int       // of the row that was read last; of a Parquet file the row
+	line    int       // of the row that was read last; of a file of another format the row
 
 	delimiter     rune
-	again         io.Reader // the file once more, nil if it can be read once only
-	surveyed      bool      // again was read
-	decimalCommas bool      // a column has them, and none has decimal points
-	decimalPoints bool      // a column has them, and none has decimal commas
-	unnamed       []bool    // of the columns: the file gives them no name, or that of an index of pandas
-	numbered      bool      // the names are numbers, and may be data
+	again         func() (*Table, error) // opens the file once more, nil if it can be read once only
+	surveyed      bool                   // again was read
+	decimalCommas bool                   // a column has them, and none has decimal points
+	decimalPoints bool                   // a column has them, and none has decimal commas
+	unnamed       []bool                 // of the columns: the file gives them no name, or that of an index of pandas
+	numbered      bool                   // the names are numbers, and may be data
 }
 
 // semicolon is the delimiter of spreadsheets of the languages with decimal commas.
 const semicolon = ';'
 
-// NewTable reads the header of r, whose fields name the columns. A gzip file and a Parquet file
-// are recognised by their content, UTF-16 by its byte order mark. Fields are separated by the
+// NewTable reads the header of a CSV file, whose fields name the columns. A gzip file
+// is recognised by its content, UTF-16 by its byte order mark. Fields are separated by the
 // delimiter; if it is 0, by that of a first line such as sep=; or by the comma, semicolon, tab or bar
 // that the header has most of. A file with numbers such as 1,234 is read twice. Errors call the file
 // name.
@@ -61,13 +65,8 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	if err != nil {
 		return nil, &Error{File: name, Err: err}
 	}
-	rows, err := openParquet(r, plain)
-	if err != nil {
-		return nil, &Error{File: name, Err: err}
-	}
-	if rows != nil {
-		t := &Table{name: name, parquet: rows, again: again}
-		return t, t.header(rows.names())
+	if magic, _ := plain.Peek(len(ParquetMagic)); string(magic) == ParquetMagic {
+		return nil, &Error{File: name, Err: errors.New("the file is Parquet where CSV is expected; unpack a compressed Parquet file")}
 	}
 	declared, err := cutDeclaration(plain)
 	if err != nil {
@@ -83,7 +82,10 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		}
 		plain, again = bufio.NewReader(bytes.NewReader(all)), bytes.NewReader(all)
 	}
-	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}, again: again, delimiter: delimiter}
+	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}, delimiter: delimiter}
+	if again != nil {
+		t.again = func() (*Table, error) { return NewTable(again, name, delimiter) }
+	}
 	t.csv = csv.NewReader(t.meter)
 	t.csv.ReuseRecord, t.csv.Comma = true, delimiter
 	header, err := t.csv.Read()
@@ -94,6 +96,13 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		return nil, t.syntax(nil, err)
 	}
 	return t, t.header(header)
+}
+
+// NewRowTable returns a table of a file that is no CSV file. Next returns the fields of the next row, which are
+// valid until the next call, or io.EOF; again opens the file once more.
+func NewRowTable(name string, columns []string, next func() ([]string, error), again func() (*Table, error)) (*Table, error) {
+	t := &Table{name: name, next: next, again: again}
+	return t, t.header(columns)
 }
 
 // cutDeclaration skips a first line such as sep=; of a spreadsheet, and returns its delimiter. It is 0
@@ -113,7 +122,10 @@ func cutDeclaration(r *bufio.Reader) (rune, error) {
 
 // reopened reads r once more from where r is, without moving r. It is nil if r can be read once only.
 func reopened(r io.Reader) io.Reader {
-	from, ok := r.(randomAccess)
+	from, ok := r.(interface {
+		io.ReaderAt
+		io.Seeker
+	})
 	if !ok {
 		return nil
 	}
@@ -146,7 +158,7 @@ func (t *Table) header(fields []string) error {
 		seen[f] = i
 		t.columns, t.unnamed = append(t.columns, f), append(t.unnamed, unnamed)
 	}
-	t.numbered = t.parquet == nil && numbers == len(fields) && counted < len(fields)
+	t.numbered = t.csv != nil && numbers == len(fields) && counted < len(fields)
 	if !slices.Contains(t.unnamed, false) {
 		return t.AtColumn(0, errors.New("no column has a name"))
 	}
@@ -206,7 +218,7 @@ func (t *Table) AtColumn(i int, err error) error {
 
 // at adds to an error the place of field i of the row that was read last, or of the header.
 func (t *Table) at(i int, column string, err error) error {
-	if t.parquet != nil {
+	if t.next != nil {
 		return &Error{File: t.name, Row: t.line, Column: i + 1, Name: column, Err: err}
 	}
 	line, _ := t.csv.FieldPos(i)
@@ -225,18 +237,18 @@ func (t *Table) InColumn(i int, err error) error {
 
 // AtHeader adds to an error the place of the header.
 func (t *Table) AtHeader(err error) error {
-	if t.parquet != nil {
+	if t.next != nil {
 		return &Error{File: t.name, Err: err}
 	}
 	return &Error{File: t.name, Line: 1, Err: err}
 }
 
-// Line is the line of the row that was read last, of a Parquet file the row, from 1.
+// Line is the line of the row that was read last, of a file without lines the row, from 1.
 func (t *Table) Line() int { return t.line }
 
-// Unit is what Line counts: line, of a Parquet file row.
+// Unit is what Line counts: line or row.
 func (t *Table) Unit() string {
-	if t.parquet != nil {
+	if t.next != nil {
 		return "row"
 	}
 	return "line"
@@ -293,8 +305,8 @@ func isTargetName(s string) bool {
 // Read returns the fields of the next row, which are valid until the next call. It
 // returns io.EOF after the last row and *Error for a wrong row.
 func (t *Table) Read() ([]string, error) {
-	if t.parquet != nil {
-		record, err := t.parquet.next()
+	if t.next != nil {
+		record, err := t.next()
 		if t.line++; err != nil && !errors.Is(err, io.EOF) {
 			err = &Error{File: t.name, Row: t.line, Err: err}
 		}

@@ -45,7 +45,7 @@ func TestCells(t *testing.T) {
 				t.Errorf("%s: the values %s, %v, want %s", c.Case, lines, err, want.String())
 			}
 		}
-		declared, err := infer.Declared(strings.NewReader(text), "a.csv", 0, r.Spec.GetInputs())
+		declared, err := declaredCSV(strings.NewReader(text), r.Spec.GetInputs())
 		if err != nil {
 			t.Errorf("%s: %v", c.Case, err)
 			continue

@@ -16,14 +16,9 @@ type Conventions struct {
 	Rows    int
 }
 
-// Declared reads a file and finds out how it writes inputs that are declared: the form of its
-// times, whether its categories are integers, and whether a few of its numbers and times are none.
-// Fields are separated by the delimiter; see dataset.NewTable. Errors call the file name.
-func Declared(r io.Reader, name string, delimiter rune, inputs []*hindsightv1.Input) (*Conventions, error) {
-	table, err := dataset.NewTable(r, name, delimiter)
-	if err != nil {
-		return nil, err
-	}
+// Declared reads a table, of which no row was read, and finds out how it writes inputs that are declared: the
+// form of its times, whether its categories are integers, and whether a few of its numbers and times are none.
+func Declared(table *dataset.Table, inputs []*hindsightv1.Input) (_ *Conventions, err error) {
 	declared := make(map[string]*hindsightv1.Input, len(inputs))
 	for _, in := range inputs {
 		declared[in.GetName()] = in

@@ -31,7 +31,7 @@ func TestDeclaredValues(t *testing.T) {
 		"\"[1, -2.5]\",22.11.2026 9:30,-2e3,0,07,y,NA,q\n" +
 		"1;3,,NA,,,,,q\n" +
 		"-,?,,n/a,Oslo,,23,q\n"
-	c, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, everyKind))
+	c, err := declaredCSV(strings.NewReader(text), inputs(t, everyKind))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestDeclaredValues(t *testing.T) {
 // Declared inputs of a file with decimal commas are read as their whole column writes them.
 func TestDeclaredDecimalCommas(t *testing.T) {
 	const declared = `[{"name": "n", "numeric": {}}, {"name": "c", "categorical": {}}]`
-	c, err := infer.Declared(strings.NewReader("n;c;q\n1.234;1.000;1.234\n12,5;2.000.000;1\n"), "a.csv", 0, inputs(t, declared))
+	c, err := declaredCSV(strings.NewReader("n;c;q\n1.234;1.000;1.234\n12,5;2.000.000;1\n"), inputs(t, declared))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestDeclaredDecimalCommas(t *testing.T) {
 			t.Errorf("%s: %v, %v, want %v", name, v, err, want)
 		}
 	}
-	if c, err = infer.Declared(strings.NewReader("n;c\n1.234;x\n"), "a.csv", 0, inputs(t, declared)); err != nil {
+	if c, err = declaredCSV(strings.NewReader("n;c\n1.234;x\n"), inputs(t, declared)); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := c.Columns["n"].Value("1.234"); err == nil || !strings.Contains(err.Error(), "ambiguous") {
@@ -82,7 +82,7 @@ func TestDeclaredDecimalCommas(t *testing.T) {
 // Large ids stay apart: two integers that one float64 stands for are two categories. The text of an integer and the
 // integer are one.
 func TestDeclaredIDs(t *testing.T) {
-	c, err := infer.Declared(strings.NewReader("id,y\n9007199254740992,1\n9007199254740993,2\n7,3\n"), "a.csv", 0, inputs(t, `[{"name": "id", "categorical": {}}]`))
+	c, err := declaredCSV(strings.NewReader("id,y\n9007199254740992,1\n9007199254740993,2\n7,3\n"), inputs(t, `[{"name": "id", "categorical": {}}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestDeclaredTimes(t *testing.T) {
 		"at,y\nsoon,1\nlater,1\n":                        `a.csv: column 1 (at): "soon" in line 2 is no time of a known form`,
 		"at,y\n" + strings.Repeat("soon,1\n", 300):       `a.csv: column 1 (at): "soon" in line 2 is no time of a known form`,
 	} {
-		if _, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, at)); err == nil || err.Error() != says {
+		if _, err := declaredCSV(strings.NewReader(text), inputs(t, at)); err == nil || err.Error() != says {
 			t.Errorf("%.20q: %v, want %s", text, err, says)
 		}
 	}
@@ -113,7 +113,7 @@ func TestDeclaredTimes(t *testing.T) {
 func TestDeclaredOddCells(t *testing.T) {
 	text := "n,at,y\n" + strings.Repeat("1.5,2026-11-21,1\n", 40) + "oops,soon,1\n"
 	const declared = `[{"name": "n", "numeric": {}%s}, {"name": "at", "time": {}%s}]`
-	c, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, "", "")))
+	c, err := declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, "", "")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,10 +131,10 @@ func TestDeclaredOddCells(t *testing.T) {
 		}
 	}
 	const reject = `, "missing": "MISSING_REFUSE"`
-	if _, err := infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, "", reject))); err == nil || !strings.Contains(err.Error(), `"soon" in line 42`) {
+	if _, err := declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, "", reject))); err == nil || !strings.Contains(err.Error(), `"soon" in line 42`) {
 		t.Error(err)
 	}
-	if c, err = infer.Declared(strings.NewReader(text), "a.csv", 0, inputs(t, fmt.Sprintf(declared, reject, ""))); err != nil {
+	if c, err = declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, reject, ""))); err != nil {
 		t.Fatal(err)
 	}
 	if v, err := c.Columns["n"].Value("oops"); err == nil || c.Columns["n"].Notice() != "" {
@@ -150,7 +150,7 @@ func TestInferredAsDeclared(t *testing.T) {
 		fmt.Fprintf(&b, "%d/%d/2024 %d:00,%d.0,%g,%s,%s,1\n", 1+i/24%12, 1+i%28, i%24, i%24, float64(i)/7, []string{"yes", "no", ""}[i%3], []string{"Oslo", "NA"}[i%2])
 	}
 	r := read(t, b.String(), infer.Options{Target: "y"})
-	c, err := infer.Declared(strings.NewReader(b.String()), "a.csv", 0, r.Spec.GetInputs())
+	c, err := declaredCSV(strings.NewReader(b.String()), r.Spec.GetInputs())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func TestTargets(t *testing.T) {
 		"long":        {xs + "1," + strings.Repeat("y", 300) + "\n", "", "at most 256", infer.Options{Target: "y"}},
 		"not UTF-8":   {xs + "1,\xf8\n", "", "not UTF-8", infer.Options{Target: "y"}},
 	} {
-		r, err := infer.Read(strings.NewReader(c.text), "a.csv", c.options)
+		r, err := readCSV(strings.NewReader(c.text), c.options)
 		if c.spec == "" {
 			if err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%s: %v, want %s", name, err, c.says)
@@ -228,7 +228,7 @@ func FuzzDeclared(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		c, err := infer.Declared(strings.NewReader(text), "f", 0, declarations.GetInputs())
+		c, err := declaredCSV(strings.NewReader(text), declarations.GetInputs())
 		if err != nil {
 			return
 		}

@@ -1,4 +1,4 @@
-// Package infer reads a CSV file and infers the inputs of a model that learns from its rows:
+// Package infer reads a table of texts and infers the inputs of a model that learns from its rows:
 // numbers, booleans, categories and times; and whether its labels are numbers or classes. It
 // also converts cells into the values of records.
 //
@@ -82,8 +82,6 @@ func (c *Column) Notice() string {
 
 // Options say how to read a file.
 type Options struct {
-	// Delimiter separates the fields; see dataset.NewTable.
-	Delimiter rune
 	// Target names the columns with labels, which are no inputs; see
 	// dataset.Table.Targets. Empty means none.
 	Target string
@@ -164,13 +162,8 @@ func (r *Result) Explain(w io.Writer) error {
 	return table.Flush()
 }
 
-// Read reads a CSV file, plain or gzip, whose first line names the columns. Errors
-// call the file name.
-func Read(r io.Reader, name string, o Options) (*Result, error) {
-	table, err := dataset.NewTable(r, name, o.Delimiter)
-	if err != nil {
-		return nil, err
-	}
+// Read reads a table, of which no row was read.
+func Read(table *dataset.Table, o Options) (*Result, error) {
 	if err := checkNames(table); err != nil {
 		return nil, err
 	}

@@ -16,12 +16,31 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/dataset"
 	"hindsight/internal/infer"
 )
 
+// readCSV infers a CSV file.
+func readCSV(r io.Reader, o infer.Options) (*infer.Result, error) {
+	table, err := dataset.NewTable(r, "a.csv", 0)
+	if err != nil {
+		return nil, err
+	}
+	return infer.Read(table, o)
+}
+
+// declaredCSV finds out how a CSV file writes inputs.
+func declaredCSV(r io.Reader, inputs []*hindsightv1.Input) (*infer.Conventions, error) {
+	table, err := dataset.NewTable(r, "a.csv", 0)
+	if err != nil {
+		return nil, err
+	}
+	return infer.Declared(table, inputs)
+}
+
 func read(t *testing.T, text string, o infer.Options) *infer.Result {
 	t.Helper()
-	r, err := infer.Read(strings.NewReader(text), "a.csv", o)
+	r, err := readCSV(strings.NewReader(text), o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +104,7 @@ func TestAWholeSpec(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r, err := infer.Read(&packed, "a.csv.gz", infer.Options{Target: "y"})
+	r, err := readCSV(&packed, infer.Options{Target: "y"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +278,7 @@ func TestHugeIntegers(t *testing.T) {
 	if c.Kind != infer.Category || !strings.Contains(c.Reason, "ids, because no number has all integers from 2^53 on, 4 categories; 100 cells are empty") || c.Notice() != "" {
 		t.Errorf("%+v", c)
 	}
-	declared, err := infer.Declared(strings.NewReader("id,n\n"+strings.Join(ids, ",1\n")+",1\n"), "a.csv", 0, inputs(t, `[{"name": "id", "categorical": {}}]`))
+	declared, err := declaredCSV(strings.NewReader("id,n\n"+strings.Join(ids, ",1\n")+",1\n"), inputs(t, `[{"name": "id", "categorical": {}}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,11 +349,11 @@ func TestSemicolons(t *testing.T) {
 	if c := read(t, "a;y\n950;1\n1.234;2\n", infer.Options{Target: "y"}).Columns[0]; c.Kind != infer.LeftOut || c.Reason != ambiguous {
 		t.Errorf("%+v", c)
 	}
-	_, err := infer.Read(strings.NewReader("a;y\n1;950\n2;1.234\n"), "a.csv", infer.Options{Target: "y"})
+	_, err := readCSV(strings.NewReader("a;y\n1;950\n2;1.234\n"), infer.Options{Target: "y"})
 	if err == nil || err.Error() != "a.csv: column 2 (y): "+ambiguous {
 		t.Errorf("an ambiguous label: %v", err)
 	}
-	if r := read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y", Delimiter: '|'}); len(r.Columns) != 2 {
+	if r := read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y"}); len(r.Columns) != 2 {
 		t.Errorf("%d columns", len(r.Columns))
 	}
 }
@@ -352,16 +371,16 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"a\x01b\n1\n":      "control characters",
 		"\x1f\x8b\x08\x00": "a.csv",
 	} {
-		if _, err := infer.Read(strings.NewReader(text), "a.csv", infer.Options{}); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := readCSV(strings.NewReader(text), infer.Options{}); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%.20q: %v, want %s", text, err, says)
 		}
 	}
 	labels := "x,y\n" + strings.Join(each(90, func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) }), "\n") + strings.Repeat("\n1,oops", 10)
-	_, err := infer.Read(strings.NewReader(labels), "a.csv", infer.Options{Target: "y"})
+	_, err := readCSV(strings.NewReader(labels), infer.Options{Target: "y"})
 	if err == nil || !strings.Contains(err.Error(), `90 of 100 labels are numbers, and "oops" in line 92 is none`) {
 		t.Error(err)
 	}
-	if _, err := infer.Read(strings.NewReader("a,b\n1,2\n"), "a.csv", infer.Options{Target: "y"}); err == nil || !strings.Contains(err.Error(), `no target column "y"`) {
+	if _, err := readCSV(strings.NewReader("a,b\n1,2\n"), infer.Options{Target: "y"}); err == nil || !strings.Contains(err.Error(), `no target column "y"`) {
 		t.Error(err)
 	}
 }
@@ -385,7 +404,7 @@ func (e *endless) Read(p []byte) (int, error) {
 // A quote that is never closed takes no more than a row may have.
 func TestAnOpenQuoteEnds(t *testing.T) {
 	tail := &endless{text: "x,\n"}
-	_, err := infer.Read(io.MultiReader(strings.NewReader("a,b\n1,\"2"), tail), "a.csv", infer.Options{})
+	_, err := readCSV(io.MultiReader(strings.NewReader("a,b\n1,\"2"), tail), infer.Options{})
 	if err == nil || !strings.Contains(err.Error(), "is a quote not closed?") || tail.read > 20<<20 {
 		t.Errorf("%v after %d bytes", err, tail.read)
 	}
@@ -426,7 +445,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	header := strings.Join(each(columns, func(i int) string { return fmt.Sprint("c", i) }), ",") + "\n"
 	used := func(rows int) uint64 {
 		d := &different{n: rows, columns: columns}
-		r, err := infer.Read(io.MultiReader(strings.NewReader(header), d), "a.csv", infer.Options{})
+		r, err := readCSV(io.MultiReader(strings.NewReader(header), d), infer.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -460,7 +479,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("z,q\n007,1e5\n0,\"-\"\n01/02/2026,Jan 2, 2006\n"))
 	f.Add([]byte{0x1f, 0x8b, 8})
 	f.Fuzz(func(t *testing.T, data []byte) {
-		r, err := infer.Read(bytes.NewReader(data), "f", infer.Options{Delimiter: ','})
+		r, err := readCSV(bytes.NewReader(data), infer.Options{})
 		if err != nil {
 			return
 		}
@@ -514,7 +533,7 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.SetBytes(int64(text.Len()))
 	for b.Loop() {
-		if _, err := infer.Read(strings.NewReader(text.String()), "a.csv", infer.Options{}); err != nil {
+		if _, err := readCSV(strings.NewReader(text.String()), infer.Options{}); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -13,10 +13,10 @@ import (
 	"hindsight/internal/dataset"
 )
 
-// Values returns the values of a file by a spec, which may be that of Read: for each row a line with an
+// Values returns the values of a CSV file by a spec, which may be that of Read: for each row a line with an
 // array in JSON of the values of all columns. Errors call the file name.
 func Values(text, name string, o Options, spec *hindsightv1.ModelSpec) (string, error) {
-	table, err := dataset.NewTable(strings.NewReader(text), name, o.Delimiter)
+	table, err := dataset.NewTable(strings.NewReader(text), name, 0)
 	if err != nil {
 		return "", err
 	}
@@ -37,7 +37,11 @@ func Values(text, name string, o Options, spec *hindsightv1.ModelSpec) (string, 
 			declared = append(declared, NumberOf(table.Columns()[i]))
 		}
 	}
-	how, err := Declared(strings.NewReader(text), name, o.Delimiter, declared)
+	again, err := dataset.NewTable(strings.NewReader(text), name, 0)
+	if err != nil {
+		return "", err
+	}
+	how, err := Declared(again, declared)
 	if err != nil {
 		return "", err
 	}

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -25,9 +24,6 @@ func (m *models) InferSpec(_ context.Context, r *hindsightv1.InferSpecRequest) (
 }
 
 func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse, error) {
-	if strings.HasPrefix(r.GetCsv(), dataset.ParquetMagic) {
-		return nil, errors.New("csv: the file is a Parquet file, want CSV")
-	}
 	table, err := dataset.NewTable(strings.NewReader(r.GetCsv()), csvField, 0)
 	if err != nil {
 		return nil, err
@@ -38,7 +34,7 @@ func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse,
 			return nil, err
 		}
 	}
-	result, err := infer.Read(strings.NewReader(r.GetCsv()), csvField, o)
+	result, err := infer.Read(table, o)
 	if err != nil {
 		return nil, err
 	}

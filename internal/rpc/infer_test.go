@@ -41,7 +41,7 @@ func TestInferSpec(t *testing.T) {
 	}
 	for csv, says := range map[string]string{
 		"":                  "csv: the file is empty",
-		"PAR1":              "csv: the file is a Parquet file, want CSV",
+		"PAR1":              "csv: the file is Parquet where CSV is expected",
 		"a,b\n1\n":          "csv: line 2, column 2: 1 fields where the header has 2",
 		"a,b\n1,\n2,\n":     "csv: column 2 (b): the target has no label",
 		"1.5,2.5\n3,4\n":    "csv: line 1, column 1: the first line holds numbers",

@@ -54,7 +54,11 @@ func Load(dir string, s Stream, limit int) (*Table, error) {
 
 // read reads the rows without scaling.
 func read(r io.Reader, name string, s Stream) (*Table, error) {
-	reader, err := dataset.NewReader(r, name, "y")
+	table, err := dataset.NewTable(r, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	reader, err := dataset.NewReader(table, dataset.Selection{Target: "y"})
 	if err != nil {
 		return nil, err
 	}

@@ -179,7 +179,11 @@ func (f *file) named(n naming) (*named, error) {
 		return nil, err
 	}
 	last := len(rows[0]) - 1
-	inferred, err := infer.Read(&text, n.name()+".csv", infer.Options{Target: rows[0][last]})
+	table, err := dataset.NewTable(&text, n.name()+".csv", 0)
+	if err != nil {
+		return nil, err
+	}
+	inferred, err := infer.Read(table, infer.Options{Target: rows[0][last]})
 	if err != nil {
 		return nil, err
 	}

@@ -2,19 +2,21 @@ package cli
 
 import (
 	"errors"
-	"os"
 	"strings"
 	"unicode/utf8"
 
+	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
+	"hindsight/internal/dataset"
 	"hindsight/internal/infer"
 )
 
 // infer builds "infer".
 func (e *env) infer() verb {
 	var (
-		file    string
-		options infer.Options
+		file      string
+		options   infer.Options
+		separator rune
 	)
 	return verb{
 		use:   "infer --csv FILE",
@@ -49,7 +51,7 @@ may have no label.`,
 		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {
-			f.file(&file, &options.Delimiter, &options.Target, "the file; - is standard input (required)")
+			f.file(&file, &separator, &options.Target, "the file; - is standard input (required)")
 			f.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
 		},
 		before: func(*call) error {
@@ -57,7 +59,7 @@ may have no label.`,
 				return command.Usagef("--csv is missing")
 			}
 			return e.spooled(&file, func() error {
-				result, err := inferFile(file, options)
+				result, err := inferFile(file, separator, options)
 				if err != nil {
 					return &command.UsageError{Err: err}
 				}
@@ -68,7 +70,7 @@ may have no label.`,
 }
 
 // fileHelp says what a file may be.
-const fileHelp = `The file is CSV or Parquet, plain or compressed with gzip. CSV is UTF-8, or UTF-16 with a
+const fileHelp = `The file is CSV, plain or compressed with gzip, or Parquet. CSV is UTF-8, or UTF-16 with a
 byte order mark. Its first line names the columns. The comma, semicolon, tab or bar that the
 first line has most of separates the fields; a field may be quoted with ". Numbers have a
 decimal point or comma. The other cells of a column decide whether 1,234 or 1.234 is 1234.
@@ -110,13 +112,12 @@ func (d *delimiter) Set(text string) error {
 }
 
 // inferFile looks at a file.
-func inferFile(name string, o infer.Options) (result *infer.Result, err error) {
-	file, err := os.Open(name) //nolint:gosec // the user names the file
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	return infer.Read(file, name, o)
+func inferFile(path string, delimiter rune, o infer.Options) (result *infer.Result, err error) {
+	err = stream.WithTable(path, delimiter, func(table *dataset.Table) (err error) {
+		result, err = infer.Read(table, o)
+		return err
+	})
+	return result, err
 }
 
 // emitInferred writes the spec to standard output, and the reasons to standard error.

@@ -97,7 +97,7 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 	if o.Target == "" {
 		return nil, 0, command.Usagef("--target is empty: a model learns from labels")
 	}
-	result, err := inferFile(path, infer.Options{Delimiter: o.Delimiter, Target: o.Target, Classes: classes})
+	result, err := inferFile(path, o.Delimiter, infer.Options{Target: o.Target, Classes: classes})
 	if err != nil {
 		return nil, 0, &command.UsageError{Err: err}
 	}

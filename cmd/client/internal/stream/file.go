@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"hindsight/internal/dataset"
@@ -43,13 +42,11 @@ func OpenFile(path string, o FileOptions) (*File, error) {
 
 // open opens the file and reads its header.
 func (f *File) open() error {
-	file, err := os.Open(f.path)
+	file, table, err := openTable(f.path, f.options.Delimiter)
 	if err != nil {
 		return err
 	}
-	reader, err := dataset.NewSelected(file, f.path, dataset.Selection{
-		Delimiter: f.options.Delimiter, Target: f.options.Target, Features: f.options.Features, Ignore: f.options.Ignore,
-	})
+	reader, err := dataset.NewReader(table, dataset.Selection{Target: f.options.Target, Features: f.options.Features, Ignore: f.options.Ignore})
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}

@@ -3,7 +3,6 @@ package stream
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -70,22 +69,15 @@ func OpenRecords(path string, o RecordOptions) (*Records, error) {
 
 // CheckHeader checks the header of a file and that the targets are in it.
 func CheckHeader(path, target string, delimiter rune) error {
-	return withFile(path, func(file *os.File) error {
-		table, err := dataset.NewTable(file, path, delimiter)
-		if err == nil {
-			_, err = table.Targets(target)
-		}
+	return WithTable(path, delimiter, func(table *dataset.Table) error {
+		_, err := table.Targets(target)
 		return err
 	})
 }
 
 // LikelyTarget is dataset.Table.LikelyTarget of a file.
 func LikelyTarget(path string, delimiter rune) (target string, err error) {
-	err = withFile(path, func(file *os.File) error {
-		table, err := dataset.NewTable(file, path, delimiter)
-		if err != nil {
-			return err
-		}
+	err = WithTable(path, delimiter, func(table *dataset.Table) (err error) {
 		target, err = table.LikelyTarget()
 		return err
 	})
@@ -94,13 +86,12 @@ func LikelyTarget(path string, delimiter rune) (target string, err error) {
 
 // open opens the file and reads its header.
 func (r *Records) open() error {
-	file, err := os.Open(r.path)
+	file, table, err := openTable(r.path, r.options.Delimiter)
 	if err != nil {
 		return err
 	}
-	if r.table, err = dataset.NewTable(file, r.path, r.options.Delimiter); err == nil {
-		r.targets, err = r.table.Targets(r.options.Target)
-	}
+	r.table = table
+	r.targets, err = table.Targets(r.options.Target)
 	if err == nil && r.options.Classes && len(r.targets) > 1 {
 		err = r.table.AtHeader(errClasses)
 	}
@@ -157,8 +148,8 @@ func (r *Records) survey() error {
 			declared = append(declared, infer.NumberOf(columns[i]))
 		}
 	}
-	err := withFile(r.path, func(file *os.File) (err error) {
-		how, err = infer.Declared(file, r.path, r.options.Delimiter, declared)
+	err := WithTable(r.path, r.options.Delimiter, func(table *dataset.Table) (err error) {
+		how, err = infer.Declared(table, declared)
 		return err
 	})
 	if err != nil {
@@ -184,8 +175,8 @@ func (r *Records) survey() error {
 // unknown column. A column is unknown if it is neither an input nor a target.
 func (r *Records) leaveOut(unknown []string) error {
 	var inferred *infer.Result
-	err := withFile(r.path, func(file *os.File) (err error) {
-		inferred, err = infer.Read(file, r.path, infer.Options{Delimiter: r.options.Delimiter})
+	err := WithTable(r.path, r.options.Delimiter, func(table *dataset.Table) (err error) {
+		inferred, err = infer.Read(table, infer.Options{})
 		return err
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"hindsight/internal/dataset"
+	"hindsight/internal/dataset/parquet"
 )
 
 // FileOptions say which rows of a file to take, and how.
@@ -116,11 +117,22 @@ func (r *rows) count(rows int) { r.total = max(0, min(rows, r.options.end())-r.o
 // NoRow is the error of a file that has a header and no row.
 func NoRow(path string) error { return &dataset.Error{File: path, Err: errNoRow} }
 
-// withFile calls do with an open file.
-func withFile(path string, do func(*os.File) error) error {
-	file, err := os.Open(path) //nolint:gosec // the user names the file
+// WithTable calls do with the table of a file; see parquet.NewTable.
+func WithTable(path string, delimiter rune, do func(*dataset.Table) error) error {
+	file, table, err := openTable(path, delimiter)
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(file), file.Close())
+	return errors.Join(do(table), file.Close())
+}
+
+// openTable opens a file and reads its header. If it returns no error, file.Close must be called.
+func openTable(path string, delimiter rune) (file *os.File, table *dataset.Table, err error) {
+	if file, err = os.Open(path); err != nil { //nolint:gosec // the user names the file
+		return nil, nil, err
+	}
+	if table, err = parquet.NewTable(file, path, delimiter); err != nil {
+		return nil, nil, errors.Join(err, file.Close())
+	}
+	return file, table, nil
 }

@@ -45,17 +45,15 @@ func OpenTimes(path, column, labelColumn string, delimiter rune, offset int) (*T
 	if t.columns[0].numbers != t.columns[1].numbers {
 		return nil, fmt.Errorf("one of the columns %q and %q has numbers, the other times", column, labelColumn)
 	}
-	file, err := os.Open(path) //nolint:gosec // the user names the file
-	if err != nil {
+	var err error
+	if t.file, t.table, err = openTable(path, delimiter); err != nil {
 		return nil, err
 	}
-	t.file = file
-	t.table, err = dataset.NewTable(file, path, delimiter)
 	for i := 0; i < offset && err == nil; i++ {
 		_, err = t.table.Read()
 	}
 	if err != nil && !errors.Is(err, io.EOF) {
-		return nil, errors.Join(err, file.Close())
+		return nil, errors.Join(err, t.Close())
 	}
 	return t, nil
 }
@@ -104,11 +102,7 @@ func (m *moments) parse(table *dataset.Table, cell string) (float64, error) {
 // surveyTimes finds out how a column writes its times.
 func surveyTimes(path, name string, delimiter rune) (*moments, error) {
 	m := &moments{numbers: true}
-	err := withFile(path, func(file *os.File) error {
-		table, err := dataset.NewTable(file, path, delimiter)
-		if err != nil {
-			return err
-		}
+	err := WithTable(path, delimiter, func(table *dataset.Table) (err error) {
 		if m.at, err = table.Column(name); err != nil {
 			return err
 		}
@@ -129,8 +123,8 @@ func surveyTimes(path, name string, delimiter rune) (*moments, error) {
 	if err != nil || m.numbers {
 		return m, err
 	}
-	err = withFile(path, func(file *os.File) error {
-		how, err := infer.Declared(file, path, delimiter, []*hindsightv1.Input{{
+	err = WithTable(path, delimiter, func(table *dataset.Table) error {
+		how, err := infer.Declared(table, []*hindsightv1.Input{{
 			Name: name, Kind: &hindsightv1.Input_Time{Time: &hindsightv1.TimeInput{}},
 		}})
 		if err == nil {

@@ -1,8 +1,7 @@
-package dataset_test
+package parquet_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/binary"
 	"errors"
 	"io"
@@ -19,6 +18,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 
 	"hindsight/internal/dataset"
+	parquetfile "hindsight/internal/dataset/parquet"
 )
 
 // parquetRow has one column of each kind.
@@ -61,20 +61,13 @@ func TestParquet(t *testing.T) {
 	}
 	rows := []parquetRow{row, {Y: 7}}
 	plain := written(t, rows)
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	if _, err := z.Write(plain); err != nil || z.Close() != nil {
-		t.Fatal(err)
-	}
-	for name, in := range map[string]io.Reader{
+	for name, in := range map[string]parquetfile.File{
 		"a file":         bytes.NewReader(plain),
-		"a stream":       io.MultiReader(bytes.NewReader(plain)),
-		"a gzip file":    bytes.NewReader(zipped.Bytes()),
 		"several groups": bytes.NewReader(written(t, rows, parquet.MaxRowsPerRowGroup(1))),
 		"snappy":         bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Snappy))),
 		"zstd":           bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Zstd))),
 	} {
-		table, err := dataset.NewTable(in, "a.parquet", 0)
+		table, err := parquetfile.NewTable(in, "a.parquet", 0)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -112,7 +105,7 @@ func TestParquetFloats(t *testing.T) {
 		math.Copysign(0, -1): "0", math.NaN(): "", math.Inf(1): "", math.Inf(-1): "",
 	}
 	for v, want := range values {
-		table, err := dataset.NewTable(bytes.NewReader(written(t, []row{{v, 1000185, []float64{1, v}}})), "a.parquet", 0)
+		table, err := parquetfile.NewTable(bytes.NewReader(written(t, []row{{v, 1000185, []float64{1, v}}})), "a.parquet", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -134,7 +127,14 @@ func TestParquetErrors(t *testing.T) {
 		Y float64 `parquet:"y"`
 	}
 	file := written(t, []row{{"1", 1}, {"two", 2}})
-	r, err := dataset.NewReader(bytes.NewReader(file), "a.parquet", "y")
+	table, err := parquetfile.NewTable(bytes.NewReader(file), "a.parquet", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := dataset.NewReader(table, dataset.Selection{Target: "z"}); err == nil || !strings.Contains(err.Error(), `no target column "z" among x, y`) {
+		t.Errorf("no target: %v", err)
+	}
+	r, err := dataset.NewReader(table, dataset.Selection{Target: "y"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -145,34 +145,9 @@ func TestParquetErrors(t *testing.T) {
 	if _, err := r.Read(nil, y[:]); err == nil || err.Error() != `a.parquet: row 2, column 1 (x): "two" is not a number` {
 		t.Errorf("a text: %v", err)
 	}
-	if _, err := dataset.NewReader(bytes.NewReader(file), "a.parquet", "z"); err == nil || !strings.Contains(err.Error(), `no target column "z" among x, y`) {
-		t.Errorf("no target: %v", err)
-	}
 	for cut := 4; cut < len(file); cut++ {
-		if _, err := dataset.NewTable(bytes.NewReader(file[:cut]), "a.parquet", 0); err == nil {
+		if _, err := parquetfile.NewTable(bytes.NewReader(file[:cut]), "a.parquet", 0); err == nil {
 			t.Fatalf("the first %d bytes of %d are a file", cut, len(file))
-		}
-	}
-}
-
-// Files of spreadsheets may be in UTF-16.
-func TestUTF16(t *testing.T) {
-	text := "by;y\nBodø;1,5\n"
-	for name, mark := range map[string][2]int{"little endian": {0, 8}, "big endian": {8, 0}} {
-		var file []byte
-		for _, c := range "\ufeff" + text {
-			file = append(file, byte(c>>mark[0]), byte(c>>mark[1]))
-		}
-		table, err := dataset.NewTable(bytes.NewReader(file), "a.csv", 0)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		record, err := table.Read()
-		if err != nil || !slices.Equal(table.Columns(), []string{"by", "y"}) || !slices.Equal(record, []string{"Bodø", "1,5"}) {
-			t.Errorf("%s: %q, %q, %v", name, table.Columns(), record, err)
-		}
-		if v, err := table.Number(1, record[1]); err != nil || v != 1.5 {
-			t.Errorf("%s: %v, %v", name, v, err)
 		}
 	}
 }
@@ -216,7 +191,7 @@ func TestParquetRefused(t *testing.T) {
 		}), "column x of the Parquet file has the type BSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			table, err := dataset.NewTable(bytes.NewReader(tt.file), "a.parquet", 0)
+			table, err := parquetfile.NewTable(bytes.NewReader(tt.file), "a.parquet", 0)
 			for err == nil {
 				_, err = table.Read()
 			}

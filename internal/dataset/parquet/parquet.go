@@ -1,8 +1,8 @@
-package dataset
+// Package parquet reads the rows of Parquet files as the texts that a CSV file would have. It is apart from
+// dataset because the library is large, and the server reads no Parquet.
+package parquet
 
 import (
-	"bufio"
-	"bytes"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -17,62 +17,58 @@ import (
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/format"
+
+	"hindsight/internal/dataset"
 )
 
-// ParquetMagic is what a Parquet file begins with.
-const ParquetMagic = "PAR1"
-
-// rowsAtOnce is how many rows of a Parquet file are decoded together.
+// rowsAtOnce is how many rows are decoded together.
 const rowsAtOnce = 64
 
-// parquetRows reads the rows of a Parquet file as texts, as a CSV file would have them. It reads
+// rows reads the rows of a Parquet file as texts, as a CSV file would have them. It reads
 // one page of each column at a time.
-type parquetRows struct {
-	columns []parquetColumn
+type rows struct {
+	columns []column
 	groups  []parquet.RowGroup // not read yet
-	rows    parquet.Rows       // of the current group, nil before the first
+	current parquet.Rows       // of the current group, nil before the first
 	buffer  []parquet.Row
-	read    []parquet.Row // of the buffer, not returned yet
+	decoded []parquet.Row // of the buffer, not returned yet
 	record  []string
 }
 
-// parquetColumn is a leaf of the schema.
-type parquetColumn struct {
+// column is a leaf of the schema.
+type column struct {
 	name     string
 	repeated bool
 	logical  format.LogicalTypeValue // nil if the physical type says all
 }
 
-// randomAccess is what a Parquet file is read from: its description is at its end.
-type randomAccess interface {
+// File is what a Parquet file is read from: its description is at its end.
+type File interface {
+	io.ReadSeeker
 	io.ReaderAt
-	io.Seeker
 }
 
-// openParquet returns the rows of a Parquet file. It reads a file that is compressed as a whole,
-// or that is no file, into memory. It returns nil for other files.
-func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error) {
-	if magic, _ := plain.Peek(len(ParquetMagic)); string(magic) != ParquetMagic {
-		return nil, nil //nolint:nilnil // Nil means no Parquet file.
+// NewTable reads the description of a Parquet file from its first byte on, or the header of a CSV file:
+// see dataset.NewTable. Errors call the file name.
+func NewTable(file File, name string, delimiter rune) (*dataset.Table, error) {
+	magic := make([]byte, len(dataset.ParquetMagic))
+	if _, err := file.ReadAt(magic, 0); err != nil || string(magic) != dataset.ParquetMagic {
+		return dataset.NewTable(file, name, delimiter)
 	}
-	magic := make([]byte, len(ParquetMagic))
-	from, direct := r.(randomAccess)
-	if direct {
-		_, err := from.ReadAt(magic, 0)
-		direct = err == nil && string(magic) == ParquetMagic
+	r, err := open(file)
+	if err != nil {
+		return nil, &dataset.Error{File: name, Err: err}
 	}
-	if !direct {
-		all, err := io.ReadAll(plain)
-		if err != nil {
-			return nil, err
-		}
-		from = bytes.NewReader(all)
-	}
+	return dataset.NewRowTable(name, r.names(), r.next, func() (*dataset.Table, error) { return NewTable(file, name, delimiter) })
+}
+
+// open reads the description of a Parquet file.
+func open(from File) (r *rows, err error) {
 	size, err := from.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
 	}
-	defer recoverParquet(&err)
+	defer recoverDamage(&err)
 	file, err := parquet.OpenFile(from, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
 	if err != nil {
 		return nil, err
@@ -80,16 +76,16 @@ func openParquet(r io.Reader, plain *bufio.Reader) (rows *parquetRows, err error
 	if err := checkColumns(file.Metadata()); err != nil {
 		return nil, err
 	}
-	p := &parquetRows{groups: slices.Clone(file.RowGroups()), buffer: make([]parquet.Row, rowsAtOnce)}
+	r = &rows{groups: slices.Clone(file.RowGroups()), buffer: make([]parquet.Row, rowsAtOnce)}
 	for _, path := range file.Schema().Columns() {
 		leaf, _ := file.Schema().Lookup(path...)
-		c := parquetColumn{name: columnName(path), repeated: leaf.MaxRepetitionLevel > 0}
+		c := column{name: columnName(path), repeated: leaf.MaxRepetitionLevel > 0}
 		if t := leaf.Node.Type().LogicalType(); t != nil {
 			c.logical = t.Value
 		}
-		p.columns = append(p.columns, c)
+		r.columns = append(r.columns, c)
 	}
-	return p, nil
+	return r, nil
 }
 
 // checkColumns rejects a column whose values would be read wrong. The library returns wrong values
@@ -112,7 +108,7 @@ func checkColumns(file *format.FileMetaData) error {
 	return nil
 }
 
-// unknownType is the logical type of a leaf if parquetColumn cannot write values of the type as
+// unknownType is the logical type of a leaf if column cannot write values of the type as
 // text, and empty otherwise.
 func unknownType(leaf *format.SchemaElement) string {
 	switch t := leaf.LogicalType.Value.(type) {
@@ -140,8 +136,8 @@ func unknownType(leaf *format.SchemaElement) string {
 	}
 }
 
-// recoverParquet makes an error of a panic: the library panics at some damaged files.
-func recoverParquet(err *error) {
+// recoverDamage makes an error of a panic: the library panics at some damaged files.
+func recoverDamage(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("the Parquet file is damaged: %v", r)
 	}
@@ -157,58 +153,58 @@ func columnName(path []string) string {
 }
 
 // names are the names of the columns.
-func (p *parquetRows) names() []string {
-	out := make([]string, len(p.columns))
-	for i, c := range p.columns {
+func (r *rows) names() []string {
+	out := make([]string, len(r.columns))
+	for i, c := range r.columns {
 		out[i] = c.name
 	}
 	return out
 }
 
 // next returns the fields of the next row, which are valid until the next call, or io.EOF.
-func (p *parquetRows) next() (record []string, err error) {
-	defer recoverParquet(&err)
-	for len(p.read) == 0 {
-		if p.rows == nil {
-			if len(p.groups) == 0 {
+func (r *rows) next() (record []string, err error) {
+	defer recoverDamage(&err)
+	for len(r.decoded) == 0 {
+		if r.current == nil {
+			if len(r.groups) == 0 {
 				return nil, io.EOF
 			}
-			p.rows, p.groups = p.groups[0].Rows(), p.groups[1:]
+			r.current, r.groups = r.groups[0].Rows(), r.groups[1:]
 		}
-		n, err := p.rows.ReadRows(p.buffer)
-		if p.read = p.buffer[:n]; err == nil {
+		n, err := r.current.ReadRows(r.buffer)
+		if r.decoded = r.buffer[:n]; err == nil {
 			continue
 		}
 		if !errors.Is(err, io.EOF) {
 			return nil, err
 		}
-		if err := p.rows.Close(); err != nil {
+		if err := r.current.Close(); err != nil {
 			return nil, err
 		}
-		p.rows = nil
+		r.current = nil
 	}
-	p.record = p.record[:0]
-	for range p.columns {
-		p.record = append(p.record, "")
+	r.record = r.record[:0]
+	for range r.columns {
+		r.record = append(r.record, "")
 	}
-	p.read[0].Range(func(column int, values []parquet.Value) bool {
-		c := &p.columns[column]
+	r.decoded[0].Range(func(column int, values []parquet.Value) bool {
+		c := &r.columns[column]
 		if len(values) > 1 && slices.ContainsFunc(values, func(v parquet.Value) bool { return v.IsNull() }) {
 			err = fmt.Errorf("column %s of the Parquet file has a list with a null among its values, want values only", c.name)
 			return false
 		}
-		p.record[column] = c.text(values)
+		r.record[column] = c.text(values)
 		return true
 	})
 	if err != nil {
 		return nil, err
 	}
-	p.read = p.read[1:]
-	return p.record, nil
+	r.decoded = r.decoded[1:]
+	return r.record, nil
 }
 
 // text writes the values of a row: none for a missing value, several with spaces and brackets.
-func (c *parquetColumn) text(values []parquet.Value) string {
+func (c *column) text(values []parquet.Value) string {
 	var texts []string
 	for _, v := range values {
 		if !v.IsNull() {
@@ -222,7 +218,7 @@ func (c *parquetColumn) text(values []parquet.Value) string {
 }
 
 // value writes a value as a CSV file would have it.
-func (c *parquetColumn) value(v parquet.Value) string {
+func (c *column) value(v parquet.Value) string {
 	switch v.Kind() {
 	case parquet.Boolean:
 		return strconv.FormatBool(v.Boolean())
@@ -252,7 +248,7 @@ const maxExact = 1 << 53
 
 // float writes a number of 32 or 64 bits. An integer is written as its digits: 1000185 and not
 // 1.000185e+06, which would be another category. A number that is not finite is a missing value.
-func (c *parquetColumn) float(v float64, bits int) string {
+func (c *column) float(v float64, bits int) string {
 	switch {
 	case !c.repeated && (math.IsNaN(v) || math.IsInf(v, 0)):
 		return ""
@@ -266,7 +262,7 @@ func (c *parquetColumn) float(v float64, bits int) string {
 }
 
 // integer writes an integer by its logical type.
-func (c *parquetColumn) integer(signed int64, unsigned uint64) string {
+func (c *column) integer(signed int64, unsigned uint64) string {
 	switch t := c.logical.(type) {
 	case *format.IntType:
 		if !t.IsSigned {
@@ -285,7 +281,7 @@ func (c *parquetColumn) integer(signed int64, unsigned uint64) string {
 }
 
 // bytes writes bytes by their logical type.
-func (c *parquetColumn) bytes(b []byte) string {
+func (c *column) bytes(b []byte) string {
 	switch t := c.logical.(type) {
 	case *format.DecimalType:
 		v := new(big.Int).SetBytes(b)
