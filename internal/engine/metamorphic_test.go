@@ -158,7 +158,7 @@ func (m *meta) open(fs *vfs.MemFS) {
 
 func (m *meta) fatalf(format string, args ...any) {
 	m.t.Helper()
-	m.t.Fatalf("%s\nafter\n  %s", fmt.Sprintf(format, args...), strings.Join(m.trace[max(0, len(m.trace)-30):], "\n  "))
+	m.t.Fatalf("after\n  %s\n%s", strings.Join(m.trace[max(0, len(m.trace)-30):], "\n  "), fmt.Sprintf(format, args...))
 }
 
 func (m *meta) step(n int) {
