@@ -73,6 +73,9 @@ const (
 	NoModel = alias.NoModel
 )
 
+// NotFoundError is an ErrModelNotFound that names the model.
+type NotFoundError = hosted.NotFoundError
+
 // Reasons to reject a call, with the reasons of the packages below.
 var (
 	ErrModelExists  = errors.New("model exists")

@@ -2,11 +2,13 @@ package gateway
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"mime"
 	"net/http"
@@ -48,7 +50,11 @@ const (
 func (g *Gateway) unary(w http.ResponseWriter, r *http.Request, c *call) {
 	text, err := g.invoke(w, r, c)
 	if err != nil {
-		g.write(w, err)
+		f := failed(err)
+		if f.reason() == hindsightv1.ErrorReason_ETAG_MISMATCH.String() && r.Header.Get("If-Match") != "" {
+			f.http = http.StatusPreconditionFailed
+		}
+		g.write(w, f)
 		return
 	}
 	writeJSON(w, text)
@@ -87,6 +93,9 @@ func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 		}
 	}
 	if err := c.setPath(r.URL.Path, request); err != nil {
+		return nil, err
+	}
+	if err := c.setEtag(r, request); err != nil {
 		return nil, err
 	}
 	ctx, cancel, err := withTimeout(r)
@@ -140,7 +149,7 @@ func (c *call) setBody(data []byte, request protoreflect.Message) error {
 	}
 	if len(data) > 0 { // No body is an empty message.
 		if err := protojson.Unmarshal(data, into.Interface()); err != nil {
-			return invalidJSON(reason(data, err))
+			return invalidJSON(reason(data, into.Descriptor(), err))
 		}
 	}
 	if update, ok := request.Interface().(*hindsightv1.UpdateModelRequest); ok {
@@ -320,11 +329,15 @@ func invalidJSON(message string) error {
 	})
 }
 
-// reason says what is wrong with JSON, and where. Protojson counts lines and columns, except
-// of a text that breaks off.
-func reason(data []byte, err error) string {
+// reason says what is wrong with the JSON of a message, and where. Protojson counts lines and
+// columns, except of a text that breaks off.
+func reason(data []byte, m protoreflect.MessageDescriptor, err error) string {
 	var syntax *json.SyntaxError
-	if strings.Contains(err.Error(), "unexpected EOF") || strings.Contains(err.Error(), "unexpected token") {
+	endsEarly := strings.Contains(err.Error(), "unexpected EOF")
+	if (endsEarly || strings.Contains(err.Error(), "invalid escape code")) && json.Valid(data) { // JSON alone allows it.
+		return `a text has half of a surrogate pair, want UTF-8: JSON.stringify writes "\ud83d" for an emoji that was cut`
+	}
+	if endsEarly || strings.Contains(err.Error(), "unexpected token") {
 		if plain := json.Unmarshal(data, new(any)); errors.As(plain, &syntax) {
 			before := string(data[:min(int(syntax.Offset), len(data))])
 			line, column := 1+strings.Count(before, "\n"), len(before)-strings.LastIndex(before, "\n")-1
@@ -337,7 +350,50 @@ func reason(data []byte, err error) string {
 	var line, column int
 	if _, err := fmt.Sscanf(text, "(line %d:%d): ", &line, &column); err == nil {
 		_, text, _ = strings.Cut(text, "): ")
+		if strings.HasPrefix(text, "unknown field") {
+			var value any
+			_ = json.Unmarshal(data, &value) // A prefix without fields names no candidate.
+			if of := withUnknown(m, value); of != nil {
+				text += ", want " + fieldNames(of)
+			}
+		}
 		return fmt.Sprintf("line %d, column %d: %s", line, column, text)
 	}
 	return text
+}
+
+// withUnknown finds the message of a decoded body with a field that the API does not have.
+func withUnknown(m protoreflect.MessageDescriptor, value any) protoreflect.MessageDescriptor {
+	object, _ := value.(map[string]any)
+	if strings.HasPrefix(string(m.FullName()), "google.protobuf.") {
+		return nil // A Struct has any field.
+	}
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		f := cmp.Or(m.Fields().ByJSONName(name), m.Fields().ByTextName(name))
+		if f == nil {
+			return m
+		}
+		values, isList := object[name].([]any)
+		if !isList {
+			values = []any{object[name]}
+		}
+		for _, value := range values {
+			if f.Message() == nil || f.IsMap() {
+				break
+			}
+			if of := withUnknown(f.Message(), value); of != nil {
+				return of
+			}
+		}
+	}
+	return nil
+}
+
+// fieldNames lists the fields of a message.
+func fieldNames(m protoreflect.MessageDescriptor) string {
+	names := make([]string, m.Fields().Len())
+	for n := range names {
+		names[n] = m.Fields().Get(n).JSONName()
+	}
+	return strings.Join(names, ", ")
 }

@@ -83,8 +83,19 @@ func (g *Gateway) notFound(r *http.Request) *failure {
 			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason.String()}},
 		})
 	}
-	return refuse(http.StatusNotFound, codes.NotFound, hindsightv1.ErrorReason_ROUTE_NOT_FOUND,
-		"nothing is at "+r.Method+" "+r.URL.Path+"; GET /openapi.json lists what is there")
+	message := "nothing is at " + r.Method + " " + r.URL.Path + "; GET /openapi.json lists what is there"
+	if prefix, _, hasVerb := strings.Cut(r.URL.Path, ":"); hasVerb {
+		var verbs []string
+		for _, t := range g.table {
+			if t.verb != "" && t.matches(prefix+":"+t.verb, false) {
+				verbs = append(verbs, t.verb)
+			}
+		}
+		if len(verbs) > 0 {
+			message = fmt.Sprintf("nothing is at %s %s, want %s:VERB with one of %s", r.Method, r.URL.Path, prefix, strings.Join(verbs, ", "))
+		}
+	}
+	return refuse(http.StatusNotFound, codes.NotFound, hindsightv1.ErrorReason_ROUTE_NOT_FOUND, message)
 }
 
 // reason is that of the ErrorInfo, empty without one.

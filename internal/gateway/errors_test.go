@@ -118,15 +118,19 @@ func TestRefusals(t *testing.T) {
 		{"a path of no text", "GET", "/v1/models/%ff/events", "", 400, "INVALID_ARGUMENT", "INVALID_PATH", "", "UTF-8"},
 		{"no model", "POST", "/v1/models/:predict", "{}", 400, "INVALID_ARGUMENT", "INVALID_ID", "model", "/v1/models/:predict"},
 		{"no model to delete", "DELETE", "/v1/models/", "", 400, "INVALID_ARGUMENT", "INVALID_ID", "model", "got nothing"},
-		{"a model that ends in a colon", "DELETE", "/v1/models/m:", "", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", "m:"},
+		{"a model that ends in a colon", "DELETE", "/v1/models/m:", "", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "m:"},
 		{"no alias", "PUT", "/v1/aliases/", "{}", 400, "INVALID_ARGUMENT", "INVALID_ID", "alias", "got nothing"},
 		{"another model", "POST", observe, `{"features":[1,2],"label":1,"model":"n"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `model: got "n", want "m"`},
 		{"many values", "POST", "/v1/models/m:predictBatch", `{"rows":[` + strings.Repeat("{},", 300_000) + `{}]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "values"},
 		{"many numbers of inputs", "POST", predict, `{"inputs":{"a":[` + strings.Repeat("1,", 300_000) + `1]}}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "values"},
 		{"a query", "GET", "/v1/models?a=%zz", "", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "", "%zz"},
 		{"a route", "GET", "/v1/model", "", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "/openapi.json"},
-		{"a verb", "POST", "/v1/models/m:forget", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want DELETE, GET, PATCH"},
-		{"a method", "PUT", "/v1/models", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want GET, POST"},
+		{"a verb", "POST", "/v1/models/m:forget", "{}", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "/v1/models/m:VERB with one of undelete, restore, predictBatch, predict, observeBatch, observe, export"},
+		{"an empty verb", "POST", "/v1/models/m:", "{}", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "observe"},
+		{"a method", "PUT", "/v1/models", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want GET, HEAD, POST"},
+		{"half a surrogate pair", "POST", predict, `{"predictionId":"\ud83d"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "half of a surrogate pair"},
+		{"an unknown field", "POST", predict, `{"inptus":{}}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `"inptus", want model, features, predictionId`},
+		{"an unknown field of a spec", "POST", "/v1/models", `{"id":"x","spec":{"dimension":1,"linearAwv":{"rige":1}}}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `"rige", want `},
 		{"a method of a call", "GET", predict, "", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want POST"},
 		{"a file", "GET", "/nothing.js", "", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "GET /nothing.js"},
 		{"a call outside of /v1", "POST", "/models", "{}", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "POST /models"},
@@ -160,18 +164,36 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// A condition that would be passed over is refused: the client would overwrite what
-// another one has changed.
+// If-Match is the etag. A condition that would be ignored is refused: the client would overwrite
+// what another client has changed.
 func TestConditions(t *testing.T) {
 	h := serve(t)
 	h.want(t, "POST", "/v1/models", linear("m"))
-	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
-		for method, body := range map[string]string{"PATCH": `{"displayName":"M"}`, "DELETE": ""} {
-			a := h.call(t, method, "/v1/models/m", body, name, `"x"`)
-			a.refused(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", name, "etag")
+	for method, body := range map[string]string{"PATCH": `{"displayName":"M"}`, "DELETE": ""} {
+		h.call(t, method, "/v1/models/m", body, "If-Unmodified-Since", "x").refused(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Unmodified-Since", "etag")
+		h.call(t, method, "/v1/models/m", body, "If-Match", `"x"`).refused(t, method, 412, "ABORTED", "ETAG_MISMATCH", "", "")
+	}
+	h.call(t, "POST", "/v1/models/m:predict", "{}", "If-Match", "x").refused(t, "a call without an etag", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "")
+	h.want(t, "GET", "/v1/models/m", "", "If-Match", `"x"`)
+	tag := func() string {
+		m, _ := h.want(t, "GET", "/v1/models/m", "").json["model"].(map[string]any)
+		text, _ := m["etag"].(string)
+		return `"` + text + `"`
+	}
+	h.call(t, "PATCH", "/v1/models/m", `{"displayName":"M","etag":"y"}`, "If-Match", tag()).refused(t, "two etags", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "y")
+	h.want(t, "PATCH", "/v1/models/m", `{"displayName":"M"}`, "If-Match", tag())
+	h.want(t, "DELETE", "/v1/models/m", "", "If-Match", tag())
+}
+
+// HEAD is GET without the body.
+func TestHead(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	for path, want := range map[string]int{"/v1/models": 200, "/v1/models/m": 200, "/v1/models/m/stats": 200, "/v1/models/n": 404, "/v1/models/m/events": 405} {
+		if a := h.call(t, "HEAD", path, ""); a.status != want || len(a.body) > 0 {
+			t.Errorf("HEAD %s: %d with %d bytes, want %d with none", path, a.status, len(a.body), want)
 		}
 	}
-	h.want(t, "GET", "/v1/models/m", "", "If-Match", `"x"`)
 }
 
 func TestContentTypes(t *testing.T) {

@@ -85,6 +85,9 @@ func (g *Gateway) routes() []*route {
 			byPath[key] = &route{segments: segments, verb: verb, calls: map[string]*call{}}
 		}
 		byPath[key].calls[method] = c
+		if method == http.MethodGet && !rpc.IsStreamingServer() {
+			byPath[key].calls[http.MethodHead] = c // net/http drops the body.
+		}
 	}
 	models := hindsightv1.File_hindsight_v1_model_proto.Services().Get(0)
 	for _, service := range []protoreflect.ServiceDescriptor{
@@ -127,7 +130,7 @@ func pathOf(rule *annotations.HttpRule) (method, path string) {
 }
 
 // matches reports whether the route has the path. If nameless, names in the path may be
-// empty.
+// empty. A colon begins a verb, and is in no name of a model.
 func (t *route) matches(path string, nameless bool) bool {
 	if t.verb != "" {
 		var ok bool
@@ -136,7 +139,7 @@ func (t *route) matches(path string, nameless bool) bool {
 		}
 	}
 	return slices.EqualFunc(t.segments, strings.Split(path, "/"), func(want, got string) bool {
-		return want == got || (strings.HasPrefix(want, "{") && (got != "" || nameless))
+		return want == got || (strings.HasPrefix(want, "{") && (got != "" || nameless) && (want != "{model}" || !strings.Contains(got, ":")))
 	})
 }
 
@@ -148,8 +151,7 @@ func (g *Gateway) find(path string, nameless bool) *route {
 	return nil
 }
 
-// callOf finds the call of a request. It refuses what the call would ignore: parameters
-// that the call does not have, and headers that make a call conditional.
+// callOf finds the call of a request. It refuses a condition that the call would ignore.
 func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if !utf8.ValidString(r.URL.Path) {
 		return nil, refuse(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_INVALID_PATH, "the path is not UTF-8")
@@ -160,17 +162,35 @@ func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) 
 	}
 	c := t.calls[r.Method]
 	if c == nil {
-		if lacking := g.find(r.URL.Path, true); lacking.calls[r.Method] != nil {
-			return nil, g.notFound(r) // POST /v1/models/:predict lacks the name, and is no call of a model ":predict".
-		}
 		return nil, methodNotAllowed(w, r, slices.Sorted(maps.Keys(t.calls)))
 	}
-	for _, name := range []string{"If-Match", "If-Unmodified-Since"} {
-		if got := r.Header.Get(name); got != "" && r.Method != http.MethodGet {
-			return nil, badParameter(name, fmt.Sprintf("%s: got %q, want nothing: the etag is a field of the body of PATCH, and a parameter of DELETE", name, got))
-		}
+	const condition = "If-Unmodified-Since"
+	if got := r.Header.Get(condition); got != "" && !isSafe(r.Method) {
+		return nil, badParameter(condition, fmt.Sprintf("%s: got %q, want If-Match with the etag", condition, got))
 	}
 	return c, nil
+}
+
+// setEtag sets the etag that must match from the header If-Match.
+func (c *call) setEtag(r *http.Request, request protoreflect.Message) error {
+	const name = "If-Match"
+	got := r.Header.Get(name)
+	if got == "" || got == "*" || isSafe(r.Method) {
+		return nil
+	}
+	if c.body != "" && c.body != "*" {
+		request = request.Mutable(request.Descriptor().Fields().ByName(protoreflect.Name(c.body))).Message()
+	}
+	f := request.Descriptor().Fields().ByName("etag")
+	if f == nil {
+		return badParameter(name, fmt.Sprintf("%s: got %q, want nothing: PATCH and DELETE of a model alone have an etag", name, got))
+	}
+	tag := strings.Trim(got, `"`)
+	if given := request.Get(f).String(); given != "" && given != tag {
+		return badParameter(name, fmt.Sprintf("%s: got %q, want the request's etag %q, or one of them", name, got, given))
+	}
+	request.Set(f, protoreflect.ValueOfString(tag))
+	return nil
 }
 
 // setPath sets the fields that the path holds. It refuses a body that holds other values.

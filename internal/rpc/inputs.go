@@ -47,19 +47,18 @@ func (r *records) giveBack(record *input.Record) {
 	}
 }
 
-// fromStruct reads a record. It rejects names that the schema does not have.
+// fromStruct reads a record. Its names must be those of the schema.
 func fromStruct(schema *input.Schema, record *input.Record, from *structpb.Struct) error {
-	values := from.GetFields()
+	values, known := from.GetFields(), 0
 	record.Reset(schema.Len())
 	for i := range schema.Len() {
-		v, ok := values[schema.Name(i)]
-		if !ok {
-			return schema.CheckNames(maps.Keys(values))
+		if v, ok := values[schema.Name(i)]; ok {
+			setValue(record, i, v)
+			known++
 		}
-		setValue(record, i, v)
 	}
-	if len(values) > schema.Len() {
-		return schema.CheckNames(maps.Keys(values))
+	if known < schema.Len() || known < len(values) {
+		return schema.Check(record, maps.Keys(values))
 	}
 	return nil
 }

@@ -141,6 +141,10 @@ func statusOf(err error) *status.Status {
 	if errors.As(err, &owner) && owner.address != "" {
 		info.Metadata = map[string]string{"address": owner.address}
 	}
+	var missing *engine.NotFoundError
+	if errors.As(err, &missing) {
+		info.Metadata = map[string]string{"model": missing.Model}
+	}
 	wait := r.retryAfter
 	if d := new(auth.LimitError); errors.As(err, &d) {
 		wait = d.Wait
@@ -238,16 +242,18 @@ func atRow(err error, list string) error {
 		return err
 	}
 	path := fmt.Sprintf("%s[%d]", list, row.Row)
-	var field *model.FieldError
-	if !errors.As(row.Err, &field) {
+	fields := fieldsOf(row.Err)
+	if len(fields) == 0 {
 		return fmt.Errorf("%s: %w", path, row.Err)
 	}
-	if below, ok := strings.CutPrefix(field.Field, list); ok {
-		moved := *field
-		moved.Field = path + below
-		return &moved
+	moved := make(model.FieldErrors, len(fields))
+	for n, field := range fields {
+		moved[n] = field.At(path)
+		if below, ok := strings.CutPrefix(field.Field, list); ok {
+			moved[n].Field = path + below
+		}
 	}
-	return field.At(path)
+	return moved.Err()
 }
 
 // alone removes the row number from the error of a call with one row.

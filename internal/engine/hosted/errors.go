@@ -45,8 +45,17 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Er
 // Unwrap gives the row's error.
 func (e *RowError) Unwrap() error { return e.Err }
 
-// NotFound says that no model has the id.
-func NotFound(id string) error { return fmt.Errorf("model %q: %w", Brief(id), ErrModelNotFound) }
+// NotFoundError says that no model has the id.
+type NotFoundError struct{ Model string }
+
+// Error names the model.
+func (e *NotFoundError) Error() string { return fmt.Sprintf("model %q: %v", e.Model, ErrModelNotFound) }
+
+// Unwrap is ErrModelNotFound.
+func (*NotFoundError) Unwrap() error { return ErrModelNotFound }
+
+// NotFound is a NotFoundError.
+func NotFound(id string) error { return &NotFoundError{Brief(id)} }
 
 // Brief cuts a text to a length that suits an error.
 func Brief(s string) string {

@@ -3,6 +3,7 @@ package input
 import (
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -234,8 +235,8 @@ func (s *Schema) MaxBytes() uint64 {
 
 // Settle checks that every value of a record is one that its input takes, and
 // reads the times among them. What it accepts, an Encoder encodes and learns. It
-// costs O(values) and allocates nothing unless it refuses. A refused record must not
-// be encoded.
+// costs O(values) and allocates nothing unless it refuses. The error names every wrong
+// value. A refused record must not be encoded.
 func (s *Schema) Settle(r *Record) error {
 	if len(r.values) != len(s.fields) {
 		return &model.FieldError{
@@ -243,15 +244,16 @@ func (s *Schema) Settle(r *Record) error {
 			Got: strconv.Itoa(len(r.values)) + " values", Want: strconv.Itoa(len(s.fields)) + " values",
 		}
 	}
+	var wrong model.FieldErrors
 	for i := range s.fields {
 		if err := s.fields[i].settle(r, &r.values[i]); err != nil {
-			return err
+			wrong = append(wrong, err)
 		}
 	}
-	return nil
+	return wrong.Err()
 }
 
-func (f *field) settle(r *Record, v *Value) error {
+func (f *field) settle(r *Record, v *Value) *model.FieldError {
 	if v.kind == Missing {
 		if f.refuses {
 			return f.error(ErrMissingInput, v.String(), f.want()+`: missing is "refuse"`)
@@ -290,7 +292,7 @@ func (f *field) settle(r *Record, v *Value) error {
 	return nil
 }
 
-func (f *field) settleNumber(place string, v float64) error {
+func (f *field) settleNumber(place string, v float64) *model.FieldError {
 	if math.Abs(v) <= model.MaxMagnitude {
 		return nil
 	}
@@ -303,7 +305,7 @@ func (f *field) settleNumber(place string, v float64) error {
 }
 
 // settleCategory settles a text of at most so many bytes, or what is a text in its place.
-func (f *field) settleCategory(v *Value, most int) error {
+func (f *field) settleCategory(v *Value, most int) *model.FieldError {
 	switch {
 	case v.kind == Boolean:
 	case v.kind == Number:
@@ -349,44 +351,38 @@ func plural(n int, unit string) string {
 	return strconv.Itoa(n) + " " + unit + "s"
 }
 
-// CheckNames tells what is wrong with the names of a record: the first in
-// alphabetical order that no input has, else the first declared one that is not
-// among them, else nil. It is for errors and costs O(names × inputs).
-func (s *Schema) CheckNames(names iter.Seq[string]) error {
-	given := make(map[string]bool)
-	unknown, found := "", false
-	declared := make(map[string]bool, len(s.fields))
+// Check tells what is wrong with a record and its names: the names that no input has, in
+// alphabetical order, then the declared names that are missing and the wrong values. It is for
+// errors and costs O(names × inputs).
+func (s *Schema) Check(r *Record, names iter.Seq[string]) error {
+	given, declared := make(map[string]bool), make(map[string]bool, len(s.fields))
 	for i := range s.fields {
 		declared[s.fields[i].name] = true
 	}
 	for name := range names {
 		given[name] = true
-		if !declared[name] && (!found || name < unknown) {
-			unknown, found = name, true
-		}
 	}
-	if found {
-		return s.unknown(unknown, given)
+	var wrong model.FieldErrors
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !declared[name] {
+			wrong = append(wrong, &model.FieldError{
+				Field: "inputs." + shorten(name), Err: ErrUnknownInput, Got: "a name that no input has", Want: s.Suggest(name, given),
+			})
+		}
 	}
 	for i := range s.fields {
 		f := &s.fields[i]
-		if given[f.name] {
-			continue
-		}
 		want := f.want()
 		if !f.refuses {
 			want += ", or null if it is missing"
 		}
-		return f.error(ErrMissingInput, "nothing", want)
+		if !given[f.name] {
+			wrong = append(wrong, f.error(ErrMissingInput, "nothing", want))
+		} else if err := f.settle(r, &r.values[i]); err != nil {
+			wrong = append(wrong, err)
+		}
 	}
-	return nil
-}
-
-// unknown is the error about a name that no input has.
-func (s *Schema) unknown(name string, given map[string]bool) error {
-	return &model.FieldError{
-		Field: "inputs." + shorten(name), Err: ErrUnknownInput, Got: "a name that no input has", Want: s.Suggest(name, given),
-	}
+	return wrong.Err()
 }
 
 // Find is the number of the input of a name. It costs O(inputs).

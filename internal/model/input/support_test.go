@@ -71,15 +71,15 @@ func keyedRows(seed uint64, n int) []row {
 // fromStruct makes a record of a Struct, as a translator at the edge does.
 func fromStruct(s *input.Schema, r *input.Record, from *structpb.Struct) error {
 	r.Reset(s.Len())
+	known := 0
 	for i := range s.Len() {
-		v, ok := from.GetFields()[s.Name(i)]
-		if !ok {
-			return s.CheckNames(maps.Keys(from.GetFields()))
+		if v, ok := from.GetFields()[s.Name(i)]; ok {
+			setValue(r, i, v)
+			known++
 		}
-		setValue(r, i, v)
 	}
-	if len(from.GetFields()) > s.Len() {
-		return s.CheckNames(maps.Keys(from.GetFields()))
+	if known < s.Len() || known < len(from.GetFields()) {
+		return s.Check(r, maps.Keys(from.GetFields()))
 	}
 	return s.Settle(r)
 }
