@@ -101,3 +101,17 @@ func TestARestoreWhoseCallerLeaves(t *testing.T) {
 		}
 	}
 }
+
+// Statistics that were read while a model was restored are not those of the state after it.
+func TestStatisticsDuringARestore(t *testing.T) {
+	h, f := startFaulty(t, files{newFS()}, newClock())
+	h.create(t, "leader", linear(2))
+	h.feed(t, 0, 10)
+	var during engine.Stats
+	f.rewinding = func() { during = h.stats(t, "leader") }
+	must(h.RestoreModel(t.Context(), "leader", 5))(t)
+	h.feed(t, 20, 5)
+	if after := h.stats(t, "leader"); during.Sequence != 10 || after.Sequence != 10 || after.Digest == during.Digest {
+		t.Errorf("after the restore the state is %x, before it was %x", after.Digest, during.Digest)
+	}
+}

@@ -88,6 +88,29 @@ func TestFollowersOfARestoreThatIsCut(t *testing.T) {
 	}
 }
 
+// A follower that could not reach what its leader had learned before a restore goes on with what the leader learns
+// after it.
+func TestARestoreDuringTheLearningOfAFollower(t *testing.T) {
+	h, f := startFaulty(t, files{newFS()}, newClock())
+	h.create(t, "leader", linear(2))
+	h.shadow(t, "shadow", "leader", linear(2))
+	h.caughtUp(t, "leader")
+	h.Pause("leader", true)
+	h.feed(t, 0, 10)
+	broken := errors.New("the disk cannot be read")
+	f.replayFails.Store(&broken)
+	h.Pause("leader", false)
+	must(h.CompareModels(t.Context(), "leader"))(t) // The follower meets the failure.
+	h.Pause("leader", true)                         // Until the restore ends.
+	f.replayFails.Store(nil)
+	must(h.RestoreModel(t.Context(), "leader", 0))(t)
+	h.feed(t, 10, 3)
+	waitFor(t, h, func() bool { return h.Behind("shadow") == 0 })
+	if a, b := h.stats(t, "leader"), h.stats(t, "shadow"); a.Digest != b.Digest || b.Sequence != 3 {
+		t.Errorf("the follower has learned %d", b.Sequence)
+	}
+}
+
 // A RestoreModel that fails changes nothing, also of the followers.
 func TestARefusedRestoreLeavesFollowers(t *testing.T) {
 	h, f := startFaulty(t, files{newFS()}, newClock())

@@ -236,8 +236,8 @@ func (m *Model) restoreRewound(sequence uint64) error {
 		return m.env.closedOr(err)
 	}
 	defer m.snapshots.unlock()
+	m.forget() // Before the next epoch: no report of the state before has that epoch.
 	m.snapshots.epoch.Add(1)
-	m.forget()
 	// A snapshot that was being written during the rewind has an undone state.
 	kept, err := m.snapshots.store.Snapshots()
 	for n := 0; n < len(kept) && kept[n] > sequence && err == nil; n++ {

@@ -114,6 +114,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Regis
 	m.journal.restoring = false
 	m.digests.clear()
 	m.Publish(r, took)
+	m.snapshots.epoch.Add(1) // A report of the state before may have the epoch that the rewind began.
 	m.owner.Restored(sequence)
 	return nil
 }

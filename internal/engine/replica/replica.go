@@ -37,8 +37,9 @@ type Follower struct {
 	model *hosted.Model // immutable
 	// Losses are empty of a model without followers.
 	Losses Losses
-	// aim is what the follower learns up to: figures of the leader. nil at first.
-	aim *sums // turn
+	// aim is what the follower learns up to: figures of the leader at the epoch aimEpoch. nil at first.
+	aim      *sums  // turn
+	aimEpoch uint64 // turn
 	// compared are the figures of both models when the follower last reached aim.
 	compared atomic.Pointer[compared]
 }
@@ -233,12 +234,12 @@ func (r *Follower) step(ctx context.Context, leader *Follower) (more bool, err e
 		return false, err
 	}
 	at := f.From + sequence
-	if r.aim == nil || r.aim.sequence <= at {
+	if r.aim == nil || r.aimEpoch != f.Epoch || r.aim.sequence <= at {
 		aim, err := sumsOf(leader.model)
 		if err != nil {
 			return false, err
 		}
-		r.aim = &aim
+		r.aim, r.aimEpoch = &aim, f.Epoch
 	}
 	if at < r.aim.sequence {
 		n := min(r.aim.sequence-at, hosted.MaxCommitRows, uint64(room))
