@@ -206,7 +206,7 @@ func Alternatives() PredictOption {
 	return func(r *predictCall) { r.alternatives = true }
 }
 
-// Explained also asks what each family of auto's experts says: Prediction.Explanation.
+// Explained also asks what each family of auto's experts and each key say: Prediction.Explanation.
 func Explained() PredictOption {
 	return func(r *predictCall) { r.Explain = true }
 }

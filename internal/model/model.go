@@ -120,7 +120,19 @@ type Part struct {
 	// Contributions has Σ weight · expert's prediction for each output. The contributions of
 	// all families have the sum Prediction.Values. There are none without a prediction.
 	Contributions []float64
+	// Keys are the parts of the keys of the row, of the family of the keys. Learners leave them out.
+	Keys []KeyPart
 }
+
+// KeyPart is how much a key of the row, the category of an input, changes a prediction.
+type KeyPart struct {
+	Input string
+	// Contributions has, for each output, the prediction less that of a category that no row had.
+	Contributions []float64
+}
+
+// FamilyKeys is the family of the experts of the effects of keys.
+const FamilyKeys = "keys"
 
 // Comparator is a learner of experts that knows its regret on rows that the learner predicted
 // and did not learn. Advice is Prediction.Advice of the row.

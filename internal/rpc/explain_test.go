@@ -1,12 +1,15 @@
 package rpc_test
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -38,7 +41,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("families %v", families)
 	}
 	again, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"})
-	if err != nil || len(again.GetPrediction().GetExplanation()) > 0 || again.GetPrediction().GetValue() != r.GetPrediction().GetValue() {
+	if err != nil || !proto.Equal(again, r) {
 		t.Errorf("a remembered prediction: %v, %v", again, err)
 	}
 	if silent := s.predicts(t, "auto", rows[0]).GetExplanation(); len(silent) > 0 {
@@ -62,6 +65,44 @@ func TestExplain(t *testing.T) {
 	s.create(t, "linear", linear(1))
 	_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "linear", Features: []float64{1}, Explain: true, Remember: proto.Bool(false)})
 	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "explain", "auto")
+}
+
+// The part of a key is its effect: of 20 users the means of the labels differ by more than the noise.
+// A user that was never seen has no part, and the row stays as it was.
+func TestExplainKeys(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", &hindsightv1.ModelSpec{Inputs: inputsOf(t, `[{"name": "load", "numeric": {}}, {"name": "user", "categorical": {"key": true}},
+		{"name": "shop", "categorical": {"key": true}}]`)})
+	rng := rand.New(rand.NewPCG(1, 36))
+	row := func(user int) *structpb.Struct {
+		return object(t, fmt.Sprintf(`{"load": %g, "user": "u%d", "shop": %d}`, rng.NormFloat64(), user, rng.IntN(5)))
+	}
+	for range 600 {
+		user := rng.IntN(20)
+		s.observes(t, "m", row(user), 10+float64(user%5)+0.1*rng.NormFloat64())
+	}
+	parts := func(user int) map[string]float64 {
+		t.Helper()
+		r := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: row(user), Explain: true, Remember: proto.Bool(false)}))(t)
+		of := map[string]float64{}
+		for _, f := range r.GetPrediction().GetExplanation() {
+			for _, k := range f.GetKeys() {
+				if f.GetFamily() != "keys" || len(k.GetContributions()) != 1 {
+					t.Errorf("%v of %s", k, f.GetFamily())
+				}
+				of[k.GetInput()] = k.GetContributions()[0]
+			}
+		}
+		return of
+	}
+	high, low, unknown := parts(4), parts(5), parts(99)
+	t.Log(high, low, unknown)
+	if d := high["user"] - low["user"]; !(math.Abs(d-4) < 0.6) || !(math.Abs(high["shop"]) < 0.5) || len(high) != 2 {
+		t.Errorf("users whose labels differ by 4: %v, %v", high, low)
+	}
+	if unknown["user"] != 0 {
+		t.Errorf("the part of a user without labels is %v", unknown)
+	}
 }
 
 // A classifier explains its raw scores.

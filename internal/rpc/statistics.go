@@ -150,6 +150,9 @@ func partsToProto(parts []model.Part) []*hindsightv1.FamilyPart {
 	out := make([]*hindsightv1.FamilyPart, len(parts))
 	for n, p := range parts {
 		out[n] = &hindsightv1.FamilyPart{Family: p.Family, Weights: p.Weights, Contributions: p.Contributions}
+		for _, k := range p.Keys {
+			out[n].Keys = append(out[n].Keys, &hindsightv1.KeyPart{Input: k.Input, Contributions: k.Contributions})
+		}
 	}
 	return out
 }

@@ -69,7 +69,8 @@ type PredictOptions struct {
 	IDs []string
 	// TTL 0 is the TTL in the model's metadata, and Options.LabelTTL if the model has none.
 	TTL time.Duration
-	// Explain asks for the Parts of every prediction, unless it is one that was remembered.
+	// Explain asks for the Parts of every prediction. One that was remembered has those that were
+	// asked for then.
 	Explain bool
 	// Shared lets a follower remember: its leader learns the label, with the follower as the Maker.
 	Shared bool

@@ -60,7 +60,7 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 		}
 		if explain {
 			var err error
-			if answers[n].Parts, err = loaded.Explain(&answers[n].Prediction); err != nil {
+			if answers[n].Parts, err = loaded.Explain(&answers[n].Prediction, in); err != nil {
 				m.env.CountPanic(err)
 				return &RowError{Row: n, Err: err}
 			}
@@ -162,7 +162,7 @@ func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now
 		}
 		w := record.Waiting{
 			ClassPrediction: answers[n].ClassPrediction, Sequence: answers[n].Sequence, Notes: answers[n].Notes,
-			Features: x.Features, Inputs: x.bytes,
+			Features: x.Features, Inputs: x.bytes, Parts: answers[n].Parts,
 		}
 		value := w.Encode(m.source.Spec.Classes != nil)
 		stored = append(stored, storage.Prediction{ID: answers[n].ID, Value: value, Expiry: expiry, Minted: minted})
@@ -205,6 +205,6 @@ func (m *Model) choose(answers []Prediction, rows []Row, chosen map[string]int, 
 	if !record.SameInput(w.Features, w.Inputs, rows[n].Features, rows[n].bytes) {
 		return false, fmt.Errorf("prediction_id %q: %w: it was predicted with other %s", id, ErrConflict, m.inputField())
 	}
-	answers[n] = Prediction{ClassPrediction: w.ClassPrediction, ID: id, Sequence: w.Sequence, Notes: w.Notes, Levels: m.source.Spec.Coverage, Possible: m.source.Spec.Label}
+	answers[n] = Prediction{ClassPrediction: w.ClassPrediction, ID: id, Parts: w.Parts, Sequence: w.Sequence, Notes: w.Notes, Levels: m.source.Spec.Coverage, Possible: m.source.Spec.Label}
 	return true, nil
 }

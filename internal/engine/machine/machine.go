@@ -367,14 +367,42 @@ func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 	return nil
 }
 
-// Explain tells what each family of experts says in a prediction of the present state.
-func (m *Machine) Explain(p *model.Prediction) (parts []model.Part, err error) {
+// Explain tells what each family of experts and each key say in a prediction of the present state.
+// It costs a Predict for each input with keys.
+func (m *Machine) Explain(p *model.Prediction, in Input) (parts []model.Part, err error) {
 	if m.failed != nil {
 		return nil, m.failed
 	}
 	defer contain("explain", &err)
-	return model.Explain(m.learner, p), nil
+	parts = model.Explain(m.learner, p)
+	at := slices.IndexFunc(parts, func(p model.Part) bool { return p.Family == model.FamilyKeys })
+	if at < 0 || m.encoder == nil {
+		return parts, nil
+	}
+	schema := m.encoder.Schema()
+	for i := range schema.Len() {
+		if _, ok := schema.Key(i); !ok {
+			continue
+		}
+		without := model.ClassPrediction{Prediction: model.Prediction{Horizon: p.Horizon}}
+		value := *in.Record.At(i)
+		in.Record.SetText(i, noCategory)
+		err := m.Predict(&without, in)
+		*in.Record.At(i) = value
+		if err != nil {
+			return nil, fmt.Errorf("explain input %q: %w", schema.Name(i), err)
+		}
+		part := model.KeyPart{Input: schema.Name(i), Contributions: slices.Clone(p.Values)}
+		for j, v := range without.Values {
+			part.Contributions[j] -= v
+		}
+		parts[at].Keys = append(parts[at].Keys, part)
+	}
+	return parts, nil
 }
+
+// noCategory is no text of a request: texts are UTF-8.
+const noCategory = "\xff"
 
 // Check returns an error if an observation must not be logged. Apply learns every other
 // observation, unless its class exceeds ClassRoom by then. Apply also learns observations

@@ -76,7 +76,8 @@ const (
 	flagClass
 	flagParametric // Of pending predictions only.
 	flagLeader
-	flagsKnown = flagServed | flagWeight | flagNoted | flagNamed | flagClass | flagLeader
+	flagExplained // Of pending predictions only.
+	flagsKnown    = flagServed | flagWeight | flagNoted | flagNamed | flagClass | flagLeader
 )
 
 // flags returns the flags of the parts that an observation has.

@@ -345,3 +345,27 @@ func FuzzDecode(f *testing.F) {
 		_, _ = record.DecodeWaiting(data, 1)
 	})
 }
+
+// An explanation is kept behind the rest.
+func TestWaitingWithItsExplanation(t *testing.T) {
+	w := sampleWaiting()
+	w.Parts = []model.Part{
+		{Family: "linear", Weights: []float64{0.5}, Contributions: []float64{2}},
+		{Family: "keys", Weights: []float64{0.5}, Contributions: []float64{3}, Keys: []model.KeyPart{
+			{Input: "user", Contributions: []float64{-1}},
+		}},
+	}
+	data := w.Encode(false)
+	if got, err := record.DecodeWaiting(data, 1); err != nil || !reflect.DeepEqual(got, w) {
+		t.Errorf("%+v became %+v, %v", w, got, err)
+	}
+	for n := range data {
+		if got, err := record.DecodeWaiting(data[:n], 1); err == nil {
+			t.Errorf("%d bytes of %d are %+v", n, len(data), got)
+		}
+	}
+	w.Parts[1].Keys[0].Contributions[0] = math.NaN()
+	if got, err := record.DecodeWaiting(w.Encode(false), 1); err == nil {
+		t.Errorf("%+v is read", got)
+	}
+}

@@ -23,6 +23,8 @@ type Waiting struct {
 	Features []float64
 	// Inputs are the bytes of a record of named inputs, nil for features.
 	Inputs []byte
+	// Parts are the explanation, nil unless it was asked for.
+	Parts []model.Part
 }
 
 // Encode returns the bytes of a pending prediction, of a learner of real labels or of a
@@ -38,6 +40,9 @@ func (w *Waiting) Encode(classifier bool) []byte {
 		flags |= flagClass
 	} else if len(w.Parametric) > 0 {
 		flags |= flagParametric
+	}
+	if w.Parts != nil {
+		flags |= flagExplained
 	}
 	out = append(out, versionWaiting, flags)
 	if classifier {
@@ -59,7 +64,40 @@ func (w *Waiting) Encode(classifier bool) []byte {
 	if flags&flagParametric != 0 {
 		out = codec.AppendFloats(out, w.Parametric...)
 	}
+	if flags&flagExplained != 0 {
+		out = appendParts(out, w.Parts)
+	}
 	return out
+}
+
+// appendParts appends an explanation.
+func appendParts(dst []byte, parts []model.Part) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(parts)))
+	for _, p := range parts {
+		dst = appendNumbers(appendNumbers(appendString(dst, p.Family), p.Weights), p.Contributions)
+		dst = binary.AppendUvarint(dst, uint64(len(p.Keys)))
+		for _, k := range p.Keys {
+			dst = appendNumbers(appendString(dst, k.Input), k.Contributions)
+		}
+	}
+	return dst
+}
+
+// parts reads an explanation.
+func (d *decoder) parts() []model.Part {
+	parts := make([]model.Part, d.count(4)) // A part takes 4 bytes at least.
+	for i := range parts {
+		p := &parts[i]
+		p.Family, p.Weights, p.Contributions = d.text(), d.numbers(), d.numbers()
+		d.within(p.Weights)
+		d.within(p.Contributions)
+		for range d.count(2) { // A key takes 2 bytes at least.
+			k := model.KeyPart{Input: d.text(), Contributions: d.numbers()}
+			d.within(k.Contributions)
+			p.Keys = append(p.Keys, k)
+		}
+	}
+	return parts
 }
 
 // DecodeWaiting reads the bytes that Encode wrote for a model with these outputs. It rejects
@@ -92,8 +130,11 @@ func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
 		w.Parametric = make([]float64, outputs)
 		d.FloatsWithin(math.MaxFloat64, w.Parametric)
 	}
+	if flags&flagExplained != 0 {
+		w.Parts = d.parts()
+	}
 	err := d.End()
-	if err == nil && flags&^(flagNamed|flagClass|flagParametric) != 0 {
+	if err == nil && flags&^(flagNamed|flagClass|flagParametric|flagExplained) != 0 {
 		err = fmt.Errorf("flags %#x: %w", flags, ErrUnreadable)
 	}
 	if err == nil && !w.servable(outputs) {

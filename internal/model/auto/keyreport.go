@@ -33,7 +33,7 @@ func (o Options) keyNames() (names []string) {
 		return nil
 	}
 	for _, name := range effects.Names()[:o.effects().Experts()] {
-		names = append(names, "keys/"+name)
+		names = append(names, model.FamilyKeys+"/"+name)
 	}
 	if o.keyAffineExperts() > 0 {
 		names = append(names, "keys/affine/value", "keys/affine/residual")

@@ -40,7 +40,8 @@ type PredictRequest struct {
 	Remember *bool `protobuf:"varint,5,opt,name=remember,proto3,oneof" json:"remember,omitempty"`
 	// The input by names: one value each, null if missing.
 	Inputs *structpb.Struct `protobuf:"bytes,6,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// Also return the explanation of the prediction. auto only.
+	// Also return the explanation of the prediction. auto only. A remembered prediction keeps its
+	// explanation, and has none if its first request asked for none.
 	Explain bool `protobuf:"varint,7,opt,name=explain,proto3" json:"explain,omitempty"`
 	// Answer from a state with at least this many observations, for example the sequence of an
 	// Outcome.
@@ -416,7 +417,7 @@ func (x *Prediction) GetHorizon() uint32 {
 // FamilyPart is the part of a family of experts of auto in a prediction.
 type FamilyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// linear, kernel, trees, neighbors, crosses, baselines, or rest: the constants of
+	// linear, kernel, trees, neighbors, crosses, keys, baselines, or rest: the constants of
 	// the stacks, and what is cut to the range of the labels.
 	Family string `protobuf:"bytes,1,opt,name=family,proto3" json:"family,omitempty"`
 	// The weight of the family for each output. It may be negative; the weights sum to 1.
@@ -424,6 +425,8 @@ type FamilyPart struct {
 	// Weight times what the family says, for each output. They sum to the value, of a classifier to
 	// the raw score. Empty in GetModelStats.
 	Contributions []float64 `protobuf:"fixed64,3,rep,packed,name=contributions,proto3" json:"contributions,omitempty"`
+	// Of the family keys: how much each key of the row changes the prediction.
+	Keys          []*KeyPart `protobuf:"bytes,4,rep,name=keys,proto3" json:"keys,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -479,6 +482,70 @@ func (x *FamilyPart) GetContributions() []float64 {
 	return nil
 }
 
+func (x *FamilyPart) GetKeys() []*KeyPart {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
+// KeyPart is how much a key of the row, such as its user, changes a prediction.
+type KeyPart struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The categorical input.
+	Input string `protobuf:"bytes,1,opt,name=input,proto3" json:"input,omitempty"`
+	// For each output, the value less the value of the same row with a category that the model has
+	// never seen; of a classifier, of the raw score. Keys act together: these need not sum to the
+	// contribution of the family.
+	Contributions []float64 `protobuf:"fixed64,2,rep,packed,name=contributions,proto3" json:"contributions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KeyPart) Reset() {
+	*x = KeyPart{}
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KeyPart) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KeyPart) ProtoMessage() {}
+
+func (x *KeyPart) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KeyPart.ProtoReflect.Descriptor instead.
+func (*KeyPart) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *KeyPart) GetInput() string {
+	if x != nil {
+		return x.Input
+	}
+	return ""
+}
+
+func (x *KeyPart) GetContributions() []float64 {
+	if x != nil {
+		return x.Contributions
+	}
+	return nil
+}
+
 // Interval contains the label with a given frequency.
 type Interval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -498,7 +565,7 @@ type Interval struct {
 
 func (x *Interval) Reset() {
 	*x = Interval{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -510,7 +577,7 @@ func (x *Interval) String() string {
 func (*Interval) ProtoMessage() {}
 
 func (x *Interval) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[4]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -523,7 +590,7 @@ func (x *Interval) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Interval.ProtoReflect.Descriptor instead.
 func (*Interval) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{4}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Interval) GetCoverage() float64 {
@@ -592,7 +659,7 @@ type PredictBatchRequest struct {
 
 func (x *PredictBatchRequest) Reset() {
 	*x = PredictBatchRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -604,7 +671,7 @@ func (x *PredictBatchRequest) String() string {
 func (*PredictBatchRequest) ProtoMessage() {}
 
 func (x *PredictBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[5]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -617,7 +684,7 @@ func (x *PredictBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredictBatchRequest.ProtoReflect.Descriptor instead.
 func (*PredictBatchRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{5}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PredictBatchRequest) GetModel() string {
@@ -708,7 +775,7 @@ type PredictBatchResponse struct {
 
 func (x *PredictBatchResponse) Reset() {
 	*x = PredictBatchResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -720,7 +787,7 @@ func (x *PredictBatchResponse) String() string {
 func (*PredictBatchResponse) ProtoMessage() {}
 
 func (x *PredictBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[6]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -733,7 +800,7 @@ func (x *PredictBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PredictBatchResponse.ProtoReflect.Descriptor instead.
 func (*PredictBatchResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{6}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PredictBatchResponse) GetPredictions() []*Prediction {
@@ -754,7 +821,7 @@ type Labels struct {
 
 func (x *Labels) Reset() {
 	*x = Labels{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -766,7 +833,7 @@ func (x *Labels) String() string {
 func (*Labels) ProtoMessage() {}
 
 func (x *Labels) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[7]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -779,7 +846,7 @@ func (x *Labels) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Labels.ProtoReflect.Descriptor instead.
 func (*Labels) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{7}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Labels) GetValues() []float64 {
@@ -821,7 +888,7 @@ type ObserveRequest struct {
 
 func (x *ObserveRequest) Reset() {
 	*x = ObserveRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +900,7 @@ func (x *ObserveRequest) String() string {
 func (*ObserveRequest) ProtoMessage() {}
 
 func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[8]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +913,7 @@ func (x *ObserveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveRequest.ProtoReflect.Descriptor instead.
 func (*ObserveRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{8}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ObserveRequest) GetModel() string {
@@ -968,7 +1035,7 @@ type ObserveResponse struct {
 
 func (x *ObserveResponse) Reset() {
 	*x = ObserveResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +1047,7 @@ func (x *ObserveResponse) String() string {
 func (*ObserveResponse) ProtoMessage() {}
 
 func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[9]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +1060,7 @@ func (x *ObserveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveResponse.ProtoReflect.Descriptor instead.
 func (*ObserveResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{9}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ObserveResponse) GetOutcome() *Outcome {
@@ -1043,7 +1110,7 @@ type Outcome struct {
 
 func (x *Outcome) Reset() {
 	*x = Outcome{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1122,7 @@ func (x *Outcome) String() string {
 func (*Outcome) ProtoMessage() {}
 
 func (x *Outcome) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[10]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1135,7 @@ func (x *Outcome) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Outcome.ProtoReflect.Descriptor instead.
 func (*Outcome) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{10}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Outcome) GetSequence() uint64 {
@@ -1189,7 +1256,7 @@ type ObserveBatchRequest struct {
 
 func (x *ObserveBatchRequest) Reset() {
 	*x = ObserveBatchRequest{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1268,7 @@ func (x *ObserveBatchRequest) String() string {
 func (*ObserveBatchRequest) ProtoMessage() {}
 
 func (x *ObserveBatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[11]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1281,7 @@ func (x *ObserveBatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveBatchRequest.ProtoReflect.Descriptor instead.
 func (*ObserveBatchRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{11}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ObserveBatchRequest) GetModel() string {
@@ -1242,7 +1309,7 @@ type ObserveBatchResponse struct {
 
 func (x *ObserveBatchResponse) Reset() {
 	*x = ObserveBatchResponse{}
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1254,7 +1321,7 @@ func (x *ObserveBatchResponse) String() string {
 func (*ObserveBatchResponse) ProtoMessage() {}
 
 func (x *ObserveBatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_prediction_proto_msgTypes[12]
+	mi := &file_hindsight_v1_prediction_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1267,7 +1334,7 @@ func (x *ObserveBatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ObserveBatchResponse.ProtoReflect.Descriptor instead.
 func (*ObserveBatchResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{12}
+	return file_hindsight_v1_prediction_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ObserveBatchResponse) GetOutcomes() []*Outcome {
@@ -1329,12 +1396,16 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\t_leverageB\x0e\n" +
 	"\f_probabilityB\x13\n" +
 	"\x11_parametric_valueB\x18\n" +
-	"\x16_new_class_probability\"d\n" +
+	"\x16_new_class_probability\"\x8f\x01\n" +
 	"\n" +
 	"FamilyPart\x12\x16\n" +
 	"\x06family\x18\x01 \x01(\tR\x06family\x12\x18\n" +
 	"\aweights\x18\x02 \x03(\x01R\aweights\x12$\n" +
-	"\rcontributions\x18\x03 \x03(\x01R\rcontributions\"\xa0\x01\n" +
+	"\rcontributions\x18\x03 \x03(\x01R\rcontributions\x12)\n" +
+	"\x04keys\x18\x04 \x03(\v2\x15.hindsight.v1.KeyPartR\x04keys\"E\n" +
+	"\aKeyPart\x12\x14\n" +
+	"\x05input\x18\x01 \x01(\tR\x05input\x12$\n" +
+	"\rcontributions\x18\x02 \x03(\x01R\rcontributions\"\xa0\x01\n" +
 	"\bInterval\x12\x1a\n" +
 	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x19\n" +
 	"\x05lower\x18\x02 \x01(\x01H\x00R\x05lower\x88\x01\x01\x12\x19\n" +
@@ -1428,57 +1499,59 @@ func file_hindsight_v1_prediction_proto_rawDescGZIP() []byte {
 	return file_hindsight_v1_prediction_proto_rawDescData
 }
 
-var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_hindsight_v1_prediction_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_hindsight_v1_prediction_proto_goTypes = []any{
 	(*PredictRequest)(nil),       // 0: hindsight.v1.PredictRequest
 	(*PredictResponse)(nil),      // 1: hindsight.v1.PredictResponse
 	(*Prediction)(nil),           // 2: hindsight.v1.Prediction
 	(*FamilyPart)(nil),           // 3: hindsight.v1.FamilyPart
-	(*Interval)(nil),             // 4: hindsight.v1.Interval
-	(*PredictBatchRequest)(nil),  // 5: hindsight.v1.PredictBatchRequest
-	(*PredictBatchResponse)(nil), // 6: hindsight.v1.PredictBatchResponse
-	(*Labels)(nil),               // 7: hindsight.v1.Labels
-	(*ObserveRequest)(nil),       // 8: hindsight.v1.ObserveRequest
-	(*ObserveResponse)(nil),      // 9: hindsight.v1.ObserveResponse
-	(*Outcome)(nil),              // 10: hindsight.v1.Outcome
-	(*ObserveBatchRequest)(nil),  // 11: hindsight.v1.ObserveBatchRequest
-	(*ObserveBatchResponse)(nil), // 12: hindsight.v1.ObserveBatchResponse
-	nil,                          // 13: hindsight.v1.Prediction.ScoresEntry
-	(*durationpb.Duration)(nil),  // 14: google.protobuf.Duration
-	(*structpb.Struct)(nil),      // 15: google.protobuf.Struct
-	(*Row)(nil),                  // 16: hindsight.v1.Row
+	(*KeyPart)(nil),              // 4: hindsight.v1.KeyPart
+	(*Interval)(nil),             // 5: hindsight.v1.Interval
+	(*PredictBatchRequest)(nil),  // 6: hindsight.v1.PredictBatchRequest
+	(*PredictBatchResponse)(nil), // 7: hindsight.v1.PredictBatchResponse
+	(*Labels)(nil),               // 8: hindsight.v1.Labels
+	(*ObserveRequest)(nil),       // 9: hindsight.v1.ObserveRequest
+	(*ObserveResponse)(nil),      // 10: hindsight.v1.ObserveResponse
+	(*Outcome)(nil),              // 11: hindsight.v1.Outcome
+	(*ObserveBatchRequest)(nil),  // 12: hindsight.v1.ObserveBatchRequest
+	(*ObserveBatchResponse)(nil), // 13: hindsight.v1.ObserveBatchResponse
+	nil,                          // 14: hindsight.v1.Prediction.ScoresEntry
+	(*durationpb.Duration)(nil),  // 15: google.protobuf.Duration
+	(*structpb.Struct)(nil),      // 16: google.protobuf.Struct
+	(*Row)(nil),                  // 17: hindsight.v1.Row
 }
 var file_hindsight_v1_prediction_proto_depIdxs = []int32{
-	14, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
-	15, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
-	14, // 2: hindsight.v1.PredictRequest.max_staleness:type_name -> google.protobuf.Duration
+	15, // 0: hindsight.v1.PredictRequest.label_ttl:type_name -> google.protobuf.Duration
+	16, // 1: hindsight.v1.PredictRequest.inputs:type_name -> google.protobuf.Struct
+	15, // 2: hindsight.v1.PredictRequest.max_staleness:type_name -> google.protobuf.Duration
 	2,  // 3: hindsight.v1.PredictResponse.prediction:type_name -> hindsight.v1.Prediction
-	13, // 4: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
-	4,  // 5: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
+	14, // 4: hindsight.v1.Prediction.scores:type_name -> hindsight.v1.Prediction.ScoresEntry
+	5,  // 5: hindsight.v1.Prediction.intervals:type_name -> hindsight.v1.Interval
 	3,  // 6: hindsight.v1.Prediction.explanation:type_name -> hindsight.v1.FamilyPart
-	16, // 7: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
-	14, // 8: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
-	15, // 9: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
-	14, // 10: hindsight.v1.PredictBatchRequest.max_staleness:type_name -> google.protobuf.Duration
-	2,  // 11: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
-	7,  // 12: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
-	15, // 13: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
-	10, // 14: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
-	8,  // 15: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
-	10, // 16: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
-	0,  // 17: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
-	5,  // 18: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
-	8,  // 19: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
-	11, // 20: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
-	1,  // 21: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
-	6,  // 22: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
-	9,  // 23: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
-	12, // 24: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
-	21, // [21:25] is the sub-list for method output_type
-	17, // [17:21] is the sub-list for method input_type
-	17, // [17:17] is the sub-list for extension type_name
-	17, // [17:17] is the sub-list for extension extendee
-	0,  // [0:17] is the sub-list for field type_name
+	4,  // 7: hindsight.v1.FamilyPart.keys:type_name -> hindsight.v1.KeyPart
+	17, // 8: hindsight.v1.PredictBatchRequest.rows:type_name -> hindsight.v1.Row
+	15, // 9: hindsight.v1.PredictBatchRequest.label_ttl:type_name -> google.protobuf.Duration
+	16, // 10: hindsight.v1.PredictBatchRequest.inputs:type_name -> google.protobuf.Struct
+	15, // 11: hindsight.v1.PredictBatchRequest.max_staleness:type_name -> google.protobuf.Duration
+	2,  // 12: hindsight.v1.PredictBatchResponse.predictions:type_name -> hindsight.v1.Prediction
+	8,  // 13: hindsight.v1.ObserveRequest.labels:type_name -> hindsight.v1.Labels
+	16, // 14: hindsight.v1.ObserveRequest.inputs:type_name -> google.protobuf.Struct
+	11, // 15: hindsight.v1.ObserveResponse.outcome:type_name -> hindsight.v1.Outcome
+	9,  // 16: hindsight.v1.ObserveBatchRequest.observations:type_name -> hindsight.v1.ObserveRequest
+	11, // 17: hindsight.v1.ObserveBatchResponse.outcomes:type_name -> hindsight.v1.Outcome
+	0,  // 18: hindsight.v1.PredictionService.Predict:input_type -> hindsight.v1.PredictRequest
+	6,  // 19: hindsight.v1.PredictionService.PredictBatch:input_type -> hindsight.v1.PredictBatchRequest
+	9,  // 20: hindsight.v1.PredictionService.Observe:input_type -> hindsight.v1.ObserveRequest
+	12, // 21: hindsight.v1.PredictionService.ObserveBatch:input_type -> hindsight.v1.ObserveBatchRequest
+	1,  // 22: hindsight.v1.PredictionService.Predict:output_type -> hindsight.v1.PredictResponse
+	7,  // 23: hindsight.v1.PredictionService.PredictBatch:output_type -> hindsight.v1.PredictBatchResponse
+	10, // 24: hindsight.v1.PredictionService.Observe:output_type -> hindsight.v1.ObserveResponse
+	13, // 25: hindsight.v1.PredictionService.ObserveBatch:output_type -> hindsight.v1.ObserveBatchResponse
+	22, // [22:26] is the sub-list for method output_type
+	18, // [18:22] is the sub-list for method input_type
+	18, // [18:18] is the sub-list for extension type_name
+	18, // [18:18] is the sub-list for extension extendee
+	0,  // [0:18] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_prediction_proto_init() }
@@ -1490,21 +1563,21 @@ func file_hindsight_v1_prediction_proto_init() {
 	file_hindsight_v1_spec_proto_init()
 	file_hindsight_v1_prediction_proto_msgTypes[0].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[2].OneofWrappers = []any{}
-	file_hindsight_v1_prediction_proto_msgTypes[4].OneofWrappers = []any{}
 	file_hindsight_v1_prediction_proto_msgTypes[5].OneofWrappers = []any{}
-	file_hindsight_v1_prediction_proto_msgTypes[8].OneofWrappers = []any{
+	file_hindsight_v1_prediction_proto_msgTypes[6].OneofWrappers = []any{}
+	file_hindsight_v1_prediction_proto_msgTypes[9].OneofWrappers = []any{
 		(*ObserveRequest_Label)(nil),
 		(*ObserveRequest_Labels)(nil),
 		(*ObserveRequest_Class)(nil),
 	}
-	file_hindsight_v1_prediction_proto_msgTypes[10].OneofWrappers = []any{}
+	file_hindsight_v1_prediction_proto_msgTypes[11].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_prediction_proto_rawDesc), len(file_hindsight_v1_prediction_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

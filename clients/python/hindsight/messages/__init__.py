@@ -36,6 +36,7 @@ from hindsight.messages.performance import (
 from hindsight.messages.predictions import (
     FamilyPart,
     Interval,
+    KeyPart,
     Outcome,
     Prediction,
 )
@@ -60,7 +61,7 @@ __all__ = [
     "Alias", "Category", "ClassCounts", "ClassFigures", "ClassPerformance", "ClassRanking", "ClassStats",
     "Cluster", "Comparison", "Drift", "DriftMark", "Event", "Expert", "FamilyPart", "FeatureWeight", "Group",
     "History", "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "KeyEffect",
-    "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LogLossStats", "LossDifference",
+    "KeyPart", "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LogLossStats", "LossDifference",
     "ModelInfo", "ModelStats", "ModelSummary", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures",
     "Prediction", "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
 ]

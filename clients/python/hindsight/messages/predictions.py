@@ -39,17 +39,39 @@ class Interval:
 
 
 @dataclass(frozen=True)
+class KeyPart:
+    """KeyPart is how much a key of the row, such as its user, changes a prediction."""
+
+    #: The categorical input.
+    input: str
+    #: For each output, the value less the value of the same row with a category that the model
+    #: has never seen; of a classifier, of the raw score. Keys act together: these need not sum to
+    #: the contribution of the family.
+    contributions: tuple[float, ...]
+
+    @classmethod
+    def of(cls, m: prediction_pb2.KeyPart) -> KeyPart:
+        """Reads the message of the API."""
+        return cls(
+            input=m.input,
+            contributions=tuple(m.contributions),
+        )
+
+
+@dataclass(frozen=True)
 class FamilyPart:
     """FamilyPart is the part of a family of experts of auto in a prediction."""
 
-    #: linear, kernel, trees, neighbors, crosses, baselines, or rest: the constants of the stacks,
-    #: and what is cut to the range of the labels.
+    #: linear, kernel, trees, neighbors, crosses, keys, baselines, or rest: the constants of the
+    #: stacks, and what is cut to the range of the labels.
     family: str
     #: The weight of the family for each output. It may be negative; the weights sum to 1.
     weights: tuple[float, ...]
     #: Weight times what the family says, for each output. They sum to the value, of a classifier
     #: to the raw score. Empty in GetModelStats.
     contributions: tuple[float, ...]
+    #: Of the family keys: how much each key of the row changes the prediction.
+    keys: tuple[KeyPart, ...]
 
     @classmethod
     def of(cls, m: prediction_pb2.FamilyPart) -> FamilyPart:
@@ -58,6 +80,7 @@ class FamilyPart:
             family=m.family,
             weights=tuple(m.weights),
             contributions=tuple(m.contributions),
+            keys=tuple(KeyPart.of(e) for e in m.keys),
         )
 
 

@@ -11,14 +11,16 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class FamilyPart(_message.Message):
-    __slots__ = ["contributions", "family", "weights"]
+    __slots__ = ["contributions", "family", "keys", "weights"]
     CONTRIBUTIONS_FIELD_NUMBER: _ClassVar[int]
     FAMILY_FIELD_NUMBER: _ClassVar[int]
+    KEYS_FIELD_NUMBER: _ClassVar[int]
     WEIGHTS_FIELD_NUMBER: _ClassVar[int]
     contributions: _containers.RepeatedScalarFieldContainer[float]
     family: str
+    keys: _containers.RepeatedCompositeFieldContainer[KeyPart]
     weights: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, family: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., contributions: _Optional[_Iterable[float]] = ...) -> None: ...
+    def __init__(self, family: _Optional[str] = ..., weights: _Optional[_Iterable[float]] = ..., contributions: _Optional[_Iterable[float]] = ..., keys: _Optional[_Iterable[_Union[KeyPart, _Mapping]]] = ...) -> None: ...
 
 class Interval(_message.Message):
     __slots__ = ["coverage", "lower", "lowers", "upper", "uppers"]
@@ -33,6 +35,14 @@ class Interval(_message.Message):
     upper: float
     uppers: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, coverage: _Optional[float] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., lowers: _Optional[_Iterable[float]] = ..., uppers: _Optional[_Iterable[float]] = ...) -> None: ...
+
+class KeyPart(_message.Message):
+    __slots__ = ["contributions", "input"]
+    CONTRIBUTIONS_FIELD_NUMBER: _ClassVar[int]
+    INPUT_FIELD_NUMBER: _ClassVar[int]
+    contributions: _containers.RepeatedScalarFieldContainer[float]
+    input: str
+    def __init__(self, input: _Optional[str] = ..., contributions: _Optional[_Iterable[float]] = ...) -> None: ...
 
 class Labels(_message.Message):
     __slots__ = ["values"]

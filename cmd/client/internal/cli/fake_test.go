@@ -314,6 +314,9 @@ func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (*hinds
 	if r.GetExplain() {
 		prediction.Explanation = []*hindsightv1.FamilyPart{
 			{Family: "linear", Weights: []float64{0.75}, Contributions: []float64{2.25}},
+			{Family: "keys", Weights: []float64{0.25}, Contributions: []float64{0.5}, Keys: []*hindsightv1.KeyPart{
+				{Input: "user", Contributions: []float64{0.75}}, {Input: "shop", Contributions: []float64{-0.25}},
+			}},
 			{Family: "rest", Weights: []float64{0}, Contributions: []float64{-0.0625}},
 		}
 	}

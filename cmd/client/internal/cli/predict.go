@@ -184,6 +184,9 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 		w.Printf("\nfamily\tweight\tcontribution\n")
 		for _, f := range p.GetExplanation() {
 			w.Cells(f.GetFamily(), perOutput(f.GetWeights(), "%.3f"), perOutput(f.GetContributions(), "%.6g"))
+			for _, k := range f.GetKeys() {
+				w.Cells("  of "+cell(k.GetInput()), "", perOutput(k.GetContributions(), "%.6g"))
+			}
 		}
 	}
 }

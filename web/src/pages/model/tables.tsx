@@ -75,11 +75,14 @@ export function Families({ families }: { families: FamilyPart[] }) {
       <table>
         <thead><tr><th scope="col">Family</th><th scope="col" class="right">Weight</th>{said && <th scope="col" class="right">Contribution</th>}</tr></thead>
         <tbody>
-          {families.map((f) => (
+          {families.map((f) => [
             <tr key={f.family}>
               <th scope="row">{f.family}</th><td class="right">{f.weights?.length === 1 && <Bar share={number(f.weights[0])} />}{numbers(f.weights)}</td>{said && <td class="right">{numbers(f.contributions)}</td>}
-            </tr>
-          ))}
+            </tr>,
+            ...(f.keys ?? []).map((k) => (
+              <tr key={`${f.family} ${k.input}`}><td>of {k.input}</td><td /><td class="right">{numbers(k.contributions)}</td></tr>
+            )),
+          ])}
         </tbody>
       </table>
     </Scroll>
