@@ -134,7 +134,7 @@ func TestRefusals(t *testing.T) {
 		{"a method of a call", "GET", predict, "", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want POST"},
 		{"a file", "GET", "/nothing.js", "", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "GET /nothing.js"},
 		{"a call outside of /v1", "POST", "/models", "{}", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "POST /models"},
-		{"a call of the page", "POST", "/", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want GET, HEAD"},
+		{"a call of the page", "POST", "/openapi.json", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want GET, HEAD"},
 		{"a large body", "POST", predict, `{"features":[` + strings.Repeat("0,", 1<<19) + `0]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576"},
 		{"a large message in a small body", "POST", predict, `{"features":[` + strings.Repeat("0,", 200_000) + `0]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576"},
 		{"an import of nothing", "POST", "/v1/models:import?id=n", "", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "HINDSNAP"},
@@ -413,7 +413,7 @@ func TestDrain(t *testing.T) {
 		h.gateway.Drain()
 		close(drained)
 	}()
-	for h.call(t, "GET", "/api", "").status == 200 { // Until the draining has begun.
+	for h.call(t, "GET", "/openapi.json", "").status == 200 { // Until the draining has begun.
 	}
 	h.call(t, "GET", "/v1/models", "").refused(t, "a request while it drains", 503, "UNAVAILABLE", "SHUTTING_DOWN", "", "shutting down")
 	select {

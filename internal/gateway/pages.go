@@ -14,15 +14,10 @@ import (
 	"hindsight/internal/auth"
 )
 
-// Pages load scripts, styles and data from this host alone. The page of the API has no
-// script.
-const (
-	consolePolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-	pagePolicy    = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
+// Pages load scripts, styles and data from this host alone.
+const consolePolicy = "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// serve answers a call of the API, or a page: the description of the API, the page that
-// shows it, and the console at /. Without a console the page of the API is at / too.
+// serve answers a call of the API, or a page: the description of the API, or the console at /.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	path := r.URL.Path
@@ -41,13 +36,8 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 		g.write(w, g.notFound(r))
 	case path == "/openapi.json":
 		file(w, r, contentJSON, openapi.Document())
-	case path == "/api", path == "/" && g.Console == nil:
-		w.Header().Set("Content-Security-Policy", pagePolicy)
-		file(w, r, "text/html; charset=utf-8", openapi.Page())
 	case path == serverPath && g.Console != nil:
 		file(w, r, contentJSON, g.about(r))
-	case path == "/api/page.css":
-		file(w, r, "text/css; charset=utf-8", openapi.Style())
 	case g.isConsole(path):
 		w.Header().Set("Content-Security-Policy", consolePolicy)
 		w.Header().Set("Referrer-Policy", "no-referrer")
@@ -64,7 +54,7 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 // isPage reports whether GET answers a path.
 func (g *Gateway) isPage(path string) bool {
 	switch path {
-	case "/", "/openapi.json", "/api", "/api/page.css":
+	case "/openapi.json":
 		return true
 	case serverPath:
 		return g.Console != nil

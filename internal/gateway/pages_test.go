@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"regexp"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -15,43 +14,18 @@ import (
 	"hindsight/internal/gateway"
 )
 
-// The pages ask this host alone, and have no script.
-func TestPages(t *testing.T) {
+func TestDescription(t *testing.T) {
 	h := serve(t)
 	described := h.want(t, "GET", "/openapi.json", "")
 	if !bytes.Equal(described.body, openapi.Document()) || described.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d bytes of %s", len(described.body), described.header.Get("Content-Type"))
 	}
-	page := h.want(t, "GET", "/api", "")
-	if other := h.want(t, "GET", "/", ""); !bytes.Equal(other.body, page.body) {
-		t.Error("without a console / is another page than /api")
-	}
-	text := string(page.body)
-	for _, operation := range regexp.MustCompile(`"operationId": "(\w+)"`).FindAllSubmatch(openapi.Document(), -1) {
-		if !strings.Contains(text, `<details id="`+string(operation[1])+`">`) {
-			t.Errorf("%s is not on the page", operation[1])
-		}
-	}
-	for _, link := range regexp.MustCompile(`href="#([\w.]+)"`).FindAllStringSubmatch(text, -1) {
-		if !strings.Contains(text, `id="`+link[1]+`"`) {
-			t.Errorf("a link leads to #%s, which is not there", link[1])
-		}
-	}
-	if strings.Contains(text, "<script") || strings.Contains(text, "style=") || strings.Contains(text, "://") {
-		t.Error("the page has a script, a style of its own or another host")
-	}
-	if got := page.header.Get("Content-Security-Policy"); !strings.HasPrefix(got, "default-src 'none'; style-src 'self'") {
-		t.Errorf("policy %q", got)
-	}
-	if style := h.want(t, "GET", "/api/page.css", ""); !strings.HasPrefix(style.header.Get("Content-Type"), "text/css") || bytes.Contains(style.body, []byte("url(")) {
-		t.Errorf("the style is %s", style.header.Get("Content-Type"))
-	}
-	if a := h.call(t, "HEAD", "/api", ""); a.status != http.StatusOK || len(a.body) != 0 {
+	if a := h.call(t, "HEAD", "/openapi.json", ""); a.status != http.StatusOK || len(a.body) != 0 {
 		t.Errorf("HEAD: %d", a.status)
 	}
 }
 
-// With a console its files are at /, beside the calls and the page of the API.
+// With a console its files are at /, beside the calls.
 func TestConsole(t *testing.T) {
 	h := serve(t, func(o *gateway.Options) {
 		o.Console = fstest.MapFS{
@@ -76,7 +50,6 @@ func TestConsole(t *testing.T) {
 			t.Errorf("%s: %d %s", path, a.status, a.body)
 		}
 	}
-	h.want(t, "GET", "/api", "")
 	h.want(t, "GET", "/v1/models", "")
 }
 

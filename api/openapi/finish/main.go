@@ -1,5 +1,5 @@
 // The finish of the OpenAPI document: it merges what protoc-gen-openapiv3 wrote for each
-// proto file, and makes it say what is served. It writes openapi.json, and api.html, which shows it.
+// proto file, and makes it say what is served. It writes openapi.json.
 //
 //	go run ./api/openapi/finish DIR api/openapi
 package main
@@ -69,5 +69,5 @@ func run(args []string) error {
 	if err := os.WriteFile(filepath.Join(args[1], "openapi.json"), text.Bytes(), 0o644); err != nil { //nolint:gosec // Anyone may read it.
 		return fmt.Errorf("write the document: %w", err)
 	}
-	return writePage(filepath.Join(args[1], "api.html"), text.Bytes())
+	return nil
 }
