@@ -285,7 +285,7 @@ web/node_modules: web/package-lock.json
 
 .PHONY: reference
 reference: ## write docs/reference anew from the code
-	$(GO) test -count 1 -run 'Reference$$' ./docs ./internal/rpc ./cmd/server/internal/config ./cmd/client/internal/cli -update
+	$(GO) test -count 1 -run 'Reference$$' ./docs ./internal/rpc ./cmd/server ./cmd/server/internal/config ./cmd/client/internal/cli -update
 
 .PHONY: docker-lint
 docker-lint: ## hadolint, if it is installed

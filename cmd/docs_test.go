@@ -33,10 +33,8 @@ var notRun = []struct{ begin, why string }{
 	{"pip install ", "it asks the network; the tests of clients/python build the package"},
 	{"cd examples/node && npm ci", "it asks the network; the tests in examples run it"},
 	{"go test ", "make test and make test-e2e run them; TestCommandsOfTests of docs looks for what they name"},
-	{"sudo ", "it changes the system"},
 	{"go mod ", "TestOutsideModule of cmd/client does it"},
 	{"hindsight-server --data-dir /var/lib/hindsight --cluster-address", "it takes three machines; TestThreeServersAreOneService of cmd/server starts three servers"},
-	{"// Outside is a program", "TestOutsideModule of cmd/client runs it"},
 }
 
 // tested names the documents whose Python another test runs.

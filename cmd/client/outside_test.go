@@ -55,9 +55,6 @@ func TestOutsideModule(t *testing.T) {
 	}
 	program := read("client/testdata/outside/main.go")
 	documented := read("client/README.md")
-	if !strings.Contains(documented, "```go\n"+program+"```\n") {
-		t.Error("README.md shows another program than testdata/outside/main.go")
-	}
 	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	main "hindsight/cmd/server"
+	"hindsight/docs/reference"
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/interval"
@@ -96,27 +97,16 @@ func read(t *testing.T, path string) string {
 	return string(text)
 }
 
-var update = flag.Bool("update", false, "write the tables of docs/metrics.md")
+var update = flag.Bool("update", false, "write docs/reference/metrics.md")
 
-// The tables of docs/metrics.md are made from what the server shows: go test
-// ./cmd/server -run Docs -update writes them.
-func TestDocsHaveEveryMetric(t *testing.T) {
-	const path, begin, end = "../../docs/metrics.md", "<!-- The tables are made by cmd/server/metrics_docs_test.go. -->\n", "<!-- End of the tables. -->\n"
-	text := read(t, path)
-	before, rest, found := strings.Cut(text, begin)
-	_, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the tables", path)
-	}
-	want := before + begin + tables(t) + end + after
-	if *update {
-		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if text != want {
-		t.Errorf("%s is not what the server shows: run this test with -update", path)
+const metricsHead = `# Metrics
+
+Generated from what the server shows by "make reference"; do not edit. [Metrics](../metrics.md) says how to read them.
+`
+
+func TestMetricsReference(t *testing.T) {
+	if err := reference.Compare("../../docs/reference/metrics.md", strings.ReplaceAll(metricsHead, `"`, "`")+tables(t), *update); err != nil {
+		t.Error(err)
 	}
 }
 
@@ -164,13 +154,13 @@ func tables(t *testing.T) string {
 		}
 		fmt.Fprintf(&rows[at], "- %s: %s\n", name, f.GetHelp())
 	}
-	return "\n## Of each model\n\n" + rows[0].String() + "\n## Of the server\n\n" + rows[1].String() + "\n"
+	return "\n## Of each model\n\n" + rows[0].String() + "\n## Of the server\n\n" + rows[1].String()
 }
 
 // The documents and the dashboards name no metric that does not exist.
 func TestDocsNameMetricsThatExist(t *testing.T) {
 	shown := shownNames(t)
-	paths := []string{"../../docs/operating.md", "../../docs/metrics.md", "../../docs/runbooks.md"}
+	paths := []string{"../../docs/operating.md", "../../docs/metrics.md", "../../docs/reference/metrics.md", "../../docs/runbooks.md"}
 	const dashboards = "../../deploy/grafana/dashboards/*.json"
 	more, err := filepath.Glob(dashboards)
 	if err != nil || len(more) == 0 {

@@ -20,7 +20,7 @@ func TestReference(t *testing.T) {
 	b.WriteString(`# The command line
 
 Generated from the commands by ` + "`make reference`" + `; do not edit. [Using
-hindsight](../using.md#the-client) says what they are for.
+hindsight](../using.md#from-a-csv-file) says what they are for.
 
 `)
 	root := cli.Root()
