@@ -1,7 +1,6 @@
 package record
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model/codec"
@@ -53,62 +52,54 @@ type Base struct {
 const flagLearnAll = 1
 
 // Encode returns the bytes of the alias. They end with an empty id if there is no share.
-func (a *Alias) Encode() []byte {
-	dst := codec.AppendUint64([]byte{versionAlias}, uint64(a.Updated))
-	dst = appendRef(appendRef(dst, a.Model), a.Previous)
-	if a.Share.Model.ID == "" {
-		return appendString(dst, "")
-	}
-	var flags byte
-	if a.Share.LearnAll {
-		flags |= flagLearnAll
-	}
-	dst = append(appendRef(dst, a.Share.Model), flags)
-	dst = codec.AppendUint64(codec.AppendFloats(dst, a.Share.Fraction), uint64(a.Share.Started))
-	for _, b := range []*Base{&a.Share.First, &a.Share.Second} {
-		dst = codec.AppendUint64(codec.AppendUint64(dst, b.Sequence), b.Epoch)
-		dst = appendString(codec.AppendFloats(dst, b.Squares), b.Sums)
-	}
-	return dst
-}
-
-func appendRef(dst []byte, r Ref) []byte {
-	return codec.AppendUint64(appendString(dst, r.ID), uint64(r.Created))
-}
+func (a *Alias) Encode() []byte { return encode(nil, a.visit) }
 
 // DecodeAlias reads the bytes that Encode wrote.
 func DecodeAlias(data []byte) (Alias, error) {
-	d := newDecoder(data, versionAlias)
-	a := Alias{Updated: int64(d.Uint64())}
-	a.Model, a.Previous = d.ref(), d.ref()
-	a.Share = d.share()
-	if a.Model.ID == "" {
-		d.reject("an alias of no model")
-	}
-	if err := d.End(); err != nil {
-		return Alias{}, fmt.Errorf("record: alias: %w", err)
+	var a Alias
+	if err := decode("alias", data, a.visit); err != nil {
+		return Alias{}, err
 	}
 	return a, nil
 }
 
-func (d *decoder) ref() Ref { return Ref{ID: d.text(), Created: int64(d.Uint64())} }
+func (a *Alias) visit(v *codec.Visitor) {
+	v.Version(versionAlias)
+	v.Int64(&a.Updated)
+	a.Model.visit(v)
+	a.Previous.visit(v)
+	a.Share.visit(v)
+	if v.Reading() && a.Model.ID == "" {
+		v.Corrupt("an alias of no model")
+	}
+}
 
-func (d *decoder) share() (s Share) {
-	if s.Model.ID = d.text(); s.Model.ID == "" {
-		return s
+func (r *Ref) visit(v *codec.Visitor) {
+	v.DelimitedText(&r.ID)
+	v.Int64(&r.Created)
+}
+
+func (s *Share) visit(v *codec.Visitor) {
+	if v.DelimitedText(&s.Model.ID); s.Model.ID == "" {
+		return
 	}
-	s.Model.Created = int64(d.Uint64())
-	flags := d.octet()
-	s.LearnAll = flags&flagLearnAll != 0
-	s.Fraction, s.Started = d.Float(), int64(d.Uint64())
+	var flags byte
+	if s.LearnAll {
+		flags |= flagLearnAll
+	}
+	v.Int64(&s.Model.Created)
+	v.Byte(&flags)
+	v.Float(&s.Fraction)
+	v.Int64(&s.Started)
 	for _, b := range []*Base{&s.First, &s.Second} {
-		*b = Base{Sequence: d.Uint64(), Epoch: d.Uint64(), Squares: d.Float(), Sums: d.text()}
-		if !(math.Abs(b.Squares) <= math.MaxFloat64) {
-			d.reject("a sum that is not finite")
-		}
+		v.Uint64(&b.Sequence, &b.Epoch)
+		v.Within(math.MaxFloat64, &b.Squares)
+		v.DelimitedText(&b.Sums)
 	}
-	if flags&^flagLearnAll != 0 || !(s.Fraction > 0 && s.Fraction < 1) {
-		d.reject(fmt.Sprintf("a share of %g, flags %#x, of model %q", s.Fraction, flags, s.Model.ID))
+	if !v.Reading() {
+		return
 	}
-	return s
+	if s.LearnAll = flags == flagLearnAll; flags&^flagLearnAll != 0 || !(s.Fraction > 0 && s.Fraction < 1) {
+		v.Corrupt("a share of %g, flags %#x, of model %q", s.Fraction, flags, s.Model.ID)
+	}
 }

@@ -1,8 +1,6 @@
 package record
 
 import (
-	"encoding/binary"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -33,49 +31,32 @@ func (m *Metadata) Equal(o *Metadata) bool {
 		maps.Equal(m.Labels, o.Labels) && maps.Equal(m.Annotations, o.Annotations)
 }
 
-// append appends the bytes of the metadata to dst.
-func (m *Metadata) append(dst []byte) []byte {
-	dst = appendString(dst, m.DisplayName)
-	dst = codec.AppendUint64(codec.AppendUint64(dst, uint64(m.LabelTTL)), uint64(m.MaxPending))
-	return appendTexts(appendTexts(dst, m.Labels), m.Annotations)
+func (m *Metadata) visit(v *codec.Visitor) {
+	v.DelimitedText(&m.DisplayName)
+	v.Int64(&m.LabelTTL, &m.MaxPending)
+	visitTexts(v, &m.Labels)
+	visitTexts(v, &m.Annotations)
+	if v.Reading() && (m.LabelTTL < 0 || m.MaxPending < 0) {
+		v.Corrupt("a time of %d, a limit of %d", m.LabelTTL, m.MaxPending)
+	}
 }
 
-// appendTexts appends a count, and the keys in their order with their texts.
-func appendTexts(dst []byte, texts map[string]string) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(texts)))
-	for _, key := range slices.Sorted(maps.Keys(texts)) {
-		dst = appendString(appendString(dst, key), texts[key])
+// visitTexts visits a count, and the keys in their order with their texts. It reads nil instead of an empty map.
+func visitTexts(v *codec.Visitor, texts *map[string]string) {
+	keys := slices.Sorted(maps.Keys(*texts))
+	n := len(keys)
+	if v.Length(&n, 2); v.Reading() && n > 0 { // A key and its text have two lengths.
+		keys, *texts = make([]string, n), make(map[string]string, n)
 	}
-	return dst
-}
-
-func (d *decoder) metadata() Metadata {
-	m := Metadata{DisplayName: d.text(), LabelTTL: int64(d.Uint64()), MaxPending: int64(d.Uint64())}
-	m.Labels, m.Annotations = d.texts(), d.texts()
-	if m.LabelTTL < 0 || m.MaxPending < 0 {
-		d.reject(fmt.Sprintf("a time of %d, a limit of %d", m.LabelTTL, m.MaxPending))
-	}
-	return m
-}
-
-// texts reads keys and their texts, nil instead of an empty map. It rejects unordered keys.
-func (d *decoder) texts() map[string]string {
-	n := d.count(2) // Two lengths.
-	if n == 0 {
-		return nil
-	}
-	out, last := make(map[string]string, n), ""
-	for k := range n {
-		key := d.text()
-		if k > 0 && key <= last {
-			d.reject(fmt.Sprintf("the key %q behind %q", key, last))
-		}
-		out[key], last = d.text(), key
-		if d.Err() != nil {
-			return nil
+	for k := range keys {
+		text := (*texts)[keys[k]]
+		v.DelimitedText(&keys[k])
+		if v.DelimitedText(&text); v.Reading() {
+			if (*texts)[keys[k]] = text; k > 0 && keys[k] <= keys[k-1] {
+				v.Corrupt("the key %q behind %q", keys[k], keys[k-1])
+			}
 		}
 	}
-	return out
 }
 
 // Restored is the newest restore of a model to an earlier sequence.
@@ -99,22 +80,6 @@ type Follow struct {
 	Sums []byte
 }
 
-func (f *Follow) append(dst []byte) []byte {
-	if f == nil {
-		return appendString(dst, "")
-	}
-	dst = codec.AppendUint64(codec.AppendUint64(appendRef(dst, f.Leader), f.Epoch), f.From)
-	return appendString(dst, string(f.Sums))
-}
-
-func (d *decoder) follow() *Follow {
-	leader := d.text()
-	if leader == "" {
-		return nil
-	}
-	return &Follow{Leader: Ref{leader, int64(d.Uint64())}, Epoch: d.Uint64(), From: d.Uint64(), Sums: []byte(d.text())}
-}
-
 // RegistryValue is a model's registry entry. Times are in nanoseconds since 1970.
 type RegistryValue struct {
 	// Created is the time of creation, Updated the time of the newest change of the metadata,
@@ -135,32 +100,49 @@ type RegistryValue struct {
 }
 
 // Encode returns the bytes of the entry.
-func (e *RegistryValue) Encode() []byte {
-	out := append(make([]byte, 0, 64+len(e.Spec)), versionEntry)
-	for _, v := range []int64{e.Created, e.Updated, e.Deleted, e.Purge, int64(e.Revision)} {
-		out = codec.AppendUint64(out, uint64(v))
-	}
-	out = e.Follow.append(e.append(out))
-	return append(codec.AppendUint64(codec.AppendUint64(out, e.Restored.Epoch), e.Restored.Sequence), e.Spec...)
-}
+func (e *RegistryValue) Encode() []byte { return encode(make([]byte, 0, 64+len(e.Spec)), e.visit) }
 
 // DecodeRegistryValue reads the bytes that Encode wrote.
 func DecodeRegistryValue(data []byte) (RegistryValue, error) {
-	d := newDecoder(data, versionEntry)
-	e := RegistryValue{
-		Created: int64(d.Uint64()), Updated: int64(d.Uint64()), Deleted: int64(d.Uint64()), Purge: int64(d.Uint64()),
-		Revision: d.Uint64(), Metadata: d.metadata(), Follow: d.follow(),
-		Restored: Restored{Epoch: d.Uint64(), Sequence: d.Uint64()},
-	}
-	if e.Restored.Epoch == 0 && e.Restored.Sequence != 0 {
-		d.reject("a restored sequence without a restore")
-	}
-	if e.Deleted == 0 && e.Purge != 0 {
-		d.reject("the time of a removal without a deletion")
-	}
-	e.Spec = d.Bytes(d.Len())
-	if err := d.Err(); err != nil {
-		return RegistryValue{}, fmt.Errorf("record: registry entry: %w", err)
+	var e RegistryValue
+	if err := decode("registry entry", data, e.visit); err != nil {
+		return RegistryValue{}, err
 	}
 	return e, nil
+}
+
+func (e *RegistryValue) visit(v *codec.Visitor) {
+	v.Version(versionEntry)
+	v.Int64(&e.Created, &e.Updated, &e.Deleted, &e.Purge)
+	v.Uint64(&e.Revision)
+	e.Metadata.visit(v)
+	e.visitFollow(v)
+	v.Uint64(&e.Restored.Epoch, &e.Restored.Sequence)
+	if v.Reading() {
+		if e.Restored.Epoch == 0 && e.Restored.Sequence != 0 {
+			v.Corrupt("a restored sequence without a restore")
+		}
+		if e.Deleted == 0 && e.Purge != 0 {
+			v.Corrupt("the time of a removal without a deletion")
+		}
+		e.Spec = make([]byte, v.Left())
+	}
+	v.Bytes(e.Spec)
+}
+
+// visitFollow visits an empty id in place of a nil Follow.
+func (e *RegistryValue) visitFollow(v *codec.Visitor) {
+	var f Follow
+	if e.Follow != nil {
+		f = *e.Follow
+	}
+	if v.DelimitedText(&f.Leader.ID); f.Leader.ID == "" {
+		return
+	}
+	v.Int64(&f.Leader.Created)
+	v.Uint64(&f.Epoch, &f.From)
+	if v.DelimitedBytes(&f.Sums); v.Reading() {
+		f.Sums = append([]byte{}, f.Sums...)
+		e.Follow = &f
+	}
 }

@@ -5,8 +5,6 @@
 package record
 
 import (
-	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 
@@ -23,9 +21,6 @@ const (
 	versionAlias   = 4
 	versionCarried = 2
 )
-
-// ErrUnreadable says that this build cannot read the value.
-var ErrUnreadable = errors.New("not a value this build can read")
 
 // Served is the prediction that a client received before the label came.
 type Served struct {
@@ -104,124 +99,93 @@ func (o *Observation) flags() (flags byte) {
 }
 
 // Append appends the record's bytes to dst.
-func (r *Record) Append(dst []byte) []byte {
-	dst = append(dst, versionRecord)
-	dst = codec.AppendUint64(dst, uint64(r.Time))
-	dst = binary.AppendUvarint(dst, uint64(len(r.Observations)))
-	for n := range r.Observations {
-		o := &r.Observations[n]
-		flags := o.flags()
-		dst = append(dst, flags)
-		dst = appendString(dst, o.ID)
-		dst = appendInput(dst, o.Features, o.Inputs)
-		if flags&flagClass != 0 {
-			dst = appendString(dst, o.Class)
-		} else {
-			dst = appendNumbers(dst, o.Labels)
-		}
-		if flags&flagWeight != 0 {
-			dst = codec.AppendFloats(dst, o.Weight)
-		}
-		if o.Served != nil {
-			dst = o.Served.append(dst, flags)
-		}
-		if o.LeaderLoss != nil {
-			dst = codec.AppendFloats(dst, *o.LeaderLoss)
-		}
-	}
-	return dst
-}
-
-func (s *Served) append(dst []byte, flags byte) []byte {
-	if flags&flagClass != 0 {
-		dst = appendNumbers(dst, s.Predictions)
-		dst = appendNumbers(binary.AppendUvarint(dst, uint64(s.Class+1)), s.Probabilities)
-	} else {
-		dst = codec.AppendFloats(dst, s.Predictions...)
-	}
-	dst = codec.AppendUint64(dst, s.Sequence)
-	if flags&flagNoted != 0 {
-		dst = appendNumbers(appendNumbers(dst, s.Notes), s.Advice)
-	}
-	return dst
-}
+func (r *Record) Append(dst []byte) []byte { return encode(dst, r.visit) }
 
 // Decode reads the bytes that Append wrote. It allocates no more than a small multiple of
 // the data.
 func Decode(data []byte) (Record, error) {
-	d := newDecoder(data, versionRecord)
-	r := Record{Time: int64(d.Uint64())}
-	n := d.count(4) // An observation takes at least 4 bytes.
-	r.Observations = make([]Observation, 0, n)
-	for range n {
-		flags := d.octet()
-		if flags&^flagsKnown != 0 || flags&(flagServed|flagNoted) == flagNoted {
-			return Record{}, fmt.Errorf("record: observation flags %#x: %w", flags, ErrUnreadable)
-		}
-		o := d.observation(flags)
-		if d.Err() != nil {
-			break
-		}
-		r.Observations = append(r.Observations, o)
-	}
-	if err := d.End(); err != nil {
-		return Record{}, fmt.Errorf("record: commit record: %w", err)
+	var r Record
+	if err := decode("commit record", data, r.visit); err != nil {
+		return Record{}, err
 	}
 	return r, nil
 }
 
 // Time reads only the time of a record.
 func Time(data []byte) (int64, error) {
-	d := newDecoder(data, versionRecord)
-	at := int64(d.Uint64())
-	if err := d.Err(); err != nil {
-		return 0, fmt.Errorf("record: commit record: %w", err)
+	var r Record
+	v := codec.Reading(data)
+	if r.visitTime(&v); v.Err() != nil {
+		return 0, fmt.Errorf("record: commit record: %w", v.Err())
 	}
-	return at, nil
+	return r.Time, nil
 }
 
-func (d *decoder) observation(flags byte) Observation {
-	o := Observation{ID: d.text(), Weight: 1}
-	if flags&flagNamed != 0 {
-		o.Inputs = d.blob()
-	} else {
-		o.Features = d.numbers()
+func (r *Record) visitTime(v *codec.Visitor) {
+	v.Version(versionRecord)
+	v.Int64(&r.Time)
+}
+
+func (r *Record) visit(v *codec.Visitor) {
+	r.visitTime(v)
+	n := len(r.Observations)
+	if v.Length(&n, 4); v.Reading() { // An observation takes at least 4 bytes.
+		r.Observations = make([]Observation, n)
 	}
-	if flags&flagClass != 0 {
-		if o.Class = d.text(); o.Class == "" {
-			d.reject("a class without a name")
+	for k := range r.Observations {
+		if r.Observations[k].visit(v); v.Err() != nil {
+			return
 		}
-	} else {
-		o.Labels = d.numbers()
+	}
+}
+
+func (o *Observation) visit(v *codec.Visitor) {
+	flags := o.flags()
+	v.Byte(&flags)
+	if v.Reading() {
+		if flags&^flagsKnown != 0 || flags&(flagServed|flagNoted) == flagNoted {
+			v.Corrupt("observation flags %#x", flags)
+			return
+		}
+		o.Weight = 1
+	}
+	v.DelimitedText(&o.ID)
+	visitInput(v, flags&flagNamed != 0, &o.Features, &o.Inputs)
+	if flags&flagClass == 0 {
+		v.DelimitedFloats(&o.Labels)
+	} else if v.DelimitedText(&o.Class); v.Reading() && o.Class == "" {
+		v.Corrupt("a class without a name")
 	}
 	if flags&flagWeight != 0 {
-		o.Weight = d.Float()
+		v.Float(&o.Weight)
 	}
-	if flags&flagServed != 0 {
-		o.Served = d.served(flags, len(o.Labels))
-	}
-	if flags&flagLeader != 0 {
-		loss := d.Float()
-		if !(math.Abs(loss) <= math.MaxFloat64) {
-			d.reject(fmt.Sprintf("a loss of %g", loss))
+	if flags&flagServed != 0 && v.Err() == nil {
+		if v.Reading() {
+			o.Served = &Served{Class: model.NoClass}
 		}
-		o.LeaderLoss = &loss
+		o.Served.visit(v, flags, len(o.Labels))
 	}
-	return o
+	if flags&flagLeader != 0 && v.Err() == nil {
+		if v.Reading() {
+			o.LeaderLoss = new(float64)
+		}
+		v.Within(math.MaxFloat64, o.LeaderLoss)
+	}
 }
 
-func (d *decoder) served(flags byte, outputs int) *Served {
-	s := &Served{Class: model.NoClass}
+func (s *Served) visit(v *codec.Visitor, flags byte, outputs int) {
 	if flags&flagClass != 0 {
-		s.Predictions = d.numbers()
-		s.Class, s.Probabilities = d.class()
+		v.DelimitedFloats(&s.Predictions)
+		visitClass(v, &s.Class, &s.Probabilities)
 	} else {
-		s.Predictions = make([]float64, outputs)
-		d.Floats(s.Predictions)
+		if v.Reading() {
+			s.Predictions = make([]float64, outputs)
+		}
+		v.Floats(s.Predictions)
 	}
-	s.Sequence = d.Uint64()
+	v.Uint64(&s.Sequence)
 	if flags&flagNoted != 0 {
-		s.Notes, s.Advice = d.optional(), d.optional()
+		visitOptional(v, &s.Notes)
+		visitOptional(v, &s.Advice)
 	}
-	return s
 }

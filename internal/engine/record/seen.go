@@ -81,6 +81,42 @@ const (
 
 // Append appends the bytes of s to dst.
 func (s *Seen) Append(dst []byte) []byte {
+	return encode(dst, func(v *codec.Visitor) { s.visit(v, 0) })
+}
+
+// DecodeSeen reads the bytes that Append wrote for a model with these outputs.
+func DecodeSeen(data []byte, outputs int) (Seen, error) {
+	var s Seen
+	if err := decode("remembered observation", data, func(v *codec.Visitor) { s.visit(v, outputs) }); err != nil {
+		return Seen{}, err
+	}
+	return s, nil
+}
+
+// SeenSequence reads the sequence of a remembered observation of any model.
+func SeenSequence(data []byte) (uint64, error) {
+	var s Seen
+	v := codec.Reading(data)
+	if s.visitHead(&v); v.Err() != nil {
+		return 0, fmt.Errorf("record: remembered observation: %w", v.Err())
+	}
+	return s.Answer.Sequence, nil
+}
+
+// visit visits the value of a model with these outputs, which count for reading alone.
+func (s *Seen) visit(v *codec.Visitor, outputs int) {
+	classified := s.visitHead(v)
+	a := &s.Answer
+	visitPrediction(v, classified, outputs, &a.Class, &a.Predictions)
+	v.Float(&a.Loss, &a.Regret, &a.Recent.Loss, &a.Recent.Skill)
+	if a.Served {
+		visitPrediction(v, classified, outputs, &a.ServedClass, &a.ServedPredictions)
+		v.Float(&a.ServedLoss)
+	}
+}
+
+// visitHead visits the fields up to the sequence, and reports whether the predictions are classes.
+func (s *Seen) visitHead(v *codec.Visitor) (classified bool) {
 	a := &s.Answer
 	var flags byte
 	if a.Served {
@@ -89,79 +125,31 @@ func (s *Seen) Append(dst []byte) []byte {
 	if a.SetAside {
 		flags |= seenSetAside
 	}
-	classified := len(a.Predictions) == 0
-	if classified {
+	if len(a.Predictions) == 0 {
 		flags |= seenClass
 	}
-	dst = append(dst, versionSeen, flags)
-	dst = append(dst, s.Labels[:]...)
-	dst = append(dst, s.Features[:]...)
-	dst = codec.AppendUint64(dst, a.Sequence)
+	v.Version(versionSeen)
+	v.Byte(&flags)
+	v.Bytes(s.Labels[:])
+	v.Bytes(s.Features[:])
+	v.Uint64(&a.Sequence)
+	if v.Reading() {
+		if flags&^(seenServed|seenClass|seenSetAside) != 0 {
+			v.Corrupt("flags %#x", flags)
+		}
+		a.Served, a.SetAside = flags&seenServed != 0, flags&seenSetAside != 0
+	}
+	return flags&seenClass != 0
+}
+
+// visitPrediction visits a class, or the values of so many outputs.
+func visitPrediction(v *codec.Visitor, classified bool, outputs int, class *string, values *[]float64) {
 	if classified {
-		dst = appendString(dst, a.Class)
-	} else {
-		dst = codec.AppendFloats(dst, a.Predictions...)
+		v.DelimitedText(class)
+		return
 	}
-	dst = codec.AppendFloats(dst, a.Loss, a.Regret, a.Recent.Loss, a.Recent.Skill)
-	switch {
-	case !a.Served:
-		return dst
-	case classified:
-		dst = appendString(dst, a.ServedClass)
-	default:
-		dst = codec.AppendFloats(dst, a.ServedPredictions...)
+	if v.Reading() {
+		*values = make([]float64, outputs)
 	}
-	return codec.AppendFloats(dst, a.ServedLoss)
-}
-
-// DecodeSeen reads the bytes that Append wrote for a model with these outputs.
-func DecodeSeen(data []byte, outputs int) (Seen, error) {
-	d := newDecoder(data, versionSeen)
-	var s Seen
-	flags := s.readHead(d)
-	a := &s.Answer
-	a.Class, a.Predictions = d.prediction(flags&seenClass != 0, outputs)
-	a.Loss, a.Regret = d.Float(), d.Float()
-	a.Recent.Loss, a.Recent.Skill = d.Float(), d.Float()
-	a.Served, a.SetAside = flags&seenServed != 0, flags&seenSetAside != 0
-	if a.Served {
-		a.ServedClass, a.ServedPredictions = d.prediction(flags&seenClass != 0, outputs)
-		a.ServedLoss = d.Float()
-	}
-	if err := d.End(); err != nil {
-		return Seen{}, fmt.Errorf("record: remembered observation: %w", err)
-	}
-	return s, nil
-}
-
-// readHead reads the fields up to the sequence, and returns the flags of the remaining fields.
-func (s *Seen) readHead(d *decoder) (flags byte) {
-	if flags = d.octet(); flags&^(seenServed|seenClass|seenSetAside) != 0 {
-		d.reject(fmt.Sprintf("flags %#x", flags))
-	}
-	copy(s.Labels[:], d.Bytes(len(s.Labels)))
-	copy(s.Features[:], d.Bytes(len(s.Features)))
-	s.Answer.Sequence = d.Uint64()
-	return flags
-}
-
-// SeenSequence reads the sequence of a remembered observation of any model.
-func SeenSequence(data []byte) (uint64, error) {
-	d := newDecoder(data, versionSeen)
-	var s Seen
-	s.readHead(d)
-	if err := d.Err(); err != nil {
-		return 0, fmt.Errorf("record: remembered observation: %w", err)
-	}
-	return s.Answer.Sequence, nil
-}
-
-// prediction reads a class, or the values of so many outputs.
-func (d *decoder) prediction(class bool, outputs int) (name string, values []float64) {
-	if class {
-		return d.text(), nil
-	}
-	values = make([]float64, outputs)
-	d.Floats(values)
-	return "", values
+	v.Floats(*values)
 }

@@ -1,9 +1,9 @@
 package record
 
 import (
-	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"hindsight/internal/engine/storage"
@@ -31,7 +31,6 @@ type Waiting struct {
 // classifier.
 func (w *Waiting) Encode(classifier bool) []byte {
 	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice) + 2*len(w.Probabilities) + len(w.Parametric)
-	out := make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs))
 	var flags byte
 	if w.Inputs != nil {
 		flags |= flagNamed
@@ -44,140 +43,118 @@ func (w *Waiting) Encode(classifier bool) []byte {
 	if w.Parts != nil {
 		flags |= flagExplained
 	}
-	out = append(out, versionWaiting, flags)
-	if classifier {
-		out = appendNumbers(out, w.Values)
-	} else {
-		out = codec.AppendFloats(out, w.Values...)
-	}
-	out = appendNumbers(out, w.StandardErrors)
-	out = codec.AppendFloats(out, w.Leverage, w.Probability)
-	out = codec.AppendUint64(out, w.Sequence)
-	out = appendInput(out, w.Features, w.Inputs)
-	out = appendNumbers(appendNumbers(out, w.Notes), w.Advice)
-	if classifier {
-		out = appendNumbers(binary.AppendUvarint(out, uint64(w.Class+1)), w.Probabilities)
-		for _, name := range w.Classes {
-			out = appendString(out, name)
-		}
-	}
-	if flags&flagParametric != 0 {
-		out = codec.AppendFloats(out, w.Parametric...)
-	}
-	if flags&flagExplained != 0 {
-		out = appendParts(out, w.Parts)
-	}
-	return out
-}
-
-// appendParts appends an explanation.
-func appendParts(dst []byte, parts []model.Part) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(parts)))
-	for _, p := range parts {
-		dst = appendNumbers(appendNumbers(appendString(dst, p.Family), p.Weights), p.Contributions)
-		dst = binary.AppendUvarint(dst, uint64(len(p.Keys)))
-		for _, k := range p.Keys {
-			dst = appendNumbers(appendString(dst, k.Input), k.Contributions)
-		}
-	}
-	return dst
-}
-
-// parts reads an explanation.
-func (d *decoder) parts() []model.Part {
-	parts := make([]model.Part, d.count(4)) // A part takes 4 bytes at least.
-	for i := range parts {
-		p := &parts[i]
-		p.Family, p.Weights, p.Contributions = d.text(), d.numbers(), d.numbers()
-		d.within(p.Weights)
-		d.within(p.Contributions)
-		for range d.count(2) { // A key takes 2 bytes at least.
-			k := model.KeyPart{Input: d.text(), Contributions: d.numbers()}
-			d.within(k.Contributions)
-			p.Keys = append(p.Keys, k)
-		}
-	}
-	return parts
+	return encode(make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs)), func(v *codec.Visitor) { w.visit(v, flags, len(w.Values)) })
 }
 
 // DecodeWaiting reads the bytes that Encode wrote for a model with these outputs. It rejects
 // numbers that must not be served.
 func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
-	d := newDecoder(data, versionWaiting)
-	flags := d.octet()
 	w := Waiting{ClassPrediction: model.ClassPrediction{Class: model.NoClass}}
-	if flags&flagClass != 0 {
-		w.Values = d.numbers()
-		outputs = len(w.Values)
-		d.within(w.Values)
-	} else {
-		w.Resize(outputs)
-		d.FloatsWithin(math.MaxFloat64, w.Values)
-	}
-	w.StandardErrors = d.numbers()
-	w.Leverage, w.Probability = d.Float(), d.Float()
-	w.Sequence = d.Uint64()
-	if flags&flagNamed != 0 {
-		w.Inputs = d.blob()
-	} else {
-		w.Features = d.numbers()
-	}
-	w.Notes, w.Advice = d.optional(), d.optional()
-	if flags&flagClass != 0 {
-		d.classes(&w)
-	}
-	if flags&flagParametric != 0 {
-		w.Parametric = make([]float64, outputs)
-		d.FloatsWithin(math.MaxFloat64, w.Parametric)
-	}
-	if flags&flagExplained != 0 {
-		w.Parts = d.parts()
-	}
-	err := d.End()
-	if err == nil && flags&^(flagNamed|flagClass|flagParametric|flagExplained) != 0 {
-		err = fmt.Errorf("flags %#x: %w", flags, ErrUnreadable)
-	}
-	if err == nil && !w.servable(outputs) {
-		err = fmt.Errorf("%d standard errors %v, leverage %g, probability %g: %w",
-			len(w.StandardErrors), w.StandardErrors, w.Leverage, w.Probability, ErrUnreadable)
-	}
-	if err != nil {
-		return Waiting{}, fmt.Errorf("record: waiting prediction: %w", err)
+	if err := decode("pending prediction", data, func(v *codec.Visitor) { w.visit(v, 0, outputs) }); err != nil {
+		return Waiting{}, err
 	}
 	return w, nil
 }
 
-// classes reads the prediction of a classifier, with the names of the classes.
-func (d *decoder) classes(w *Waiting) {
-	w.Class, w.Probabilities = d.class()
-	w.Classes = make([]string, 0, len(w.Probabilities)) // Not nil even if empty.
-	for _, v := range w.Probabilities {
-		if !(v >= 0 && v <= 1) {
-			d.reject(fmt.Sprintf("a probability of %g", v))
+// visit visits a prediction with these flags, which reading reads.
+func (w *Waiting) visit(v *codec.Visitor, flags byte, outputs int) {
+	v.Version(versionWaiting)
+	v.Byte(&flags)
+	if flags&flagClass != 0 {
+		v.DelimitedFloats(&w.Values)
+		outputs = len(w.Values)
+	} else {
+		if v.Reading() {
+			w.Resize(outputs)
 		}
-		w.Classes = append(w.Classes, d.text())
+		v.Floats(w.Values)
+	}
+	v.DelimitedFloats(&w.StandardErrors)
+	v.Float(&w.Leverage, &w.Probability)
+	v.Uint64(&w.Sequence)
+	visitInput(v, flags&flagNamed != 0, &w.Features, &w.Inputs)
+	visitOptional(v, &w.Notes)
+	visitOptional(v, &w.Advice)
+	if flags&flagClass != 0 {
+		w.visitClasses(v)
+	}
+	if flags&flagParametric != 0 {
+		if v.Reading() {
+			w.Parametric = make([]float64, outputs)
+		}
+		v.Floats(w.Parametric)
+	}
+	if flags&flagExplained != 0 {
+		w.visitParts(v)
+	}
+	if v.Reading() && (flags&^(flagNamed|flagClass|flagParametric|flagExplained) != 0 || !w.servable(outputs)) {
+		v.Corrupt("flags %#x, values %v, %v of the parametric part, %d standard errors %v, leverage %g, probability %g, of classes %v",
+			flags, w.Values, w.Parametric, len(w.StandardErrors), w.StandardErrors, w.Leverage, w.Probability, w.Probabilities)
 	}
 }
 
-// within rejects numbers that are not finite.
-func (d *decoder) within(numbers []float64) {
-	for _, v := range numbers {
-		if !(math.Abs(v) <= math.MaxFloat64) {
-			d.reject(fmt.Sprintf("a value of %g", v))
+// visitClasses visits the prediction of a classifier, with the names of the classes.
+func (w *Waiting) visitClasses(v *codec.Visitor) {
+	visitClass(v, &w.Class, &w.Probabilities)
+	if v.Reading() {
+		w.Classes = make([]string, len(w.Probabilities)) // Not nil even if empty.
+	}
+	for k := range w.Classes {
+		v.DelimitedText(&w.Classes[k])
+	}
+}
+
+// visitParts visits an explanation.
+func (w *Waiting) visitParts(v *codec.Visitor) {
+	n := len(w.Parts)
+	if v.Length(&n, 4); v.Reading() { // A part takes 4 bytes at least.
+		w.Parts = make([]model.Part, n)
+	}
+	for i := range w.Parts {
+		p := &w.Parts[i]
+		v.DelimitedText(&p.Family)
+		visitFinite(v, &p.Weights)
+		visitFinite(v, &p.Contributions)
+		n := len(p.Keys)
+		if v.Length(&n, 2); v.Reading() && n > 0 { // A key takes 2 bytes at least.
+			p.Keys = make([]model.KeyPart, n)
+		}
+		for k := range p.Keys {
+			v.DelimitedText(&p.Keys[k].Input)
+			visitFinite(v, &p.Keys[k].Contributions)
 		}
 	}
 }
 
-// servable reports whether all but the values may be served.
+// visitFinite visits numbers, and reads only finite ones.
+func visitFinite(v *codec.Visitor, numbers *[]float64) {
+	v.DelimitedFloats(numbers)
+	for k := range *numbers {
+		if n := (*numbers)[k]; v.Reading() && !(math.Abs(n) <= math.MaxFloat64) {
+			v.Corrupt("a value of %g", n)
+		}
+	}
+}
+
+// servable reports whether all numbers may be served.
 func (w *Waiting) servable(outputs int) bool {
+	for _, v := range slices.Concat(w.Values, w.Parametric) {
+		if !(math.Abs(v) <= math.MaxFloat64) {
+			return false
+		}
+	}
 	for _, v := range w.StandardErrors {
 		if !(v >= 0 && v <= math.MaxFloat64) {
 			return false
 		}
 	}
+	for _, v := range append([]float64{w.Probability}, w.Probabilities...) {
+		if !(v >= 0 && v <= 1) {
+			return false
+		}
+	}
 	return (len(w.StandardErrors) == outputs || len(w.StandardErrors) == 0) &&
-		(w.Leverage == model.NoLeverage || (w.Leverage >= 0 && w.Leverage <= 1)) &&
-		w.Probability >= 0 && w.Probability <= 1
+		(w.Leverage == model.NoLeverage || (w.Leverage >= 0 && w.Leverage <= 1))
 }
 
 // Carried is the part of an export beside the model's state.
@@ -189,66 +166,59 @@ type Carried struct {
 
 // Encode returns the bytes of c.
 func (c *Carried) Encode() []byte {
-	out := c.append([]byte{versionCarried})
-	out = codec.AppendUint64(out, uint64(len(c.IDs)))
-	for _, id := range c.IDs {
-		out = appendRow(out, id.ID, id.At, id.Value)
-	}
-	out = codec.AppendUint64(out, uint64(len(c.Waiting)))
-	for _, p := range c.Waiting {
-		out = appendRow(out, p.ID, p.Expiry, p.Value)
-	}
-	return out
+	return encode(nil, func(v *codec.Visitor) { c.visit(v, 0) })
 }
 
-func appendRow(dst []byte, id string, at time.Time, value []byte) []byte {
-	dst = appendString(dst, id)
-	dst = codec.AppendUint64(dst, uint64(at.UnixNano()))
-	return appendString(dst, string(value))
+// DecodeCarried reads the bytes that Encode wrote for a model with these outputs. It decodes
+// every value, and fails if one cannot be read.
+func DecodeCarried(data []byte, outputs int) (Carried, error) {
+	var c Carried
+	if err := decode("carried", data, func(v *codec.Visitor) { c.visit(v, outputs) }); err != nil {
+		return Carried{}, err
+	}
+	return c, nil
 }
 
 // rowBytes is the least size of a row.
 const rowBytes = 10
 
-// DecodeCarried reads the bytes that Encode wrote for a model with these outputs. It decodes
-// every value, and fails if one cannot be read.
-func DecodeCarried(data []byte, outputs int) (Carried, error) {
-	d := newDecoder(data, versionCarried)
-	c := Carried{Metadata: d.metadata()}
-	for range d.rows() {
-		row := storage.ID{ID: d.text(), At: time.Unix(0, int64(d.Uint64())), Value: []byte(d.text())}
-		if d.Err() != nil {
-			break
-		}
-		if _, err := DecodeSeen(row.Value, outputs); err != nil {
-			return Carried{}, fmt.Errorf("record: carried id %q: %w", row.ID, err)
-		}
-		c.IDs = append(c.IDs, row)
+func (c *Carried) visit(v *codec.Visitor, outputs int) {
+	v.Version(versionCarried)
+	c.Metadata.visit(v)
+	n := len(c.IDs)
+	if v.Count(&n, rowBytes); v.Reading() && n > 0 {
+		c.IDs = make([]storage.ID, n)
 	}
-	for range d.rows() {
-		row := storage.Prediction{ID: d.text(), Expiry: time.Unix(0, int64(d.Uint64())), Value: []byte(d.text())}
-		if d.Err() != nil {
-			break
-		}
-		if _, err := DecodeWaiting(row.Value, outputs); err != nil {
-			return Carried{}, fmt.Errorf("record: carried prediction %q: %w", row.ID, err)
-		}
-		c.Waiting = append(c.Waiting, row)
+	for k := range c.IDs {
+		r := &c.IDs[k]
+		visitRow(v, &r.ID, &r.At, &r.Value, func() error {
+			_, err := DecodeSeen(r.Value, outputs)
+			return err
+		})
 	}
-	if err := d.End(); err != nil {
-		return Carried{}, fmt.Errorf("record: carried: %w", err)
+	n = len(c.Waiting)
+	if v.Count(&n, rowBytes); v.Reading() && n > 0 {
+		c.Waiting = make([]storage.Prediction, n)
 	}
-	return c, nil
+	for k := range c.Waiting {
+		r := &c.Waiting[k]
+		visitRow(v, &r.ID, &r.Expiry, &r.Value, func() error {
+			_, err := DecodeWaiting(r.Value, outputs)
+			return err
+		})
+	}
 }
 
-// rows reads a count of rows, and rejects a count that the rest of the data cannot hold.
-func (d *decoder) rows() int {
-	n := d.Uint64()
-	if d.Err() == nil && n > uint64(d.Len()/rowBytes) {
-		d.err = fmt.Errorf("%d rows in %d bytes: %w", n, d.Len(), ErrUnreadable)
+// visitRow visits a value under an id and a time. It checks a value that it reads.
+func visitRow(v *codec.Visitor, id *string, at *time.Time, value *[]byte, check func() error) {
+	nanoseconds := at.UnixNano()
+	v.DelimitedText(id)
+	v.Int64(&nanoseconds)
+	if v.DelimitedBytes(value); !v.Reading() {
+		return
 	}
-	if d.Err() != nil {
-		return 0
+	*at, *value = time.Unix(0, nanoseconds), append([]byte{}, *value...)
+	if err := check(); err != nil {
+		v.Fail(fmt.Errorf("carried id %q: %w", *id, err))
 	}
-	return int(n)
 }

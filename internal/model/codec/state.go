@@ -74,6 +74,19 @@ func (r *Reader) Uint32() uint32 {
 	return 0
 }
 
+// uvarint reads a varint.
+func (r *Reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
+	if n <= 0 {
+		if r.err == nil {
+			r.err = fmt.Errorf("codec: %d bytes do not begin with a number: %w", len(r.rest), ErrCorrupt)
+		}
+		return 0
+	}
+	r.Bytes(n)
+	return v
+}
+
 // Float reads one double.
 func (r *Reader) Float() float64 { return math.Float64frombits(r.Uint64()) }
 

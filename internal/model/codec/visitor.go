@@ -218,6 +218,67 @@ func (v *Visitor) Text(p *string, n int) {
 	}
 }
 
+// Bytes visits len(p) bytes.
+func (v *Visitor) Bytes(p []byte) {
+	if v.reader == nil {
+		v.out = append(v.out, p...)
+	} else {
+		copy(p, v.reader.Bytes(len(p)))
+	}
+}
+
+// Uvarint visits numbers as varints.
+func (v *Visitor) Uvarint(values ...*uint64) {
+	for _, p := range values {
+		if v.reader != nil {
+			*p = v.reader.uvarint()
+		} else {
+			v.out = binary.AppendUvarint(v.out, *p)
+		}
+	}
+}
+
+// Length visits, as a varint, the number of items of at least size bytes each that follow. It fails if the bytes left
+// cannot hold them. After a failure the number is 0.
+func (v *Visitor) Length(n *int, size int) {
+	length := uint64(*n)
+	if v.Uvarint(&length); v.reader == nil {
+		return
+	}
+	if v.Reading() && length > uint64(v.Left()/size) {
+		v.Fail(fmt.Errorf("codec: %d items in %d bytes: %w", length, v.Left(), ErrCorrupt))
+	}
+	if *n = 0; v.Reading() {
+		*n = int(length)
+	}
+}
+
+// DelimitedText visits a text after its length.
+func (v *Visitor) DelimitedText(p *string) {
+	n := len(*p)
+	v.Length(&n, 1)
+	v.Text(p, n)
+}
+
+// DelimitedBytes visits bytes after their length. The bytes that it reads are a slice of the data.
+func (v *Visitor) DelimitedBytes(p *[]byte) {
+	n := len(*p)
+	if v.Length(&n, 1); v.reader != nil {
+		*p = v.reader.Bytes(n)
+		return
+	}
+	v.out = appendBytes(v.out, *p)
+}
+
+// DelimitedFloats visits doubles of any value after their number. After a failure it reads none.
+func (v *Visitor) DelimitedFloats(p *[]float64) {
+	n := len(*p)
+	if v.Length(&n, 8); v.reader != nil {
+		*p = make([]float64, n)
+	}
+	v.Floats(*p)
+}
+
 // Float visits doubles, of any value.
 func (v *Visitor) Float(values ...*float64) {
 	for _, p := range values {
