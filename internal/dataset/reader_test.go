@@ -3,6 +3,7 @@ package dataset_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"slices"
@@ -34,6 +35,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"x1,x1,y\n1,2,3\n": {"x1"},
 		"x1;y\n1;a\n":      {"line 2", "column 2", "(y)", `"a"`},
 		"x1,y\n1,NA\n":     {"line 2", "(y)", "no label"},
+		"x1,y\r1,2\r":      {"line 1", "CR alone"},
 	} {
 		r, err := readerOf(strings.NewReader(text), "y", 0)
 		for err == nil {
@@ -48,6 +50,35 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 				t.Errorf("%q: %v, want it to say %s", text, err, w)
 			}
 		}
+	}
+}
+
+// A blank line of a file of one column is a row without a value. Blank lines at its end are none.
+func TestBlankLinesOfOneColumn(t *testing.T) {
+	table, err := dataset.NewTable(strings.NewReader("\nx\n1\n\n\r\n\"2\n3\"\n\n4\n\n\n"), "a.csv", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		line int
+		cell string
+	}
+	var rows []row
+	for {
+		record, err := table.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, row{table.Line(), record[0]})
+		if place := fmt.Sprintf("line %d, ", table.Line()); !strings.Contains(table.AtField(0, io.EOF).Error(), place) {
+			t.Errorf("%v, want %s", table.AtField(0, io.EOF), place)
+		}
+	}
+	if want := []row{{3, "1"}, {4, ""}, {5, ""}, {6, "2\n3"}, {8, ""}, {9, "4"}}; !slices.Equal(rows, want) {
+		t.Errorf("rows %v, want %v", rows, want)
 	}
 }
 

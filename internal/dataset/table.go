@@ -41,6 +41,8 @@ type Table struct {
 	columns []string
 	numbers []Numbers // of the columns, nil before the first call of Numbers
 	line    int       // of the row that was read last; of a file of another format the row
+	end     int       // the last line of the row that was read last, of a file of one column
+	held    []string  // the next row of a file of one column, behind a blank line
 
 	delimiter     rune
 	again         func() (*Table, error) // opens the file once more, nil if it can be read once only
@@ -95,6 +97,11 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	if err != nil {
 		return nil, t.syntax(nil, err)
 	}
+	if strings.Contains(strings.Join(header, ""), "\r") {
+		return nil, &Error{File: name, Line: 1, Err: errors.New("the lines end in CR alone: save the file with LF or CR LF")}
+	}
+	line, _ := t.csv.FieldPos(0)
+	t.end = line + strings.Count(header[0], "\n")
 	return t, t.header(header)
 }
 
@@ -222,6 +229,9 @@ func (t *Table) at(i int, column string, err error) error {
 		return &Error{File: t.name, Row: t.line, Column: i + 1, Name: column, Err: err}
 	}
 	line, _ := t.csv.FieldPos(i)
+	if t.held != nil {
+		line = t.line
+	}
 	return &Error{File: t.name, Line: line, Column: i + 1, Name: column, Err: err}
 }
 
@@ -312,15 +322,24 @@ func (t *Table) Read() ([]string, error) {
 		}
 		return record, err
 	}
-	t.meter.left = maxRow
-	record, err := t.csv.Read()
-	if errors.Is(err, io.EOF) {
-		return nil, io.EOF
-	}
-	if err != nil {
-		return nil, t.syntax(record, err)
+	record := t.held
+	if record == nil {
+		t.meter.left = maxRow
+		var err error
+		if record, err = t.csv.Read(); errors.Is(err, io.EOF) {
+			return nil, io.EOF
+		} else if err != nil {
+			return nil, t.syntax(record, err)
+		}
 	}
 	t.line, _ = t.csv.FieldPos(0)
+	if len(t.columns) == 1 { // A blank line, which the reader skips, is a row without a value.
+		if t.end++; t.end < t.line {
+			t.line, t.held = t.end, record
+			return []string{""}, nil
+		}
+		t.held, t.end = nil, t.line+strings.Count(record[0], "\n")
+	}
 	return record, nil
 }
 

@@ -9,6 +9,9 @@ import (
 	"hindsight/internal/dataset"
 )
 
+// largest is the largest magnitude of a number that the server takes.
+const largest = 1e100
+
 // parseNumber reads a decimal number that the server takes, without hexadecimal digits and
 // underscores.
 func parseNumber(cell string) (float64, bool) {
@@ -16,7 +19,7 @@ func parseNumber(cell string) (float64, bool) {
 		return 0, false
 	}
 	v, err := strconv.ParseFloat(cell, 64)
-	return v, err == nil && math.Abs(v) <= 1e100
+	return v, err == nil && math.Abs(v) <= largest
 }
 
 var errNoNumber = errors.New("no number")

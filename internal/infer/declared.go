@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"strconv"
 	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -188,6 +190,11 @@ type kindError struct {
 }
 
 // Error implements error.
-func (e *kindError) Error() string { return fmt.Sprintf("%.40q is no %s", e.cell, e.kind) }
+func (e *kindError) Error() string {
+	if v, err := strconv.ParseFloat(e.cell, 64); errors.Is(err, strconv.ErrRange) || math.Abs(v) > largest && !math.IsInf(v, 0) {
+		return fmt.Sprintf("%.40q is out of range, want a magnitude of at most %g", e.cell, largest)
+	}
+	return fmt.Sprintf("%.40q is no %s", e.cell, e.kind)
+}
 
 func (c *Column) wrong(cell string) error { return &kindError{cell, c.Kind} }

@@ -126,7 +126,7 @@ func TestAWholeSpec(t *testing.T) {
 	for _, says := range []string{
 		"at    time      times as year-month-day from 2024-01-01 to 2026-04-13, 833 days: hour_of_day, day_of_week, day_of_year and a trend; records have RFC 3339, into which replay converts them",
 		"temp  number    numbers from 0 to 34.5; 2223 cells are empty", "rain  boolean   4000 cells are true and 16000 false",
-		"zip   category  codes with a leading 0, 100 categories; more than 64, so that each is a key, whose effect auto learns", "y     label     numbers from 0 to 19999\n",
+		"zip   category  codes with a leading 0, 100 categories; more than 64, so that each is a key, whose effect auto learns", "y     label     numbers from 0 to 19999; counts, if none can be negative: \"label\": {\"min\": 0} in the spec keeps predictions at 0 or more\n",
 	} {
 		if !strings.Contains(why.String(), says) {
 			t.Errorf("%q is not in\n%s", says, why.String())

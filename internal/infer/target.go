@@ -33,6 +33,9 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 		if c.integers == values && c.low < c.high && n <= fewClasses {
 			say("%d different integers: if they are classes, ask for --classes", n)
 		}
+		if c.integers == values && c.low >= 0 && n > fewClasses {
+			say(`counts, if none can be negative: "label": {"min": 0} in the spec keeps predictions at 0 or more`)
+		}
 		without = rows - c.numbers
 	case c.ambiguous.count > 0 && areFew(c.words.count, values) && !classes:
 		return nil, c.unclear()

@@ -140,7 +140,11 @@ func flagError(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown) && len(unknown.GetSpecifiedName()) > 1:
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if meant := nearest.Name(unknown.GetSpecifiedName(), names); meant != "" {
+		meant := nearest.Name(unknown.GetSpecifiedName(), names)
+		if slices.Contains([]string{"server", "host", "url"}, unknown.GetSpecifiedName()) && slices.Contains(names, "address") {
+			meant = "address"
+		}
+		if meant != "" {
 			return Usagef("%w; is it %q?", err, "--"+meant)
 		}
 	case errors.As(err, &invalid):
@@ -261,6 +265,9 @@ func Group(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		var names []string
 		for _, c := range cmd.Commands() {
+			if c.Flags().Lookup(args[0]) != nil { // model undelete
+				return Usagef("unknown command %q for %q; is it \"%s --%s\"?", args[0], cmd.CommandPath(), c.Name(), args[0])
+			}
 			if c.IsAvailableCommand() {
 				names = append(names, c.Name())
 			}

@@ -106,7 +106,7 @@ func TestEmit(t *testing.T) {
 		return errors.New("too late")
 	}
 	code, out, errs := run(t.Context(), act, "act", "a")
-	if want := "name           value\na longer name  0.333333\n"; code != 1 || out != want || errs != "program: too late\n" {
+	if want := "name           value\na longer name  0.333\n"; code != 1 || out != want || errs != "program: too late\n" {
 		t.Errorf("%d, %q, %q", code, out, errs)
 	}
 	code, out, _ = run(t.Context(), act, "act", "a", "--json")

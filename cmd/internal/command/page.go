@@ -121,8 +121,17 @@ func printable(c rune) rune {
 	return c
 }
 
-// Number writes a number for people, with six digits.
-func Number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
+// Number writes a number for people, with three digits or as an integer with separators.
+func Number(v float64) string {
+	if a := math.Abs(v); a < 999.5 || a >= 1e12 || math.IsNaN(v) {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	digits := strconv.FormatFloat(v, 'f', 0, 64)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
 
 // Optional writes a number, and nothing if it is not known.
 func Optional(v *float64, write func(float64) string) string {

@@ -270,6 +270,9 @@ func (v *winner) String() string {
 	if v.Loss != "squared error" {
 		unit = func(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " percentage points" }
 	}
+	if v.Difference == 0 {
+		return fmt.Sprintf("No learner wins: the %s of %s and %s is the same.", v.Loss, v.Learner, v.Second)
+	}
 	first := fmt.Sprintf("%s wins: its %s is %s below that of %s%s.\n", v.Learner, v.Loss, unit(v.Difference), v.Second, share)
 	if v.Low == nil {
 		return first + fmt.Sprintf("Fewer than %d rows have no confidence interval.", bootstrap.Least)

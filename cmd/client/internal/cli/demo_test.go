@@ -43,7 +43,7 @@ func TestDemo(t *testing.T) {
 	if r.code != 0 {
 		t.Fatalf("%+v", r)
 	}
-	for _, want := range []string{"rounds  ", "300", "guarantee", "as good as trivial", "skill over the last 1000 rounds", "regret against the best fixed function", "round  skill  regret", "/metrics", "hindsight_observations_total{model=\"demo\"} 50"} {
+	for _, want := range []string{"rounds  ", "300", "as good as trivial", "skill over the last 1000 rounds", "regret against the best fixed function", "round  skill  regret", "/metrics", "hindsight_observations_total{model=\"demo\"} 50"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in\n%s", want, r.out)
 		}

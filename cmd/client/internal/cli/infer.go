@@ -51,6 +51,7 @@ may have no label.`,
 		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {
+			e.callsNoServer(f.cmd)
 			f.file(&file, &separator, &options.Target, "the file; - is standard input (required)")
 			f.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
 		},

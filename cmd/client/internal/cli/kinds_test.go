@@ -22,9 +22,15 @@ func TestRecentFiguresAreServed(t *testing.T) {
 		fmt.Fprintf(&rows, "%g,%g\n", rng.Float64(), y) // A walk: what is served late is worse.
 	}
 	r := run(t, "replay", "--csv", written(t, "walk.csv", rows.String()), "--model", "m", "--create", `{}`, "--delay", "40")
-	for _, line := range []string{"\nmean loss, prequential ", "\nmean loss, served ", "\nloss sum, prequential ", "\nregret, prequential ", "\nregret, served ", "\nall rounds prequential ", "\nserved "} {
-		if r.code != 0 || !strings.Contains(squeeze(r.out), line) {
-			t.Errorf("no line %q in %+v", line, r)
+	all := run(t, "model", "stats", "m", "--all")
+	for out, lines := range map[string][]string{
+		r.out:   {"\nskill, served ", "\nRMSE, served ", "\nMAE, served ", "\ninside 90 % "},
+		all.out: {"\nmean loss, prequential ", "\nloss sum, served ", "\nloss sum, prequential ", "\nregret, prequential ", "\nregret, served ", "\nall rounds prequential ", "\nserved "},
+	} {
+		for _, line := range lines {
+			if r.code != 0 || all.code != 0 || !strings.Contains(squeeze(out), line) {
+				t.Errorf("no line %q in %s", line, out)
+			}
 		}
 	}
 	figures := func(of string) (loss, skill float64) {

@@ -212,7 +212,7 @@ func writeScores(w *command.Page, p *hindsightv1.Prediction) {
 // interval writes an interval, or an interval for each output.
 func interval(i *hindsightv1.Interval) string {
 	one := func(lower, upper float64) string {
-		return "[" + command.Number(lower) + ", " + command.Number(upper) + "]"
+		return fmt.Sprintf("[%.6g, %.6g]", lower, upper)
 	}
 	if len(i.GetLowers()) == 0 || len(i.GetLowers()) != len(i.GetUppers()) {
 		return one(i.GetLower(), i.GetUpper())

@@ -38,10 +38,8 @@ the end, the exit code is 3 and the table shows how many observations were ackno
 After an interrupt the calls in flight are finished, the labels that are due are sent, the
 table is printed, and the exit code is 130. A second interrupt kills the client.
 
-"mean loss", of a classifier "error rate", and "loss sum" are of this run. Other figures are
-of the whole history of the model. Regret is the loss of the model minus that of the best
-expert, or of the best fixed function, known in hindsight; the guarantee is its bound.
-` + verdictHelp + `
+Skill, errors and the share inside of the intervals are of the whole history of the model;
+model stats --all says more.
 
 --out writes t,y,prediction,loss,regret for every acknowledged round, with all digits. With
 several outputs the columns are y1, y2, ... and prediction1, prediction2, ... Of a

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -19,13 +20,14 @@ import (
 
 func (e *env) modelStats() verb {
 	request := new(hindsightv1.GetModelStatsRequest)
-	var watch bool
+	var watch, all bool
 	var interval time.Duration
 	var events int
 	return verb{
 		use:   "stats ID",
-		short: "Show how a model is doing: losses or errors beside baselines, regret, intervals, drift, inputs",
-		long: `Show how a model is doing. With --watch write a line whenever the model has learned, with --json
+		short: "Show how a model is doing: skill, errors, the share of labels inside of the intervals",
+		long: `Show how a model is doing. --all adds losses beside baselines, regret, drift, inputs and weights.
+With --watch write a line whenever the model has learned, with --json
 as a line of JSON. Loss and skill of a line are of the predictions that were served for the last 1000
 observations. The regret is prequential.
 
@@ -36,6 +38,7 @@ observations. The regret is prequential.
   hindsight model stats energy --watch --events 60 --json > minute.json`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
+			f.BoolVar(&all, "all", false, "show everything")
 			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
 			f.BoolVar(&request.IncludeRegretRkhs, "rkhs", false,
 				"also bound the regret against all functions of the kernel's space, which may take seconds")
@@ -61,7 +64,11 @@ observations. The regret is prequential.
 			if watch {
 				return e.watch(c.ctx(), c.model(), interval, events)
 			}
-			return show(e, writeStats)(c.model().Stats(c.ctx(), request))
+			write := writeFigures
+			if all || !proto.Equal(request, new(hindsightv1.GetModelStatsRequest)) {
+				write = writeStats
+			}
+			return show(e, write)(c.model().Stats(c.ctx(), request))
 		},
 	}
 }
@@ -105,7 +112,51 @@ func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 	})
 }
 
-// writeStats writes statistics for people.
+// writeFigures writes how good a model is.
+func writeFigures(w *command.Page, s *hindsightv1.ModelStats) {
+	w.Row("model", s.GetModel())
+	w.Row("learner", s.GetLearner())
+	w.Row("observations", command.Number(float64(s.GetObservations())))
+	writeQuality(w, s)
+	w.Printf("\n--all shows losses, regret, drift, inputs and weights\n")
+}
+
+// writeQuality writes the skill, the errors and the share of labels inside of the intervals: of the
+// served predictions if there are any, else of the prequential ones.
+func writeQuality(w *command.Page, s *hindsightv1.ModelStats) {
+	kind, f, c := prequential, s.GetPerformance().GetPrequential(), s.GetClasses().GetPerformance().GetPrequential()
+	if s.GetServedObservations() > 0 {
+		kind, f, c = served, s.GetPerformance().GetServed(), s.GetClasses().GetPerformance().GetServed()
+	}
+	loss, skill := lossAndSkill(f, c)
+	if skill != nil {
+		w.Row("skill, "+kind, digits3(*skill)+", "+verdict(*skill))
+	}
+	switch {
+	case c != nil:
+		w.Row("error rate, "+kind, rate(*loss))
+		w.Row("log-loss, "+kind, digits3(c.GetLogLoss()))
+		if r := s.GetClasses().GetRanking(); r != nil {
+			w.Row("AUC of "+cell(r.GetClass()), digits3(r.GetAuc()))
+			w.Row("best F1 of "+cell(r.GetClass()), digits3(r.GetF1()))
+		}
+	case f != nil && f.Rmse != nil: // Of the squared loss.
+		w.Row("RMSE, "+kind, f.GetRmse())
+		w.Row("MAE, "+kind, f.GetMae())
+	default:
+		command.Known(w, "mean loss, "+kind, loss)
+	}
+	for _, i := range s.GetIntervals() {
+		if i.Realised != nil && i.GetOutput() == 0 {
+			w.Row("inside "+level(i.GetCoverage()), percent(i.GetRealised()))
+		}
+	}
+	if g := s.GetLabelGate(); g.GetShare() > alarmingShare {
+		w.Row("labels set aside", setAside(g.GetSetAside(), g.GetShare()))
+	}
+}
+
+// writeStats writes all statistics for people.
 func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	w.Row("model", s.GetModel())
 	w.Row("learner", s.GetLearner())

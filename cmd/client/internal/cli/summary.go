@@ -3,7 +3,6 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -119,7 +118,7 @@ func (s *summary) write(w *command.Page) {
 	}
 	w.Row("model", s.Model)
 	w.Row("run", s.Run)
-	w.Row("rounds", s.Rounds)
+	w.Row("rounds", command.Number(float64(s.Rounds)))
 	if s.Unlabelled > 0 {
 		w.Row("without a label", s.Unlabelled)
 	}
@@ -139,34 +138,15 @@ func (s *summary) write(w *command.Page) {
 	if s.Retries > 0 {
 		w.Row("calls retried", s.Retries)
 	}
-	if s.ErrorRate != nil {
+	w.Row("rounds/s", command.Number(float64(s.RoundsPerSecond)))
+	switch {
+	case s.stats != nil:
+		writeQuality(w, s.stats)
+	case s.ErrorRate != nil:
 		w.Row("error rate, prequential", rate(float64(*s.ErrorRate)))
-	} else {
+	default:
 		w.Row("mean loss, prequential", float64(s.MeanLoss))
 	}
-	w.Row("loss sum, prequential", float64(s.LossSum))
-	if s.ServedMeanLoss != nil && s.ErrorRate == nil {
-		w.Row("mean loss, served", float64(*s.ServedMeanLoss))
-	}
-	if s.stats != nil {
-		writeRegret(w, s.stats)
-	}
-	w.Row("rounds/s", strconv.FormatFloat(float64(s.RoundsPerSecond), 'f', 1, 64))
-	name := "batch p50 / p99"
-	if s.PredictP50Seconds != nil {
-		name = "observe p50 / p99"
-		w.Row("predict p50 / p99", latency(*s.PredictP50Seconds)+" / "+latency(*s.PredictP99Seconds))
-	}
-	w.Row(name, latency(s.ObserveP50Seconds)+" / "+latency(s.ObserveP99Seconds))
-	if s.stats == nil {
-		return
-	}
-	w.Row("learner", s.stats.GetLearner())
-	w.Row("features", s.stats.GetFeatures())
-	w.Row("state digest", s.stats.GetStateDigest())
-	writePerformance(w, s.stats)
-	writeIntervals(w, s.stats)
-	writeDrift(w, s.stats.GetDrift())
 }
 
 // latency writes a duration with three digits.

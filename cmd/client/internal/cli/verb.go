@@ -83,10 +83,19 @@ func (f *flagSet) model(model *string) {
 // group builds a command that holds subcommands.
 func (e *env) group(use, short, long string, verbs ...verb) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, RunE: command.Group}
+	e.callsNoServer(cmd)
 	for _, v := range verbs {
 		cmd.AddCommand(e.command(v))
 	}
 	return cmd
+}
+
+// callsNoServer leaves the flags of a connection out of the help of a command.
+func (e *env) callsNoServer(cmd *cobra.Command) {
+	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
+	e.ServerFlags(flags)
+	flags.VisitAll(func(f *pflag.Flag) { f.Hidden = true })
+	cmd.Flags().AddFlagSet(flags)
 }
 
 // command builds a subcommand.

@@ -268,7 +268,7 @@ func TestBadValues(t *testing.T) {
 		{"log-level", "trace", "want debug, info, warn or error"},
 		{"snapshot-replay", "0s", "want a duration from 1ms to 1h, such as 90s, 5m or 24h"},
 		{"snapshot-replay", "61m", "want a duration from 1ms to 1h"},
-		{"memory-limit", "0.5GiB", "such as 4194304, 512KiB or 16MiB, without a fraction"},
+		{"memory-limit", "0.5GiB", "such as 4194304, 512KiB or 2GiB, without a fraction"},
 		{"memory-limit", "1KiBMiB", "want 0, or a number of bytes"},
 		{"memory-limit", "-1", "want 0, or a number of bytes from 268435456 to 17592186044416"},
 		{"memory-limit", "18014398509481984GiB", "want 0, or a number of bytes"},

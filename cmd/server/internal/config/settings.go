@@ -176,7 +176,7 @@ func brief(d time.Duration) string {
 }
 
 func size(low, high int64, field *int64) kind {
-	want := fmt.Sprintf("a number of bytes from %d to %d, such as 4194304, 512KiB or 16MiB, without a fraction", low, high)
+	want := fmt.Sprintf("a number of bytes from %d to %d, such as 4194304, 512KiB or 2GiB, without a fraction", low, high)
 	return number("BYTES", want, low, high, field, parseBytes)
 }
 
