@@ -250,7 +250,8 @@ type Stats struct {
 	// not compare Regret. False: corrupt state.
 	CertificateOK bool
 	// Certified says that the theorem applies: the features of every round are fixed before
-	// its label, nothing is forgotten, and, in the AWV family, every weight is below 2.
+	// its label and nothing is forgotten. A round of a weight of 2 or more enters certificate and
+	// bound of the AWV family with its own regret.
 	Certified bool
 	// Discounted says that the learner forgets, so that all but Observations and
 	// Loss discount the past.
@@ -259,7 +260,7 @@ type Stats struct {
 	LogDeterminant float64
 	// LabelBound is B, the largest |y| seen; with a weight ω over √(2−ω) in the AWV family,
 	// times √ω in others but auto. With several outputs it is the root of the sum of their
-	// squares. It is 0 where a weight has left no bound.
+	// squares. A weight of 2 or more has no part in that of the AWV family.
 	LabelBound float64
 	// Features is r, the number of features.
 	Features int

@@ -278,6 +278,8 @@ type PKAWVNystrom struct {
 	// Dictionary holds the centres of a given, frozen dictionary.
 	Dictionary [][]float64 `json:"dictionary,omitempty"`
 	Forgetting *float64    `json:"forgetting,omitempty"`
+	// MixSizes mixes the first 1, 2, 4, … centres. Nil is false.
+	MixSizes *bool `json:"mix_sizes,omitempty"`
 }
 
 // FourierAWV is the forecaster over random Fourier features.
@@ -359,6 +361,8 @@ type PKAWVTaylor struct {
 	Ridges
 	MaxFeatures *int     `json:"max_features,omitempty"`
 	Forgetting  *float64 `json:"forgetting,omitempty"`
+	// MixDegrees mixes the degrees 0 to Degree. Nil is false.
+	MixDegrees *bool `json:"mix_degrees,omitempty"`
 }
 
 // LinearAWV is the Azoury-Warmuth-Vovk forecaster over (x, 1).

@@ -11,23 +11,21 @@ import (
 )
 
 // account is the loss account of one label column. With a forgetting factor f < 1 every sum
-// discounts the round s at round t by f^(t−s). Certificate is C = Σ y² h, h = q/(1+q); weigh
-// has the term of a weight ω ≠ 1. Bound is B = max |y| Beta(ω).
+// discounts the round s at round t by f^(t−s). Certificate is C = Σ y² h, h = q/(1+q);
+// addWeighted has the term of a weight ω ≠ 1. Bound is B = max |y| Beta(ω).
 type account struct {
 	ledger.Account
-	// growth is Σu², the part of the regret and of C that new features added: see Forecaster.grow.
-	growth compensated.Sum
+	// incurred is the part of C that no bound has beforehand: Σu² of new features, see
+	// Forecaster.grow, and what rounds of weights without a Beta added to the regret.
+	incurred compensated.Sum
 }
 
-// unbounded is above every B of weights that have a Beta. From it on there is no bound.
-const unbounded = ledger.MaxBound
-
-// Beta is the factor 1/√(2−ω) of a label in B, for its weight ω. It is infinite for a
-// weight above 2 − 1e-9: such a round has no bound.
+// Beta is the factor 1/√(2−ω) of a label in B, for its weight ω. It is 0 for a weight above
+// 2 − 1e-9: no label bounds such a round.
 func Beta(weight float64) float64 {
 	left := 2 - weight
 	if left < 1/model.MaxWeight {
-		return math.Inf(1)
+		return 0
 	}
 	return 1 / math.Sqrt(left)
 }
@@ -59,24 +57,23 @@ func (a *account) add(y, p, residual, weight float64, rotation qr.Rotation) (pre
 //	ω(y−ŷ)² − ω(y−p)²/(1+ωq) = h (ω(y−ŷ)² + 2ŷ(y−ŷ) − qŷ²)
 //
 // which is concave in ŷ while ω < 2+q, and then at most ω y² q/(2+q−ω), its largest value.
-// While ω < 2 this is at most y² h/(2−ω), and Σh ≤ log det(A/λ).
+// While ω < 2 this is at most y² h/(2−ω), and Σh ≤ log det(A/λ). A round without a Beta enters
+// C with its own regret, if positive.
 func (a *account) addWeighted(y, p, residual, weight float64, rotation qr.Rotation) (prediction, loss float64) {
 	root := math.Sqrt(weight)
 	q := rotation.Leverage / (float64(rotation.Gamma*rotation.Gamma) * weight)
 	prediction = p / root / (1 + q)
 	miss := y - prediction
 	loss = float64(weight * float64(miss*miss))
-	bound := float64(unbounded)
-	if beta := Beta(weight); !math.IsInf(beta, 1) {
-		bound = float64(math.Abs(y) * beta)
-	}
-	label := float64(root * y)
-	a.Add(loss, float64(label*label), bound)
+	beta, label := Beta(weight), float64(root*y)
+	a.Add(loss, float64(label*label), float64(math.Abs(y)*beta))
 	a.Hindsight.Add(float64(residual * residual))
-	excess := loss + float64(prediction*(float64(2*miss)-float64(q*prediction)))
-	a.Regret.Add(float64(rotation.Leverage * excess))
-	if left := 2 - weight + q; weight < 2 {
-		a.Certificate.Add(float64(float64(weight*float64(y*y)) * (q / left)))
+	excess := float64(rotation.Leverage * (loss + float64(prediction*(float64(2*miss)-float64(q*prediction)))))
+	a.Regret.Add(excess)
+	if beta > 0 {
+		a.Certificate.Add(float64(float64(weight*float64(y*y)) * (q / (2 - weight + q))))
+	} else {
+		a.incur(math.Max(0, excess))
 	}
 	return prediction, loss
 }
@@ -85,8 +82,12 @@ func (a *account) addWeighted(y, p, residual, weight float64, rotation qr.Rotati
 func (a *account) grow(u float64) {
 	square := float64(u * u)
 	a.Raise(-square)
-	a.Certificate.Add(square)
-	a.growth.Add(square)
+	a.incur(square)
+}
+
+func (a *account) incur(regret float64) {
+	a.Certificate.Add(regret)
+	a.incurred.Add(regret)
 }
 
 // deviation is σ̂ = sqrt(L*/n), 0 before the first observation.
@@ -112,23 +113,17 @@ func (a *account) tolerance(forgetting float64) float64 {
 }
 
 // summarize adds up the figures of every label column, given log det(A/λ) and each column's
-// ‖u‖². Unless certified, or if a B is unbounded, the sum has no bound and CertificateOK
-// covers the identities alone. It allocates nothing.
+// ‖u‖². Unless certified the sum has no bound and CertificateOK covers the identities alone.
+// It allocates nothing.
 func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool, forgetting float64) model.Stats {
 	tolerance := columns[0].tolerance(forgetting)
-	for j := range columns {
-		certified = certified && columns[j].Bound < unbounded
-	}
 	total := model.Stats{Certified: true, CertificateOK: true, LogDeterminant: logDet}
 	for j := range columns {
 		a := &columns[j]
 		s := a.Stats()
 		if s.Certified = certified; certified {
 			s.Certificate = a.Certificate.Value()
-			s.RegretBound = float64(a.Bound*a.Bound*logDet) + a.growth.Value()
-		}
-		if a.Bound >= unbounded {
-			s.LabelBound = 0
+			s.RegretBound = float64(a.Bound*a.Bound*logDet) + a.incurred.Value()
 		}
 		ledger.Sum(&total, s)
 		total.CertificateOK = total.CertificateOK && a.holds(s, explained(j), tolerance)
@@ -136,7 +131,7 @@ func summarize(columns []account, logDet float64, explained func(column int) flo
 	return total
 }
 
-// holds checks the theorem Regret ≤ C ≤ B² log det(A/λ) + Σu² and the account's identities.
+// holds checks the theorem Regret ≤ C ≤ B² log det(A/λ) + incurred and the account's identities.
 //
 // Source: PKAWV, HAL 2019, Proposition 2.1; Cesa-Bianchi and Lugosi, Theorem 11.8.
 func (a *account) holds(s model.Stats, explained, tolerance float64) bool {
@@ -147,11 +142,12 @@ func (a *account) holds(s model.Stats, explained, tolerance float64) bool {
 
 func (a *account) visit(v *codec.Visitor, first *account) {
 	v.Uint64(&a.Rounds)
-	for _, s := range [...]*compensated.Sum{&a.Loss, &a.Hindsight, &a.Energy, &a.Certificate, &a.Regret} {
+	for _, s := range [...]*compensated.Sum{&a.Loss, &a.Hindsight, &a.Energy, &a.Certificate, &a.Regret, &a.incurred} {
 		v.Within(ledger.MaxSum, &s.High, &s.Low)
 	}
 	v.Within(ledger.MaxBound, &a.Bound)
-	if v.Reading() && (a.Rounds != first.Rounds || a.Rounds >= ledger.MaxRounds || a.Bound < 0) {
-		v.Corrupt("an account of %d rounds, the first of %d, label bound %g", a.Rounds, first.Rounds, a.Bound)
+	if incurred := a.incurred.Value(); v.Reading() &&
+		(a.Rounds != first.Rounds || a.Rounds >= ledger.MaxRounds || a.Bound < 0 || !(incurred >= 0)) {
+		v.Corrupt("an account of %d rounds, the first of %d, label bound %g, incurred regret %g", a.Rounds, first.Rounds, a.Bound, incurred)
 	}
 }

@@ -39,6 +39,8 @@ type Forecaster struct {
 	columns       []account
 	// renewal is nil unless the forecaster forgets.
 	renewal *renewal
+	// prefixes is nil unless fewer features are mixed in.
+	prefixes *prefixes
 	// trace is Σωk(x,x) of an approximation that forgets nothing: see rkhs.go.
 	trace compensated.Sum
 	// row and priors are scratch of Observe: features and then labels; predictions.
@@ -57,6 +59,9 @@ type Options struct {
 	// Forgetting is f in (0, 1]: the past counts f times as much each round. 0 is 1. Below 1
 	// there is no certificate.
 	Forgetting float64
+	// Prefixes are mixed, in ascending order of their sizes; the last has all features. None: the
+	// forecaster is that of all features.
+	Prefixes []Prefix
 }
 
 func (o Options) completed() Options {
@@ -81,6 +86,9 @@ func New(features feature.Map, o Options) *Forecaster {
 	f.approximation, _ = features.(approximation)
 	if o.Forgetting < 1 {
 		f.renewal = newRenewal(r, o)
+	}
+	if len(o.Prefixes) > 0 {
+		f.prefixes = newPrefixes(r, o)
 	}
 	return f
 }
@@ -114,6 +122,7 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 		c.StateBytes += 8 * n
 		c.ObserveFlops += uint64(renewedPerRound(r, o.Forgetting)) * n * (n + 1)
 	}
+	addPrefixes(&c, r, o)
 	return c
 }
 
@@ -146,6 +155,10 @@ func (f *Forecaster) Predict(p *model.Prediction, x []float64) error {
 
 // predict leaves v = R⁻ᵀφ(x) in v, r numbers.
 func (f *Forecaster) predict(p *model.Prediction, v, x []float64) {
+	if f.prefixes != nil {
+		f.predictMixed(p, v, x)
+		return
+	}
 	f.features.Map(v, x)
 	p.Resize(f.o.Outputs)
 	left := f.leftOut(v, x)
@@ -175,12 +188,21 @@ func (f *Forecaster) leftOut(z, x []float64) float64 {
 	if f.approximation == nil {
 		return 0
 	}
-	self, square := f.approximation.Self(x), 0.0
+	square := 0.0
 	for _, v := range z {
 		square += float64(v * v)
 	}
+	return f.beyond(x, square, len(z))
+}
+
+// beyond is leftOut of r features whose squares have the given sum.
+func (f *Forecaster) beyond(x []float64, square float64, r int) float64 {
+	if f.approximation == nil {
+		return 0
+	}
+	self := f.approximation.Self(x)
 	left := self - square
-	if rounding := float64(0x1p-52 * float64(len(z)+1) * self); !(left > rounding) {
+	if rounding := float64(0x1p-52 * float64(r+1) * self); !(left > rounding) {
 		return 0
 	}
 	return left
@@ -210,8 +232,14 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 // the priors.
 func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
 	f.scaleRow(f.row, y, weight)
+	if f.prefixes != nil {
+		f.solvePrefixes()
+	}
 	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
 	f.settle(o, y, weight, f.row, f.priors, rotation)
+	if f.prefixes != nil {
+		f.mixPrefixes(o, y, weight)
+	}
 }
 
 // scaleRow multiplies the features in the row by √ω, and writes √ω y behind them.
@@ -257,9 +285,16 @@ func (f *Forecaster) settle(o *model.Outcome, y []float64, weight float64, row, 
 // earlier rounds. The guarantee rises by u² too: the new diagonal entry is √λ at least, so that
 // Σh ≤ log det(A/λ) stays.
 func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
+	r := f.factor.Order()
 	f.factor.Append(a, corner, b, f.o.Lambda)
 	for j, u := range b {
 		f.columns[j].grow(u)
+		if f.prefixes != nil {
+			f.prefixes.grow(r, j, u)
+		}
+	}
+	if f.prefixes != nil {
+		f.prefixes.v = qr.NewRow(r + 1)
 	}
 	f.row = qr.NewRow(len(f.row) + 1)
 	if f.renewal != nil {
@@ -274,9 +309,6 @@ func (f *Forecaster) AddOutput() {
 	f.factor.AddColumn()
 	late := account{}
 	late.Rounds = f.columns[0].Rounds
-	if f.columns[0].Bound >= unbounded {
-		late.Bound = unbounded
-	}
 	f.columns = append(f.columns, late)
 	f.row, f.priors = qr.NewRow(len(f.row)+1), append(f.priors, 0)
 	f.o.Outputs++
@@ -300,6 +332,9 @@ func (f *Forecaster) Report(o model.ReportOptions) model.Report { return f.repor
 func (f *Forecaster) report(s model.Stats, o model.ReportOptions, projected bool) model.Report {
 	r := ledger.Report(s)
 	r.RegretUnpenalized, r.Weights = f.inHindsight()
+	if f.prefixes != nil {
+		f.mixedReport(&r)
+	}
 	if o.EffectiveDimension {
 		r.EffectiveDimension = f.effectiveDimension()
 	}
@@ -317,6 +352,9 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.factor.Explained, certified && f.renewal == nil, f.o.Forgetting)
 	if f.renewal != nil {
 		s.Loss = f.renewal.loss.Value()
+	}
+	if f.prefixes != nil {
+		f.mixedStats(&s)
 	}
 	s.Features, s.Discounted = f.factor.Order(), f.renewal != nil
 	s.StateBytes = f.Size()
@@ -418,7 +456,7 @@ func (f *Forecaster) Restore(state []byte) error {
 	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("awv: restore a factor of order %d: %w", f.factor.Order(), err)
 	}
-	f.columns, f.factor, f.renewal, f.trace = fresh.columns, fresh.factor, fresh.renewal, fresh.trace
+	f.columns, f.factor, f.renewal, f.prefixes, f.trace = fresh.columns, fresh.factor, fresh.renewal, fresh.prefixes, fresh.trace
 	return nil
 }
 
@@ -431,6 +469,9 @@ func (f *Forecaster) visit(v *codec.Visitor) {
 		f.columns[j].visit(v, &f.columns[0])
 	}
 	f.factor.Visit(v, minDiagonal*math.Sqrt(f.o.Lambda), qr.MaxEntry)
+	if f.prefixes != nil {
+		f.prefixes.visit(v, &f.columns[0])
+	}
 	switch {
 	case f.renewal != nil:
 		f.renewal.visit(v, f.o.Lambda)

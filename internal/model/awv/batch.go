@@ -14,9 +14,10 @@ const (
 	bytes              = 1 << 27
 )
 
-// Together is 1 if the forecaster forgets: it then has passes of its own between two rows.
+// Together is 1 if the forecaster forgets or mixes prefixes: it then has passes of its own
+// between two rows.
 func (f *Forecaster) Together() int {
-	if f.renewal != nil {
+	if f.renewal != nil || f.prefixes != nil {
 		return 1
 	}
 	return max(minBatch, min(maxBatch, int(bytes/qr.Bytes(f.factor.Order(), f.o.Outputs))))

@@ -8,7 +8,6 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
-	"hindsight/internal/model/ledger"
 )
 
 // NystromOptions are the options of a Nyström forecaster.
@@ -240,23 +239,9 @@ func (n *Nystrom) visit(v *codec.Visitor) {
 	n.Ridges.visit(v)
 	n.dictionary.VisitGenerator(v)
 	if n.o.Window > 0 && len(n.o.Given) == 0 {
-		n.visitGrowth(v)
+		v.Bool(&n.cut)
 	}
 	n.visitPast(v)
-}
-
-// visitGrowth visits what a history adds to the accounts.
-func (n *Nystrom) visitGrowth(v *codec.Visitor) {
-	v.Bool(&n.cut)
-	for _, f := range n.forecasters {
-		for j := range f.columns {
-			growth := &f.columns[j].growth
-			v.Within(ledger.MaxSum, &growth.High, &growth.Low)
-			if sum := growth.Value(); v.Reading() && !(sum >= 0) {
-				v.Corrupt("new features explained %g", sum)
-			}
-		}
-	}
 }
 
 // kept is the number of past rounds after so many observations, and the place of the next

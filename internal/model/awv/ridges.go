@@ -317,7 +317,7 @@ func (r *Ridges) report(s model.Stats, o model.ReportOptions, projected bool) mo
 // AppendWeights appends the weights of the ridges, none for a single ridge.
 func (r *Ridges) AppendWeights(dst []float64) []float64 {
 	if r.mixture == nil {
-		return dst
+		return r.forecasters[0].AppendWeights(dst)
 	}
 	from := len(dst)
 	dst = slices.Grow(dst, len(r.forecasters))[:from+len(r.forecasters)]
@@ -329,7 +329,7 @@ func (r *Ridges) AppendWeights(dst []float64) []float64 {
 // WeightNames are the names of the ridges, none for a single ridge.
 func (r *Ridges) WeightNames() []string {
 	if r.mixture == nil {
-		return nil
+		return r.forecasters[0].WeightNames()
 	}
 	names := make([]string, len(r.path.Lambdas))
 	for k, lambda := range r.path.Lambdas {

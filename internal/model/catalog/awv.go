@@ -40,7 +40,11 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 		spans = feature.TaylorSize(d, degree-1, ceiling)
 	}
 	o.Forgetting = c.forgetting(&given.Forgetting)
-	if c.remembers(&given.Ridges, o.Forgetting); c.failed() {
+	c.remembers(&given.Ridges, o.Forgetting)
+	if c.mixesPrefixes("mix_degrees", &given.MixDegrees, &given.Ridges, o.Forgetting) {
+		o.Prefixes = c.degrees(degree, ceiling)
+	}
+	if c.failed() {
 		return entry{}
 	}
 	return entry{
@@ -96,6 +100,19 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma flo
 			fmt.Sprintf("at most %d, the largest degree that fits", feature.LargestTaylorDegree(d, ceiling, degree)))
 	}
 	return size, degree
+}
+
+// degrees are the prefixes of the features of every degree.
+func (c *completion) degrees(degree, ceiling int) []awv.Prefix {
+	if degree >= awv.MaxPrefixes {
+		c.reject("degree", degree, fmt.Sprintf("at most %d with mix_degrees", awv.MaxPrefixes-1))
+		return nil
+	}
+	prefixes := make([]awv.Prefix, degree+1)
+	for m := range prefixes {
+		prefixes[m] = awv.Prefix{Name: fmt.Sprint("degree_", m), Size: feature.TaylorSize(c.spec.Dimension, m, ceiling)}
+	}
+	return prefixes
 }
 
 func linear(c *completion, given *model.LinearAWV) entry {

@@ -206,6 +206,7 @@ func TestGoldenSnapshots(t *testing.T) {
 		"ridges": {Dimension: 2, Scaling: model.Unscaled(), Seed: 10, PKAWVNystrom: &model.PKAWVNystrom{
 			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}, History: model.HistoryWindow, HistoryWindow: ptr(5),
 		}},
+		"degrees": {Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(3), MixDegrees: ptr(true)}},
 		"ridges_range": {Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{
 			Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}, Range: []float64{-3, 3}},
 		}},

@@ -1,12 +1,14 @@
 package catalog_test
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/modeltest"
 )
 
 // The degree that is left to the server is the largest that fits and is useful where
@@ -70,5 +72,48 @@ func TestAutomaticDegreeUsesItsFeatures(t *testing.T) {
 	t.Logf("loss %.4f, of degree 8 %.4f", automatic, eight)
 	if !(automatic < eight*2/3) {
 		t.Errorf("loss %g, of degree 8 %g", automatic, eight)
+	}
+}
+
+// Every degree is mixed in, without anything else that mixes or forgets.
+func TestMixDegrees(t *testing.T) {
+	taylor := func(set func(*model.PKAWVTaylor)) model.Spec {
+		part := &model.PKAWVTaylor{Degree: ptr(3), MixDegrees: ptr(true)}
+		set(part)
+		return model.Spec{Dimension: 2, PKAWVTaylor: part}
+	}
+	for name, s := range map[string]model.Spec{
+		"lambdas":           taylor(func(p *model.PKAWVTaylor) { p.Lambdas = []float64{0.1, 1} }),
+		"forgetting":        taylor(func(p *model.PKAWVTaylor) { p.Forgetting = ptr(0.9) }),
+		"degree 64":         {Dimension: 1, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(64), MixDegrees: ptr(true)}},
+		"sizes, lambdas":    {Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}}},
+		"sizes, forgetting": {Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), Forgetting: ptr(0.5)}},
+	} {
+		if _, err := catalog.New(s); !errors.Is(err, model.ErrInvalidSpec) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	off, _, err := catalog.Complete(taylor(func(p *model.PKAWVTaylor) { p.MixDegrees = ptr(false) }))
+	if err != nil || off.PKAWVTaylor.MixDegrees != nil {
+		t.Errorf("a completed spec has mix_degrees %v: %v", off.PKAWVTaylor.MixDegrees, err)
+	}
+	for _, s := range []model.Spec{
+		taylor(func(*model.PKAWVTaylor) {}),
+		{Dimension: 2, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), MaxDictionary: ptr(20)}},
+	} {
+		l, err := catalog.New(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o model.Outcome
+		for _, sample := range modeltest.Samples(4, 2, 60) {
+			if err := l.Observe(&o, sample.X, []float64{sample.Y}, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		names, experts := model.WeightNames(l), l.Report(model.ReportOptions{}).Experts
+		if stats := l.Stats(); len(names) < 4 || len(experts) != len(names) || experts[1].Name != names[1] || !stats.Certified || !stats.CertificateOK {
+			t.Errorf("experts %v, %+v, stats %+v", names, experts, stats)
+		}
 	}
 }

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -28,6 +29,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	o.Lambda, o.Path = c.ridges(&given.Lambda, &given.Ridges, c.ridge)
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	c.remembers(&given.Ridges, o.Forgetting)
+	mixes := c.mixesPrefixes("mix_sizes", &given.MixSizes, &given.Ridges, o.Forgetting)
 	o.Mu = c.ridge("mu", &given.Mu, defaultMu)
 	o.Epsilon = c.scale("epsilon", &given.Epsilon, defaultEpsilon)
 	o.Beta = c.oversampling(given, o.Epsilon)
@@ -40,10 +42,21 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	if c.dictionary(given.Dictionary, limit); c.failed() {
 		return entry{}
 	}
+	if mixes {
+		o.Prefixes = dictionarySizes(cmp.Or(len(o.Given), o.MaxDictionary))
+	}
 	return entry{
 		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit,
 		make: func(int) model.Learner { return awv.NewNystrom(o) },
 	}.mixing(o.Path)
+}
+
+// dictionarySizes are the prefixes of 1, 2, 4, … centres, and of all.
+func dictionarySizes(largest int) (prefixes []awv.Prefix) {
+	for m := 1; m < largest; m *= 2 {
+		prefixes = append(prefixes, awv.Prefix{Name: fmt.Sprint("centres_", m), Size: m})
+	}
+	return append(prefixes, awv.Prefix{Name: fmt.Sprint("centres_", largest), Size: largest})
 }
 
 // oversampling is β of KORS, by default 1 as in the paper's experiments. It replaces horizon

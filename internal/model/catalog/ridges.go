@@ -70,6 +70,22 @@ func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 	}
 }
 
+// mixesPrefixes completes a field that mixes fewer features in, which wants one ridge and no
+// forgetting. A field that is off is absent.
+func (c *completion) mixesPrefixes(name string, field **bool, several *model.Ridges, forgetting float64) bool {
+	if !filled(field, false) {
+		*field = nil
+		return false
+	}
+	switch {
+	case len(several.Lambdas) > 0:
+		c.reject(name, true, "false with lambdas")
+	case forgetting < 1:
+		c.reject(name, true, "false with forgetting below 1")
+	}
+	return true
+}
+
 // rangeOf is the range of the labels of each output, nil if it is unknown. Labels with a
 // range are not scaled; those of classes are -1 and 1.
 func (c *completion) rangeOf(several *model.Ridges) (low, high []float64) {

@@ -346,8 +346,8 @@ const tolerance = 1e-8
 
 // counts is the magnitude of a label of 1 under its weight in the bound.
 func (o Options) counts(weight float64) float64 {
-	if beta := awv.Beta(weight); o.Indicators && !math.IsInf(beta, 1) {
-		return beta
+	if o.Indicators {
+		return awv.Beta(weight)
 	}
 	return math.Sqrt(weight)
 }

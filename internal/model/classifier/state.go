@@ -85,7 +85,7 @@ func (l *Learner) check(v *codec.Visitor) {
 		v.Corrupt("counts of %g", l.counts)
 	}
 	n := l.inner.Stats().Observations
-	if n < uint64(classes) || (n > 0) != (classes > 0) || (classes > 0) != (l.bound > 0) {
+	if n < uint64(classes) || (n > 0) != (classes > 0) || (classes == 0 && l.bound > 0) {
 		v.Corrupt("%d classes in %d observations of a root of a weight of at most %g", classes, n, l.bound)
 	}
 	if l.level != nil && l.level.Rows() != n {

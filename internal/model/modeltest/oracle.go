@@ -31,8 +31,8 @@ type AWV struct {
 	loss    float64
 	certify float64
 	bound   float64
-	// heavy says that a weight was 2 or more: no certificate applies.
-	heavy bool
+	// incurred is what rounds of weights of 2 or more added to the regret.
+	incurred float64
 }
 
 // Round is the oracle's answer for one input.
@@ -76,11 +76,16 @@ func (o *AWV) Observe(x []float64, y, weight float64) (prediction, loss float64)
 	o.renew()
 	o.total += loss
 	o.loss = f*o.loss + loss
-	if o.heavy = o.heavy || weight >= 2; !o.heavy {
-		// The largest that ω(y−ŷ)² − ω(y−(1+q)ŷ)²/(1+ωq) may be for any ŷ.
-		o.certify = f*o.certify + weight*y*y*r.Q/(2+r.Q-weight)
+	// The largest that ω(y−ŷ)² − ω(y−(1+q)ŷ)²/(1+ωq) may be for any ŷ.
+	largest := weight * y * y * r.Q / (2 + r.Q - weight)
+	if weight < 2 {
 		o.bound = math.Max(o.bound, math.Abs(y)/math.Sqrt(2-weight))
+	} else { // What it is.
+		prior := y - (1+r.Q)*r.Prediction
+		largest = math.Max(0, loss-weight*prior*prior/(1+weight*r.Q))
+		o.incurred += largest
 	}
+	o.certify = f*o.certify + largest
 	return r.Prediction, loss
 }
 
@@ -117,8 +122,6 @@ type Figures struct {
 	Total                                 float64
 	Loss, Hindsight, Regret, Unpenalized  float64
 	Certificate, Bound, LogDet, Effective float64
-	// Certified: no weight was 2 or more.
-	Certified bool
 }
 
 // Figures solves for all figures.
@@ -126,7 +129,7 @@ func (o *AWV) Figures() Figures {
 	a := o.matrix()
 	var w mat.VecDense
 	solve(a, &w, o.right())
-	f := Figures{Total: o.total, Loss: o.loss, Certificate: o.certify, Certified: !o.heavy}
+	f := Figures{Total: o.total, Loss: o.loss, Certificate: o.certify}
 	fit := 0.0
 	for s, z := range o.z {
 		miss := o.y[s] - mat.Dot(mat.NewVecDense(len(z), z), &w)
@@ -139,7 +142,7 @@ func (o *AWV) Figures() Figures {
 	f.Regret, f.Unpenalized = f.Loss-f.Hindsight, f.Loss-fit
 	f.LogDet = logDet(a, o.Lambda)
 	f.Effective = float64(o.Features) - traceInverse(a, o.ridge)
-	f.Bound = o.bound * o.bound * f.LogDet
+	f.Bound = o.bound*o.bound*f.LogDet + o.incurred
 	return f
 }
 

@@ -1529,15 +1529,15 @@ type ModelStats struct {
 	// part. false: the state is corrupt. Absent unless certified.
 	CertificateOk *bool `protobuf:"varint,11,opt,name=certificate_ok,json=certificateOk,proto3,oneof" json:"certificate_ok,omitempty"`
 	// The theorem applies to regret, which is prequential: every round's features are fixed before
-	// its label, nothing is forgotten, no weight was 2 or more. Served figures with late labels have
-	// served_certificate.
+	// its label, nothing is forgotten. In the AWV family a round of a weight of 2 or more adds its own
+	// regret to certificate and regret_bound. Served figures with late labels have served_certificate.
 	Certified bool `protobuf:"varint,12,opt,name=certified,proto3" json:"certified,omitempty"`
 	// log det(A / lambda). Absent without A and before the first observation.
 	LogDeterminant *float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3,oneof" json:"log_determinant,omitempty"`
 	// B, the largest |label| seen, over outputs the root of the sum of squares. Weights divide it
 	// by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in other learners but
-	// auto. Absent while 0 or unknown: during a warm-up, and after a weight of 2 or more in the AWV
-	// family.
+	// auto. Weights of 2 or more have no part in that of the AWV family. Absent while 0 or unknown,
+	// such as during a warm-up.
 	LabelBound *float64 `protobuf:"fixed64,14,opt,name=label_bound,json=labelBound,proto3,oneof" json:"label_bound,omitempty"`
 	// The number of features r.
 	Features int32 `protobuf:"varint,15,opt,name=features,proto3" json:"features,omitempty"`

@@ -1944,7 +1944,10 @@ type PkawvTaylor struct {
 	// The lowest and highest label, with lambdas. Predictions of the ridges are clipped to it,
 	// and labels are learned less its middle, unscaled. Certified while labels stay inside and
 	// weights are at most 1. Default: the labels so far; -1 and 1 for classes.
-	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
+	Range []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
+	// Mix the degrees 0 to degree, at most 63, in place of lambdas and forgetting: nothing is tuned, and
+	// the model is certified against each. Observe costs half as much again. Default false.
+	MixDegrees    *bool `protobuf:"varint,8,opt,name=mix_degrees,json=mixDegrees,proto3,oneof" json:"mix_degrees,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2026,6 +2029,13 @@ func (x *PkawvTaylor) GetRange() []float64 {
 		return x.Range
 	}
 	return nil
+}
+
+func (x *PkawvTaylor) GetMixDegrees() bool {
+	if x != nil && x.MixDegrees != nil {
+		return *x.MixDegrees
+	}
+	return false
 }
 
 // Rlsc is regularised least squares classification: the AWV forecaster of the class indicators.
@@ -2402,7 +2412,10 @@ type PkawvNystrom struct {
 	// 2 to 16 ascending ridges, in place of lambda: see PkawvTaylor.
 	Lambdas []float64 `protobuf:"fixed64,13,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	// The lowest and highest label, with lambdas: see PkawvTaylor.
-	Range         []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
+	Range []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
+	// Mix dictionaries of the first 1, 2, 4, ... centres: see PkawvTaylor.mix_degrees. Default
+	// false.
+	MixSizes      *bool `protobuf:"varint,15,opt,name=mix_sizes,json=mixSizes,proto3,oneof" json:"mix_sizes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2533,6 +2546,13 @@ func (x *PkawvNystrom) GetRange() []float64 {
 		return x.Range
 	}
 	return nil
+}
+
+func (x *PkawvNystrom) GetMixSizes() bool {
+	if x != nil && x.MixSizes != nil {
+		return *x.MixSizes
+	}
+	return false
 }
 
 // FourierAwv is the AWV forecaster over random Fourier features.
@@ -3620,7 +3640,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x05_lagsB\x0e\n" +
 	"\f_frequenciesB\x13\n" +
 	"\x11_max_microsecondsB\v\n" +
-	"\t_max_keys\"\x9f\x02\n" +
+	"\t_max_keys\"\xd5\x02\n" +
 	"\vPkawvTaylor\x12\x19\n" +
 	"\x05sigma\x18\x01 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x1b\n" +
 	"\x06degree\x18\x02 \x01(\x05H\x01R\x06degree\x88\x01\x01\x12\x1b\n" +
@@ -3630,12 +3650,15 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"forgetting\x18\x05 \x01(\x01H\x04R\n" +
 	"forgetting\x88\x01\x01\x12\x18\n" +
 	"\alambdas\x18\x06 \x03(\x01R\alambdas\x12\x14\n" +
-	"\x05range\x18\a \x03(\x01R\x05rangeB\b\n" +
+	"\x05range\x18\a \x03(\x01R\x05range\x12$\n" +
+	"\vmix_degrees\x18\b \x01(\bH\x05R\n" +
+	"mixDegrees\x88\x01\x01B\b\n" +
 	"\x06_sigmaB\t\n" +
 	"\a_degreeB\t\n" +
 	"\a_lambdaB\x0f\n" +
 	"\r_max_featuresB\r\n" +
-	"\v_forgetting\"\xf5\x01\n" +
+	"\v_forgettingB\x0e\n" +
+	"\f_mix_degrees\"\xf5\x01\n" +
 	"\x04Rlsc\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12\x1b\n" +
@@ -3693,7 +3716,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06_sigmaB\b\n" +
 	"\x06_alphaB\t\n" +
 	"\a_degreeB\t\n" +
-	"\a_offset\"\xcc\x05\n" +
+	"\a_offset\"\xfc\x05\n" +
 	"\fPkawvNystrom\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12\x1b\n" +
 	"\x06lambda\x18\x02 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12\x13\n" +
@@ -3713,7 +3736,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"forgetting\x18\f \x01(\x01H\bR\n" +
 	"forgetting\x88\x01\x01\x12\x18\n" +
 	"\alambdas\x18\r \x03(\x01R\alambdas\x12\x14\n" +
-	"\x05range\x18\x0e \x03(\x01R\x05range\"Z\n" +
+	"\x05range\x18\x0e \x03(\x01R\x05range\x12 \n" +
+	"\tmix_sizes\x18\x0f \x01(\bH\tR\bmixSizes\x88\x01\x01\"Z\n" +
 	"\aHistory\x12\x17\n" +
 	"\x13HISTORY_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fHISTORY_NONE\x10\x01\x12\x12\n" +
@@ -3729,7 +3753,9 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06_deltaB\x11\n" +
 	"\x0f_max_dictionaryB\x11\n" +
 	"\x0f_history_windowB\r\n" +
-	"\v_forgetting\"\xb1\x02\n" +
+	"\v_forgettingB\f\n" +
+	"\n" +
+	"_mix_sizes\"\xb1\x02\n" +
 	"\n" +
 	"FourierAwv\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +

@@ -445,15 +445,16 @@ class ModelStats(ShownStats):
     #: second part. false: the state is corrupt. Absent unless certified.
     certificate_ok: Optional[bool]
     #: The theorem applies to regret, which is prequential: every round's features are fixed
-    #: before its label, nothing is forgotten, no weight was 2 or more. Served figures with late
-    #: labels have served_certificate.
+    #: before its label, nothing is forgotten. In the AWV family a round of a weight of 2 or more
+    #: adds its own regret to certificate and regret_bound. Served figures with late labels have
+    #: served_certificate.
     certified: bool
     #: log det(A / lambda). Absent without A and before the first observation.
     log_determinant: Optional[float]
     #: B, the largest |label| seen, over outputs the root of the sum of squares. Weights divide it
     #: by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in other learners but
-    #: auto. Absent while 0 or unknown: during a warm-up, and after a weight of 2 or more in the
-    #: AWV family.
+    #: auto. Weights of 2 or more have no part in that of the AWV family. Absent while 0 or
+    #: unknown, such as during a warm-up.
     label_bound: Optional[float]
     #: The number of features r.
     features: int

@@ -322,7 +322,7 @@ class NumericInput(_message.Message):
     def __init__(self, log1p: bool = ..., clip: _Optional[_Union[Clip, _Mapping]] = ...) -> None: ...
 
 class PkawvNystrom(_message.Message):
-    __slots__ = ["beta", "delta", "dictionary", "epsilon", "forgetting", "history", "history_window", "horizon", "kernel", "lambdas", "max_dictionary", "mu", "range"]
+    __slots__ = ["beta", "delta", "dictionary", "epsilon", "forgetting", "history", "history_window", "horizon", "kernel", "lambdas", "max_dictionary", "mix_sizes", "mu", "range"]
     class History(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     BETA_FIELD_NUMBER: _ClassVar[int]
@@ -341,6 +341,7 @@ class PkawvNystrom(_message.Message):
     LAMBDAS_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     MAX_DICTIONARY_FIELD_NUMBER: _ClassVar[int]
+    MIX_SIZES_FIELD_NUMBER: _ClassVar[int]
     MU_FIELD_NUMBER: _ClassVar[int]
     RANGE_FIELD_NUMBER: _ClassVar[int]
     beta: float
@@ -354,26 +355,29 @@ class PkawvNystrom(_message.Message):
     kernel: Kernel
     lambdas: _containers.RepeatedScalarFieldContainer[float]
     max_dictionary: int
+    mix_sizes: bool
     mu: float
     range: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., mu: _Optional[float] = ..., epsilon: _Optional[float] = ..., beta: _Optional[float] = ..., horizon: _Optional[int] = ..., delta: _Optional[float] = ..., max_dictionary: _Optional[int] = ..., history: _Optional[_Union[PkawvNystrom.History, str]] = ..., history_window: _Optional[int] = ..., dictionary: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
+    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., mu: _Optional[float] = ..., epsilon: _Optional[float] = ..., beta: _Optional[float] = ..., horizon: _Optional[int] = ..., delta: _Optional[float] = ..., max_dictionary: _Optional[int] = ..., history: _Optional[_Union[PkawvNystrom.History, str]] = ..., history_window: _Optional[int] = ..., dictionary: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., mix_sizes: bool = ..., **kwargs) -> None: ...
 
 class PkawvTaylor(_message.Message):
-    __slots__ = ["degree", "forgetting", "lambdas", "max_features", "range", "sigma"]
+    __slots__ = ["degree", "forgetting", "lambdas", "max_features", "mix_degrees", "range", "sigma"]
     DEGREE_FIELD_NUMBER: _ClassVar[int]
     FORGETTING_FIELD_NUMBER: _ClassVar[int]
     LAMBDAS_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     MAX_FEATURES_FIELD_NUMBER: _ClassVar[int]
+    MIX_DEGREES_FIELD_NUMBER: _ClassVar[int]
     RANGE_FIELD_NUMBER: _ClassVar[int]
     SIGMA_FIELD_NUMBER: _ClassVar[int]
     degree: int
     forgetting: float
     lambdas: _containers.RepeatedScalarFieldContainer[float]
     max_features: int
+    mix_degrees: bool
     range: _containers.RepeatedScalarFieldContainer[float]
     sigma: float
-    def __init__(self, sigma: _Optional[float] = ..., degree: _Optional[int] = ..., max_features: _Optional[int] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
+    def __init__(self, sigma: _Optional[float] = ..., degree: _Optional[int] = ..., max_features: _Optional[int] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., mix_degrees: bool = ..., **kwargs) -> None: ...
 
 class ProsNKons(_message.Message):
     __slots__ = ["alpha", "beta", "clip", "dictionary", "epsilon", "eta", "growth", "kernel", "loss", "max_dictionary", "mu", "range", "track_regret"]

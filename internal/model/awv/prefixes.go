@@ -1,0 +1,301 @@
+package awv
+
+import (
+	"fmt"
+	"math"
+
+	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/ledger"
+	"hindsight/internal/model/mix"
+	"hindsight/internal/model/qr"
+)
+
+// Prefix is the forecaster of the first Size features, or of all while there are fewer.
+type Prefix struct {
+	Name string
+	Size int
+}
+
+// MaxPrefixes bounds the prefixes of a forecaster.
+const MaxPrefixes = 64
+
+// prefixes mix the forecasters of the first m features for several m, the last of which is that
+// of all features. The first m rows and columns of R and entries of u are the factor of the
+// first m features, so that the forward solve v = R⁻ᵀz of a round has every forecaster:
+//
+//	ŷ_m = Σ_{i≤m} v_i u_i / (1 + Σ_{i≤m} v_i²),  ŷ = Σ_m w_m ŷ_m
+//
+// Every output has weights of its own, those of ML-Poly. With the loss L*_m in hindsight and
+// the certificate C_m of forecaster m, and the certificate E_m of the mixture against it,
+//
+//	loss ≤ loss_m + E_m ≤ L*_m + C_m + E_m
+//
+// for every m and every sequence. L* is that of all features, the least of the L*_m:
+//
+//	loss − L* ≤ min_m (C_m + E_m + L*_m − L*)
+//
+// Source: PKAWV, HAL 2019, §4, whose degree M this leaves open; Camoriano, thesis (Genoa, 2017),
+// chapter 4, for the number of features as a regulariser; Gaillard, Stoltz and van Erven, COLT
+// 2014, see package mix.
+type prefixes struct {
+	list []Prefix
+	// parts has the accounts of every forecaster but the last, one an output.
+	parts [][]account
+	// outputs has the mixture of each output.
+	outputs []mixed
+	// Scratch of Observe: v; ‖v‖² and v·u of every prefix; v·u of all features.
+	v, squares, priors, whole []float64
+}
+
+// mixed is the mixture of an output.
+type mixed struct {
+	mixture *mix.Mixture
+	// loss is that of the mixture, gap the loss less that of the forecaster of all features.
+	loss, gap compensated.Sum
+}
+
+func newPrefixes(r int, o Options) *prefixes {
+	count := len(o.Prefixes)
+	for k, p := range o.Prefixes {
+		if p.Size < 1 || (k > 0 && p.Size <= o.Prefixes[k-1].Size) {
+			panic(fmt.Sprintf("awv: prefixes %v", o.Prefixes))
+		}
+	}
+	if count > MaxPrefixes || o.Prefixes[count-1].Size < r || o.Forgetting < 1 {
+		panic(fmt.Sprintf("awv: %d prefixes up to %d of %d features with a forgetting factor of %g",
+			count, o.Prefixes[count-1].Size, r, o.Forgetting))
+	}
+	p := &prefixes{
+		list: o.Prefixes, parts: make([][]account, count-1), outputs: make([]mixed, o.Outputs),
+		v: qr.NewRow(r), squares: make([]float64, count), priors: make([]float64, count*o.Outputs), whole: make([]float64, o.Outputs),
+	}
+	for k := range p.parts {
+		p.parts[k] = make([]account, o.Outputs)
+	}
+	for j := range p.outputs {
+		p.outputs[j].mixture = mix.New(count)
+	}
+	return p
+}
+
+// addPrefixes adds the cost of the prefixes of r features.
+func addPrefixes(c *model.Cost, r int, o Options) {
+	count, n, k := uint64(len(o.Prefixes)), uint64(r), uint64(o.Outputs)
+	if count == 0 {
+		return
+	}
+	const accountNumbers, mixedNumbers = 14, 4
+	c.StateBytes += 8*(k*(count-1)*accountNumbers+n+count*(k+1)+k*(1+mixedNumbers)) + k*mix.Bytes(len(o.Prefixes))
+	c.PredictFlops += n * (k + 2)
+	c.ObserveFlops += n*(n+1)/2 + n*(2*k+1) + 20*count*k
+}
+
+// accounts are those of prefix k.
+func (f *Forecaster) accounts(k int) []account {
+	if k == len(f.prefixes.parts) {
+		return f.columns
+	}
+	return f.prefixes.parts[k]
+}
+
+// cumulate writes Σ v_i b_i over the features of every prefix, b_i being every stride-th number
+// of b.
+func (p *prefixes) cumulate(dst, v, b []float64, stride int) {
+	sum, i := 0.0, 0
+	for k, prefix := range p.list {
+		for ; i < min(prefix.Size, len(v)); i++ {
+			sum += float64(v[i] * b[i*stride])
+		}
+		dst[k] = sum
+	}
+}
+
+// predictMixed is predict of a forecaster with prefixes. The standard error is about the mixed
+// prediction, sqrt(Σ w_m (σ_m² + (ŷ_m − ŷ)²)), the leverage the weighted mean.
+func (f *Forecaster) predictMixed(p *model.Prediction, v, x []float64) {
+	var lengths, squares, advice, weights [MaxPrefixes]float64
+	mixed, count := f.prefixes, len(f.prefixes.list)
+	f.features.Map(v, x)
+	p.Resize(f.o.Outputs)
+	mixed.cumulate(lengths[:], v, v, 1)
+	f.factor.Solve(v, p.Values)
+	mixed.cumulate(squares[:], v, v, 1)
+	p.Leverage = 0
+	for j := range p.Values {
+		mixed.cumulate(advice[:], v, f.factor.Right()[j:], f.o.Outputs)
+		for k := range count {
+			advice[k] /= 1 + squares[k]
+		}
+		mixed.outputs[j].mixture.Weights(weights[:count], nil)
+		p.Values[j] = mix.Mean(weights[:count], advice[:count])
+		variance := 0.0
+		for k, w := range weights[:count] {
+			whole := squares[k] + f.beyond(x, lengths[k], min(mixed.list[k].Size, len(v)))/f.o.Lambda
+			deviation, off := f.accounts(k)[j].deviation(1), advice[k]-p.Values[j]
+			variance += float64(w * (float64(float64(deviation*deviation)*whole) + float64(off*off)))
+			p.Leverage += w * (whole / (1 + whole)) / float64(f.o.Outputs)
+		}
+		p.StandardErrors[j] = math.Sqrt(variance)
+	}
+	known(p, f.columns[0].Rounds)
+}
+
+// solvePrefixes keeps what every prefix says of the row, before the row is learned.
+func (f *Forecaster) solvePrefixes() {
+	p := f.prefixes
+	copy(p.v, f.row)
+	f.factor.Solve(p.v, p.whole)
+	p.cumulate(p.squares, p.v, p.v, 1)
+	for j := range p.outputs {
+		p.cumulate(p.priors[j*len(p.list):], p.v, f.factor.Right()[j:], f.o.Outputs)
+	}
+}
+
+// mixPrefixes learns the mixture, given the outcome of the forecaster of all features, and makes
+// the outcome its own.
+func (f *Forecaster) mixPrefixes(o *model.Outcome, y []float64, weight float64) {
+	var advice, weights [MaxPrefixes]float64
+	p, count, root := f.prefixes, len(f.prefixes.list), math.Sqrt(weight)
+	o.Loss = 0
+	for j, label := range y {
+		m, all := &p.outputs[j], o.Predictions[j]
+		for k := range p.parts {
+			prior, q := p.priors[j*count+k], p.squares[k]
+			rotation := qr.Rotation{Gamma: 1 / math.Sqrt(1+q), Leverage: q / (1 + q)}
+			residual := float64(rotation.Gamma * (float64(root*label) - prior))
+			advice[k], _ = p.parts[k][j].add(label, prior, residual, weight, rotation)
+		}
+		advice[count-1] = all
+		m.mixture.Weights(weights[:count], nil)
+		prediction := mix.Mean(weights[:count], advice[:count])
+		miss := prediction - label
+		m.mixture.Update(float64(2*weight*miss), prediction, advice[:count], nil)
+		loss := float64(weight * float64(miss*miss))
+		m.loss.Add(loss)
+		// (ŷ−y)² − (ŷ_r−y)², without the cancellation of the two.
+		m.gap.Add(float64(weight * float64((prediction-all)*(miss+(all-label)))))
+		o.Predictions[j] = prediction
+		o.Loss += loss
+		o.Regret += m.gap.Value()
+	}
+}
+
+// grow accounts for feature number r, whose entry is u for an output.
+func (p *prefixes) grow(r, output int, u float64) {
+	for k := range p.parts {
+		if p.list[k].Size > r {
+			p.parts[k][output].grow(u)
+		}
+	}
+}
+
+// mixedStats makes the Stats of the forecaster of all features those of the mixture. It costs r
+// logarithms and rk multiply-adds of k outputs, and allocates nothing.
+func (f *Forecaster) mixedStats(s *model.Stats) {
+	p, diagonal, right := f.prefixes, f.factor.Diagonal(), f.factor.Right()
+	var logDets [MaxPrefixes]float64
+	root, logDet, i := math.Sqrt(f.o.Lambda), 0.0, 0
+	for k, prefix := range p.list {
+		for ; i < min(prefix.Size, len(diagonal)); i++ {
+			logDet += float64(2 * exponential.Log(diagonal[i]/root))
+		}
+		logDets[k] = logDet
+	}
+	tolerance, energy := f.columns[0].tolerance(1), 0.0
+	s.Loss, s.Certificate, s.RegretBound = 0, 0, 0
+	for j := range p.outputs {
+		m, all := &p.outputs[j], &f.columns[j]
+		s.Loss += m.loss.Value()
+		s.Regret += m.gap.Value()
+		energy += all.Energy.Value()
+		potential, explained := m.mixture.Potential(), compensated.Sum{}
+		certificate, bound, i := math.Inf(1), math.Inf(1), 0
+		for k, prefix := range p.list {
+			for ; i < min(prefix.Size, len(diagonal)); i++ {
+				u := right[i*f.o.Outputs+j]
+				explained.Add(float64(u * u))
+			}
+			a := &f.accounts(k)[j]
+			s.CertificateOK = s.CertificateOK && a.Reconciles(explained.Value(), tolerance)
+			own, above := a.Certificate.Value(), math.Max(0, a.Hindsight.Value()-all.Hindsight.Value())
+			certificate = math.Min(certificate, own+m.mixture.Certificate(potential, k)+above)
+			own = math.Max(own, float64(a.Bound*a.Bound*logDets[k])+a.incurred.Value())
+			bound = math.Min(bound, own+m.mixture.Bound(k)+above)
+		}
+		s.Certificate += certificate
+		s.RegretBound += bound
+	}
+	slack := tolerance * (s.Loss + s.HindsightLoss + energy)
+	s.CertificateOK = s.CertificateOK && math.Abs(s.Loss-s.HindsightLoss-s.Regret) <= slack
+	if !s.Certified {
+		s.Certificate, s.RegretBound = 0, 0
+		return
+	}
+	s.CertificateOK = s.CertificateOK && s.Regret <= s.Certificate+slack && s.Certificate <= s.RegretBound*(1+tolerance)+slack
+}
+
+// mixedReport adds the prefixes, and to the regret what the mixture lost more than the
+// forecaster of all features.
+func (f *Forecaster) mixedReport(r *model.Report) {
+	for j := range f.prefixes.outputs {
+		r.RegretUnpenalized += f.prefixes.outputs[j].gap.Value()
+	}
+	for k, w := range f.AppendWeights(nil) {
+		e := model.Expert{Name: f.prefixes.list[k].Name, Weight: w, Awake: true}
+		for _, a := range f.accounts(k) {
+			e.Loss += a.Loss.Value()
+		}
+		r.Experts = append(r.Experts, e)
+	}
+}
+
+// AppendWeights appends the mean weights of the prefixes over the outputs, none without prefixes.
+func (f *Forecaster) AppendWeights(dst []float64) []float64 {
+	if f.prefixes == nil {
+		return dst
+	}
+	var weights [MaxPrefixes]float64
+	from, count := len(dst), len(f.prefixes.list)
+	for range count {
+		dst = append(dst, 0)
+	}
+	for j := range f.prefixes.outputs {
+		f.prefixes.outputs[j].mixture.Weights(weights[:count], nil)
+		for k, w := range weights[:count] {
+			dst[from+k] += w / float64(f.o.Outputs)
+		}
+	}
+	return dst
+}
+
+// WeightNames are the names of the prefixes.
+func (f *Forecaster) WeightNames() []string {
+	if f.prefixes == nil {
+		return nil
+	}
+	names := make([]string, len(f.prefixes.list))
+	for k, p := range f.prefixes.list {
+		names[k] = p.Name
+	}
+	return names
+}
+
+// visit visits the accounts of the prefixes and the mixtures.
+func (p *prefixes) visit(v *codec.Visitor, first *account) {
+	for _, part := range p.parts {
+		for j := range part {
+			part[j].visit(v, first)
+		}
+	}
+	for j := range p.outputs {
+		m := &p.outputs[j]
+		m.mixture.Visit(v)
+		v.Within(ledger.MaxSum, &m.loss.High, &m.loss.Low, &m.gap.High, &m.gap.Low)
+		if loss := m.loss.Value(); v.Reading() && !(loss >= 0) {
+			v.Corrupt("a mixture of prefixes lost %g", loss)
+		}
+	}
+}
