@@ -89,13 +89,13 @@ func (m *memory) slope(column, on int) float64 {
 	var x, y, cross, square float64
 	w := m.window
 	for age := range w.Len() {
-		row := w.Row(w.Slot(age))
-		n := float64(age + 1)
-		dx, dy := w.Value(column, row[column])-x, w.Value(on, row[on])-y
+		slot, n := w.Slot(age), float64(age+1)
+		value := w.Value(on, w.At(slot, on))
+		dx, dy := w.Value(column, w.At(slot, column))-x, value-y
 		x += dx / n
 		y += dy / n
-		cross += float64(dx * (w.Value(on, row[on]) - y))
-		square += float64(dy * (w.Value(on, row[on]) - y))
+		cross += float64(dx * (value - y))
+		square += float64(dy * (value - y))
 	}
 	if !(square > 0) {
 		return 0

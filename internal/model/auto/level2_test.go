@@ -32,7 +32,7 @@ func TestLevel2Conformance(t *testing.T) {
 			modeltest.Conform(t, modeltest.Subject{
 				New: func() model.Learner { return auto.New(c.o) }, Dimension: c.o.Dimension, Outputs: c.o.Outputs,
 				Refuses: func(v float64) bool { return v > model.MaxMagnitude }, Label: c.label, Warm: 200,
-				Full: 8500, Grows: name != "one output",
+				Full: 9500, Grows: name != "one output",
 			})
 		})
 	}

@@ -186,7 +186,7 @@ func (o Options) level2Bytes(l lineup) uint64 {
 func (o Options) memoryBytes(l lineup) uint64 {
 	rows, v := o.capacity(), o.view()
 	columns := v.layout().Columns()
-	each := 16*uint64(v.indicators()) + window.Bytes(rows, columns) + historyBytes + o.forestOptions(l, 0).Bytes(rows)
+	each := 16*uint64(v.indicators()) + window.Bytes(rows, v.layout()) + o.forestOptions(l, 0).Bytes(rows)
 	if l.crosses {
 		each += crossBytes(v.crossed())
 	}
@@ -196,5 +196,3 @@ func (o Options) memoryBytes(l lineup) uint64 {
 	}
 	return total
 }
-
-const historyBytes = 24 * 1024

@@ -3,7 +3,6 @@ package auto
 import (
 	"slices"
 
-	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/moments"
 	"hindsight/internal/model/neighbors"
@@ -13,11 +12,10 @@ import (
 
 // memory is what the experts of an output's lineup know.
 type memory struct {
-	lineup  lineup
-	view    view
-	history window.History
-	window  *window.Window
-	forest  *trees.Forest
+	lineup lineup
+	view   view
+	window *window.Window
+	forest *trees.Forest
 	// crosses is nil without crosses in the lineup.
 	crosses *crosses
 	means   []mean
@@ -46,7 +44,7 @@ func (m *memory) nearRest(n uint64) bool {
 
 func newMemory(o Options, l lineup, output int) *memory {
 	v := o.view()
-	w := window.New(o.capacity(), v.layout().Columns())
+	w := window.New(o.capacity(), v.layout())
 	m := &memory{
 		lineup: l, view: v, window: w, forest: trees.New(o.forestOptions(l, output), w),
 		means: make([]mean, v.indicators()), used: make([]uint64, len(l.columns)),
@@ -100,21 +98,9 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 // present writes the row of a query and its crossed cells into the scratch.
 func (m *memory) present(s *memoryScratch, q *query) {
 	s.known = false
-	layout := m.view.layout()
-	inputs, deltas := s.columns[:layout.Inputs], s.columns[layout.Delta():]
+	inputs := s.columns[:m.view.layout().Inputs]
 	m.view.fill(inputs, q.x, q.columns, m.means)
-	m.history.Fill(s.columns[len(inputs):], q.seen, q.v)
-	m.window.Round(s.row, inputs)
-	// The rows that the prediction knew end with row seen − 1.
-	if age := m.window.Count() - q.seen; age < uint64(m.window.Len()) {
-		before := m.window.Row(m.window.Slot(int(age)))
-		for j := range deltas {
-			deltas[j] = float64(s.row[j] - before[j])
-		}
-	} else {
-		clear(deltas)
-	}
-	m.window.Round(s.row, s.columns)
+	m.window.Fill(s.row, s.columns, q.seen, q.v)
 	if m.crosses != nil {
 		m.view.codes(s.codes, q.x, inputs)
 		m.crosses.find(s.crossed, s.codes)
@@ -152,13 +138,7 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query, near []float6
 
 // learn learns the label of the query in the scratch, of row r, whose prediction v was served.
 func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
-	s.columns[m.view.layout().Served()] = served
-	m.window.Add(s.columns, y, served, r.counts)
-	if r.counts >= model.Light {
-		m.history.Add(y)
-	} else {
-		m.history.Repeat()
-	}
+	m.window.Add(s.columns, q.seen, y, served, r.counts)
 	m.view.learn(m.means, q.x, q.scaledLabel(y), r.counts)
 	if m.crosses != nil {
 		m.crosses.learn(s.crossed, [crossExperts]float64{
@@ -197,7 +177,8 @@ func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
 // number: the columns get their units from the rows.
 func (m *memory) begin(l *Learner, output int, served []float64) {
 	s, unit := &l.scratch.level2.memory, l.mixers[output].units
-	offsets, units := make([]float64, m.window.Columns()), make([]float64, m.window.Columns())
+	inputs := m.view.layout().Inputs
+	offsets, units := make([]float64, inputs+1), make([]float64, inputs+1)
 	m.view.units(offsets, units, l, unit)
 	m.window.Begin(offsets, units)
 	for c := range m.used {
@@ -225,10 +206,9 @@ func (m *memory) change(changes []moments.Change, of *Learner) {
 }
 
 func (m *memory) visit(v *codec.Visitor, n uint64) {
-	m.history.Visit(v)
 	m.window.Visit(v)
-	if v.Reading() && (m.history.Count() != n || m.window.Count() != n) {
-		v.Corrupt("%d labels and %d rows after %d observations", m.history.Count(), m.window.Count(), n)
+	if v.Reading() && m.window.Count() != n {
+		v.Corrupt("%d rows after %d observations", m.window.Count(), n)
 	}
 	if v.Err() != nil {
 		return

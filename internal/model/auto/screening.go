@@ -191,11 +191,9 @@ func (e *expertMap) renewInputs(inputs []int) {
 
 // renewInputs puts the mean of its new input into every row of each column.
 func (m *memory) renewInputs(inputs []int, of *Learner) {
-	delta := m.view.layout().Delta()
 	for _, i := range inputs {
 		column := slices.Index(m.view.numbers, i)
 		m.window.Renew(column, of.meanOf(i), of.scaleOf(i))
-		m.window.Renew(delta+column, 0, 1)
 	}
 	m.forest.Renew()
 }

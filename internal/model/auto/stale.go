@@ -238,7 +238,7 @@ func (l *Learner) simulate(s *scratch, x []float64) {
 	s.level2.present = block{}
 	seen, k := l.n-age, l.o.Outputs
 	for i := range s.simulatedLags {
-		s.simulatedLags[i] = l.memories[i%k].history.Label(seen, uint64(i/k)+1)
+		s.simulatedLags[i] = l.memories[i%k].window.Label(seen, uint64(i/k)+1)
 	}
 	l.answer(s, x, s.simulatedLags, seen, false)
 	s.level2.present = given

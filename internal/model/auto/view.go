@@ -143,16 +143,15 @@ func (v view) learn(means []mean, x []float64, label, counts float64) {
 	}
 }
 
-// units writes the offsets and units of the columns, given the learner, which has the moments of
+// units writes the offsets and units of the inputs, and last of the labels, given the learner, which has the moments of
 // the inputs, and the units of the labels.
 func (v view) units(offsets, scales []float64, of *Learner, own units) {
-	for j := range offsets {
-		offsets[j], scales[j] = own.offset, own.scale
-	}
+	last := v.layout().Inputs
+	offsets[last], scales[last] = own.offset, own.scale
 	for i, j := range v.numbers {
 		offsets[i], scales[i] = of.meanOf(j), of.scaleOf(j)
 	}
-	for i := len(v.numbers); i < v.layout().Inputs; i++ {
+	for i := len(v.numbers); i < last; i++ {
 		offsets[i], scales[i] = 0, 1
 	}
 	for i := range v.keys {
@@ -163,9 +162,6 @@ func (v view) units(offsets, scales []float64, of *Learner, own units) {
 		case units:
 			scales[v.differing()+i] = own.scale
 		}
-	}
-	for j := v.layout().Delta(); j < len(offsets); j++ {
-		offsets[j], scales[j] = 0, 1
 	}
 }
 

@@ -126,11 +126,11 @@ func (s *Scratch) Parts(dst []float64, w *window.Window, query []float32, scales
 
 // search finds the nearest rows.
 func (s *Scratch) search(w *window.Window) {
-	newest, n := w.Slot(0), w.Len()
+	n := w.Len()
 	distances := s.distances[:n] // Oldest first.
-	end := max(0, n-newest-1)    // The rows before the ring begins anew.
-	s.measure(distances[:end], w, w.Slots()-end)
-	s.measure(distances[end:], w, newest+1-(n-end))
+	first, second, rest := w.Newest(n)
+	s.measure(distances[:n-rest], first, w.Layout().Inputs)
+	s.measure(distances[n-rest:], second, w.Layout().Inputs)
 	s.nearest = s.nearest[:0]
 	bound := reach(distances)
 	for i, d := range distances {
@@ -147,10 +147,10 @@ func (s *Scratch) search(w *window.Window) {
 	}
 }
 
-// measure writes the distances of the rows from slot first on.
-func (s *Scratch) measure(distances []float32, w *window.Window, first int) {
+// measure writes the distances of rows.
+func (s *Scratch) measure(distances, rows []float32, stride int) {
 	if len(distances) > 0 {
-		loops.Distances(distances, w.Rows[first*w.Columns():], w.Columns(), s.query, s.weights)
+		loops.Distances(distances, rows, stride, s.query, s.weights)
 	}
 }
 
@@ -177,8 +177,8 @@ func reach(distances []float32) uint32 {
 // distance is D of a neighbour.
 func (s *Scratch) distance(i int) float32 { return math.Float32frombits(uint32(s.nearest[i] >> 32)) }
 
-// slot is the slot of a neighbour.
-func (s *Scratch) slot(w *window.Window, i int) int { return w.Slot(int(uint32(s.nearest[i]))) }
+// age is the age of a neighbour.
+func (s *Scratch) age(i int) int { return int(uint32(s.nearest[i])) }
 
 // weight is w_i/ω_i for K = k.
 func (s *Scratch) weight(i, k int) float64 {
@@ -194,10 +194,10 @@ func (s *Scratch) weight(i, k int) float64 {
 func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [targets]float64) {
 	ranged := false // By a row that is not light; until then by the row itself.
 	for i := range affineRows {
-		slot := s.slot(w, i)
+		slot := w.Slot(s.age(i))
 		s.w[i] = float64(s.weight(i, affineRows) * float64(w.Counts[slot]))
 		light := w.Counts[slot] < model.Light
-		row, u := w.Row(slot), s.rows[i*s.order:][:s.order]
+		row, u := w.Inputs(s.age(i)), s.rows[i*s.order:][:s.order]
 		for j, root := range s.roots {
 			u[j] = float64(root * (float64(row[j]) - float64(s.query[j])))
 		}
@@ -251,7 +251,7 @@ func (s *Scratch) solve() {
 func (s *Scratch) mean(w *window.Window) float64 {
 	sum, total := 0.0, 0.0
 	for i := range meanRows {
-		slot := s.slot(w, i)
+		slot := w.Slot(s.age(i))
 		weight := float64(s.weight(i, meanRows) * float64(w.Counts[slot]))
 		total += weight
 		sum += float64(weight * (w.Labels[slot] - w.Served[slot]))

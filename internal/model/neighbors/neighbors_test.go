@@ -32,15 +32,14 @@ func examples(rng *rand.Rand, n, inputs int) []example {
 }
 
 func begin(inputs, capacity int) (*window.Window, []float64) {
-	columns := window.Layout{Inputs: inputs}.Columns()
-	w, units, scales := window.New(capacity, columns), make([]float64, columns), make([]float64, inputs)
+	w, units, scales := window.New(capacity, window.Layout{Inputs: inputs}), make([]float64, inputs+1), make([]float64, inputs)
 	for j := range units {
 		units[j] = 1 + float64(j)/7
 	}
 	for j := range scales {
 		scales[j] = 1 + float64(j%3)
 	}
-	w.Begin(make([]float64, columns), units)
+	w.Begin(make([]float64, inputs+1), units)
 	return w, scales
 }
 
@@ -120,7 +119,7 @@ func naive(w *window.Window, rows []example, x, scales []float64, v float64) (pr
 
 func predict(w *window.Window, s *neighbors.Scratch, x, scales []float64, v float64) (predictions [neighbors.Experts]float64) {
 	row := make([]float32, w.Columns())
-	w.Round(row, x)
+	w.Fill(row, x, w.Count(), v)
 	var parts [neighbors.Experts]float64
 	s.Parts(parts[:], w, row, scales)
 	neighbors.Say(predictions[:], parts[:], v)
@@ -144,7 +143,7 @@ func TestNaive(t *testing.T) {
 					}
 				}
 			}
-			w.Add(r.columns, r.y, r.served, 1)
+			w.Add(r.columns, w.Count(), r.y, r.served, 1)
 		}
 	}
 }
@@ -158,7 +157,7 @@ func TestTiesGoToTheNewer(t *testing.T) {
 		if n >= 1000-64 {
 			label = 2
 		}
-		w.Add(x, label, 0, 1)
+		w.Add(x, w.Count(), label, 0, 1)
 	}
 	if got := predict(w, s, x, scales, 10); got[0] != 2 || math.Abs(got[1]-12) > 1e-9 || math.Abs(got[2]-12) > 1e-9 {
 		t.Errorf("predictions %g", got)
@@ -179,7 +178,7 @@ func TestExtremes(t *testing.T) {
 			for j := range x {
 				x[j] = wide()
 			}
-			if w.Add(x, wide(), wide(), 1); n < neighbors.MinRows {
+			if w.Add(x, w.Count(), wide(), wide(), 1); n < neighbors.MinRows {
 				continue
 			}
 			for _, f := range predict(w, s, x, scales, 0) {
@@ -195,7 +194,7 @@ func TestAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	w, scales := begin(5, 300)
 	for _, r := range examples(rng, 400, 5) {
-		w.Add(r.columns, r.y, r.served, 1)
+		w.Add(r.columns, w.Count(), r.y, r.served, 1)
 	}
 	s, row, dst := neighbors.NewScratch(5, w.Slots()), make([]float32, w.Columns()), make([]float64, neighbors.Experts)
 	if n := testing.AllocsPerRun(100, func() { s.Parts(dst, w, row, scales) }); n != 0 {
@@ -208,13 +207,13 @@ func BenchmarkParts(b *testing.B) {
 		rng := rand.New(rand.NewPCG(1, 2))
 		w, scales := begin(inputs, window.Layout{Inputs: inputs}.Capacity())
 		for _, r := range examples(rng, 9000, inputs) {
-			w.Add(r.columns, r.y, r.served, 1)
+			w.Add(r.columns, w.Count(), r.y, r.served, 1)
 		}
 		s, dst := neighbors.NewScratch(inputs, w.Slots()), make([]float64, neighbors.Experts)
 		queries, i := make([][]float32, 256), 0
 		for q, r := range examples(rng, len(queries), inputs) {
 			queries[q] = make([]float32, w.Columns())
-			w.Round(queries[q], r.columns)
+			w.Fill(queries[q], r.columns, w.Count(), 0)
 		}
 		b.Run(fmt.Sprint("d=", inputs), func(b *testing.B) {
 			for b.Loop() {

@@ -13,8 +13,8 @@ import (
 // their predictions differ by the effects of rows whose other inputs are equal.
 func TestBesideEffects(t *testing.T) {
 	layout := window.Layout{Inputs: 5}
-	w := window.New(2000, layout.Columns())
-	offsets, units := make([]float64, layout.Columns()), make([]float64, layout.Columns())
+	w := window.New(2000, layout)
+	offsets, units := make([]float64, 6), make([]float64, 6)
 	for j := range units {
 		units[j] = 2
 	}
@@ -26,7 +26,7 @@ func TestBesideEffects(t *testing.T) {
 	row, columns := make([]float32, layout.Columns()), make([]float64, layout.Columns())
 	predict := func() float64 {
 		p := make([]float64, 1)
-		w.Round(row, columns)
+		w.Fill(row, columns, w.Count(), 0)
 		f.Predict(p, make([]int64, 1), row, 0)
 		return p[0]
 	}
@@ -47,7 +47,7 @@ func TestBesideEffects(t *testing.T) {
 			}
 			columns[1], columns[3] = first, first
 		}
-		w.Add(columns, y, 0, 1)
+		w.Add(columns, w.Count(), y, 0, 1)
 		f.Observe(nil, nil)
 	}
 	if loss > 0.05 {

@@ -3,6 +3,8 @@ package trees
 import (
 	"math"
 	"slices"
+
+	"hindsight/internal/model/window"
 )
 
 // cuts are the cut points of the inputs, and the codes of all slots.
@@ -14,8 +16,9 @@ type cuts struct {
 	// codes has the code of input j in slot s at codes[j*slots+s]. A code is lanes times the
 	// number of cut points below the value.
 	codes []uint8
-	// keys and room are scratch.
+	// keys and room are scratch, and so are the splits of a tree.
 	keys, room []int64
+	sure, may  []int16
 }
 
 // newCuts are cuts whose scratch is that of fits: one job runs at a time.
@@ -23,6 +26,7 @@ func newCuts(columns, slots int, scratch *grower) cuts {
 	return cuts{
 		slots: slots, edges: make([]float32, columns*bins), counts: make([]uint8, columns),
 		codes: make([]uint8, columns*slots+padding), keys: scratch.packed, room: scratch.histograms[:slots],
+		sure: make([]int16, maxNodes), may: make([]int16, maxNodes),
 	}
 }
 
@@ -96,10 +100,10 @@ func (c *cuts) sort(count int) []int64 {
 }
 
 // renew sets the cut points of an input at the quantiles of the first filled slots, and
-// their codes. The rows have stride columns.
-func (c *cuts) renew(input int, rows []float32, stride, filled int) {
+// their codes.
+func (c *cuts) renew(input int, w *window.Window, filled int) {
 	for slot := range filled {
-		c.keys[slot] = int64(ordered(rows[slot*stride+input]))<<slotBits | int64(slot)
+		c.keys[slot] = int64(ordered(w.At(slot, input)))<<slotBits | int64(slot)
 	}
 	keys := c.sort(filled)
 	value := func(i int) float32 { return unordered(uint32(keys[i] >> slotBits)) }
@@ -139,18 +143,19 @@ func between(a, b float32) float32 {
 	return middle
 }
 
-// codeTree writes the codes of a tree whose cut points are among the present ones, and
-// tells whether all are.
-func (c *cuts) codeTree(t *tree) bool {
+// splits writes the largest codes that surely go left at the nodes of a tree, and those that may. The
+// two are equal, and exact is true, if all cut points of the tree are among the present ones.
+func (c *cuts) splits(t *tree) (sure, may []int16, exact bool) {
+	sure, may, exact = c.sure[:t.size], c.may[:t.size], true
 	for i, n := range t.nodes[:t.size] {
 		if n.left == 0 {
 			continue
 		}
 		at, found := slices.BinarySearch(c.of(int(n.input)), n.cut)
+		sure[i], may[i] = int16(lanes*at), int16(lanes*at)
 		if !found {
-			return false
+			sure[i], exact = int16(lanes*(at-1)), false
 		}
-		t.codes[i] = uint8(lanes * at)
 	}
-	return true
+	return sure, may, exact
 }

@@ -17,17 +17,23 @@ const (
 	Lanes     = lanes
 )
 
-// Leaves are the leaves of filled slots of a tree of a column, by the loop and its twin, or
-// nil if the tree is not coded.
-func (f *Forest) Leaves(column, number int) (got, want []uint8) {
-	t := &f.rings[column].trees[number]
-	if !t.coded {
-		return nil, nil
+// Leaves are the leaves of filled slots of a tree of a column by the loop and by its twin, for splits that
+// are sure to go left and for those that may, and for the rest of the slots by codes and by values.
+func (f *Forest) Leaves(column, number int) (got, want [][]uint8, exact bool) {
+	t, slots := &f.rings[column].trees[number], f.filled()
+	sure, may, exact := f.cuts.splits(t)
+	for _, splits := range [][]int16{sure, may} {
+		loop, twin := make([]uint8, slots+padding)[:slots], make([]uint8, slots)
+		leaves(loop, t, splits, f.cuts.codes, f.cuts.slots)
+		leavesGo(twin, t, splits, f.cuts.codes, f.cuts.slots)
+		got, want = append(got, loop), append(want, twin)
 	}
-	got, want = make([]uint8, f.filled()+padding)[:f.filled()], make([]uint8, f.filled())
-	leaves(got, t, f.cuts.codes, f.cuts.slots)
-	leavesGo(want, t, f.cuts.codes, f.cuts.slots)
-	return got, want
+	codes, values := make([]uint8, slots+padding)[:slots], make([]uint8, slots)
+	f.leavesOf(t, codes, block, slots)
+	for slot := block; slot < slots; slot++ {
+		values[slot] = uint8(f.leafOf(t, slot))
+	}
+	return append(got, codes), append(want, values), exact
 }
 
 // Job tells whether a fit, or new cut points, are under way.

@@ -15,12 +15,12 @@ const (
 	fitFinish              // The tree enters the ring.
 )
 
-// chunk is the number of slots of a step over values.
+// chunk is the number of slots of a step of leaves.
 const chunk = 1024
 
 // Units of work, measured: about a nanosecond each with assembly.
 const (
-	unitsValue  = 20  // A row down a tree by values.
+	unitsValue  = 20  // A row down a tree of earlier cut points, at most.
 	unitsBag    = 5   // A row into the bag.
 	unitsCount  = 3   // A row into lanes inputs' histograms.
 	unitsPart   = 2   // A row to its side of a split.
@@ -129,17 +129,15 @@ func (f *Forest) step() (units int64, done bool) {
 // oldLeaves writes the leaves of the oldest tree.
 func (f *Forest) oldLeaves(old *tree) (units int64) {
 	j, filled := &f.fit, f.filled()
-	if old.coded {
-		f.leavesOf(old, j.old, 0, filled)
-		j.phase = fitBag
-		return unitsLeaves(old.size, filled)
+	end := filled
+	if units = unitsLeaves(old.size, filled); !old.present {
+		end, units = min(j.at+chunk, filled), unitsValue*chunk
 	}
-	end := min(j.at+chunk, filled)
 	f.leavesOf(old, j.old, j.at, end)
 	if j.at = end; end == filled {
 		j.phase = fitBag
 	}
-	return unitsValue * chunk
+	return units
 }
 
 // bag draws the rows and the inputs of the fit.
@@ -177,9 +175,9 @@ func (f *Forest) finish(r *ring) (units int64) {
 	f.grower.finish(&j.grown)
 	for n := j.start; n < f.n; n++ { // Rows after the start.
 		slot := int(n % uint64(f.w.Slots()))
-		j.old[slot] = uint8(old.leaf(f.w.Row(slot)))
+		j.old[slot] = uint8(f.leafOf(old, slot))
 	}
-	leaves(j.grew[:filled], &j.grown, f.cuts.codes, f.cuts.slots)
+	f.leavesOf(&j.grown, j.grew, 0, filled)
 	residuals, grew := r.residuals[:filled], j.grew[:filled]
 	for slot, leaf := range j.old[:filled] {
 		residuals[slot] += old.values[leaf] - j.grown.values[grew[slot]]

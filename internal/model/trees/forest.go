@@ -47,13 +47,14 @@ type Forest struct {
 	// debt are the units that a round spent beyond its own.
 	debt   int64
 	grower grower
+	row    []float32 // Scratch.
 }
 
 // New is a forest of trees 0 over an empty window, whose columns are those of
 // the Layout of the options.
 func New(o Options, w *window.Window) *Forest {
 	f := &Forest{
-		o: o, layout: o.layout(), w: w, nextCuts: 16,
+		o: o, layout: o.layout(), w: w, nextCuts: 16, row: make([]float32, w.Columns()),
 	}
 	mostLeaves, groups := 1, 1
 	for _, k := range o.Columns {
@@ -127,28 +128,49 @@ func (f *Forest) Predict(dst []float64, sums []int64, row []float32, served floa
 }
 
 // target is q(y) − q(o) of the row in a slot.
-func (f *Forest) target(r *ring, slot int) int64 {
+func (f *Forest) target(r *ring, slot int, row []float32) int64 {
 	target := f.fixed(f.w.Labels[slot])
 	switch r.kind {
 	case Changes:
-		target -= f.fixed(f.last(f.w.Row(slot)))
+		target -= f.fixed(f.last(row))
 	case Residuals:
 		target -= f.fixed(f.w.Served[slot])
 	case Beside:
-		target = f.fixed(f.w.Labels[slot] - f.effect(f.w.Row(slot)))
+		target = f.fixed(f.w.Labels[slot] - f.effect(row))
 	case Labels, Plain:
 	}
 	return target
 }
 
-// leavesOf writes the leaves of a tree from slot begin to slot end.
+// leavesOf writes the leaves of a tree from slot begin, a multiple of block, to slot end. Codes decide where
+// a row goes, but at a cut point that is not present for the rows that have its code.
 func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) {
-	if t.coded && begin == 0 {
-		leaves(ids[:end], t, f.cuts.codes, f.cuts.slots)
+	sure, may, exact := f.cuts.splits(t)
+	leaves(ids[begin:end], t, may, f.cuts.codes[begin:], f.cuts.slots)
+	if exact {
 		return
 	}
-	for slot := begin; slot < end; slot++ {
-		ids[slot] = uint8(t.leaf(f.w.Row(slot)))
+	others := f.fit.grew[begin:end]
+	leaves(others, t, sure, f.cuts.codes[begin:], f.cuts.slots)
+	for i, leaf := range others {
+		if slot := begin + i; ids[slot] != leaf {
+			ids[slot] = uint8(f.leafOf(t, slot))
+		}
+	}
+}
+
+// leafOf is the leaf of the row in a slot.
+func (f *Forest) leafOf(t *tree, slot int) int {
+	i := 0
+	for {
+		n := &t.nodes[i]
+		if n.left == 0 {
+			return i
+		}
+		i = int(n.left)
+		if f.w.At(slot, int(n.input)) > n.cut {
+			i++
+		}
 	}
 }
 
@@ -166,14 +188,15 @@ func (f *Forest) Observe(eighths []int, sums []int64) {
 	counts := float64(f.w.Counts[slot])
 	f.counted += counts
 	f.mean += float64(counts*(f.w.Labels[slot]-f.mean)) / f.counted
-	f.cuts.row(slot, f.w.Row(slot))
+	f.w.Read(f.row, slot)
+	f.cuts.row(slot, f.row)
 	for c := range f.rings {
 		r := &f.rings[c]
-		r.residuals[slot] = f.target(r, slot)
+		r.residuals[slot] = f.target(r, slot, f.row)
 		if sums != nil {
 			r.residuals[slot] -= sums[c]
 		} else {
-			r.residuals[slot] -= sumTrees(r.trees, f.w.Row(slot))
+			r.residuals[slot] -= sumTrees(r.trees, f.row)
 		}
 		share := int64(8)
 		if eighths != nil {
@@ -213,7 +236,7 @@ func (f *Forest) workStep() (units int64) {
 		}
 		return units
 	}
-	f.cuts.renew(f.cutInput, f.w.Rows, f.w.Columns(), f.filled())
+	f.cuts.renew(f.cutInput, f.w, f.filled())
 	if f.cutInput++; f.cutInput == f.w.Columns() {
 		f.job = idle
 	}
@@ -277,7 +300,7 @@ func (f *Forest) startCuts() {
 	for c := range f.rings {
 		for i := range f.rings[c].trees {
 			t := &f.rings[c].trees[i]
-			t.coded = t.size == 1
+			t.present = t.size == 1
 		}
 	}
 	f.job, f.cutInput = cutting, 0

@@ -220,7 +220,6 @@ func (g *grower) split(at int, t *tree, c *cuts) (smaller, larger int, derived b
 	input := g.drawn[l.input]
 	n := &t.nodes[l.node]
 	*n = node{cut: c.of(int(input))[l.code/lanes], input: input, left: uint16(t.size)}
-	t.codes[l.node] = l.code
 	t.nodes[t.size], t.nodes[t.size+1] = node{}, node{}
 	t.size += 2
 	rows := g.rows[l.begin:][:l.count]
@@ -263,5 +262,5 @@ func (g *grower) finish(t *tree) {
 		sum, count := float64(sumOf(l.packed)), float64(countOf(l.packed))
 		t.values[l.node] = int64(math.RoundToEven(float64(sum*(shrinkage*(1<<fineBits))) / (count + lambda)))
 	}
-	t.coded = true
+	t.present = true
 }

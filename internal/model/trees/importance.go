@@ -40,11 +40,11 @@ func (f *Forest) Importances(groups []int, count int, weights []float64, pause f
 		total := 0.0
 		for i, slot := range rows {
 			// Half the sample apart: neighbouring rows may have nearly one value.
-			other := f.w.Row(rows[(i+len(rows)/2)%len(rows)])
-			copy(x, f.w.Row(slot))
+			other := rows[(i+len(rows)/2)%len(rows)]
+			f.w.Read(x, slot)
 			for j := range x {
 				if groups[j] == group {
-					x[j] = other[j]
+					x[j] = f.w.At(other, j)
 				}
 			}
 			served := f.layout.Served()
@@ -87,7 +87,7 @@ func (f *Forest) gains(out []Importance, groups []int, weights []float64, rows [
 			t := &f.rings[c].trees[i]
 			clear(counts)
 			for _, slot := range rows {
-				counts[t.leaf(f.w.Row(slot))]++
+				counts[f.leafOf(t, slot)]++
 			}
 			for k := t.size - 1; k >= 0; k-- {
 				n := t.nodes[k]

@@ -42,26 +42,28 @@ func best(h *[groupSize]int64, total int64, least float64) split {
 	return s
 }
 
-// leafStep is a split of a tree: 32 rows at a time go left or right.
+// leafStep is a split of a tree: 32 rows at a time go left if their code is at most split.
 type leafStep struct {
 	offset, split, left, node int64
 }
 
-const block = 32
-
-// leaves writes the leaf of every slot. The tree is coded; codes holds slots codes an input.
-// The slices ids and codes have space for whole blocks.
-func leaves(ids []uint8, t *tree, codes []uint8, slots int) {
+// leaves writes the leaf of every slot. A row goes left at a node if its code is at most splits of the
+// node. There are slots codes an input. The slices ids and codes have space for whole blocks.
+func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
 	if !cpu.X86.HasAVX2 || len(ids) == 0 {
-		leavesGo(ids, t, codes, slots)
+		leavesGo(ids, t, splits, codes, slots)
 		return
 	}
 	var steps [(maxNodes + 1) / 2]leafStep
-	var values [maxNodes * block]uint8
+	var values [(maxNodes + 1) * block]uint8 // Where all rows go right, the row after the last may be read.
 	count := 0
 	for i := t.size - 1; i >= 0; i-- { // Children first.
 		if n := t.nodes[i]; n.left != 0 {
-			steps[count] = leafStep{int64(n.input) * int64(slots), int64(t.codes[i]), int64(n.left) * block, int64(i) * block}
+			split, left := int64(splits[i]), int64(n.left)
+			if split < 0 { // All rows go right.
+				split, left = lanes*bins-1, left+1
+			}
+			steps[count] = leafStep{int64(n.input) * int64(slots), split, left * block, int64(i) * block}
 			count++
 			continue
 		}

@@ -12,4 +12,6 @@ func derive(parent, counted *[groupSize]int64) { deriveGo(parent, counted) }
 
 func best(h *[groupSize]int64, total int64, least float64) split { return bestGo(h, total, least) }
 
-func leaves(ids []uint8, t *tree, codes []uint8, slots int) { leavesGo(ids, t, codes, slots) }
+func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
+	leavesGo(ids, t, splits, codes, slots)
+}

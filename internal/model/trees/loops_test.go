@@ -69,19 +69,21 @@ func TestLoopsEqualTheirTwins(t *testing.T) {
 
 func TestLeavesEqualTheirTwin(t *testing.T) {
 	for _, capacity := range []int{97, 1000} {
-		s, _ := fed(trees.Options{Inputs: 3, Columns: allKinds()}, capacity, 1411)
-		coded := 0
+		s, _ := fed(trees.Options{Inputs: 3, Columns: allKinds()}, capacity, 1053)
+		open := 0
 		for column := range trees.Kinds {
 			for number := range trees.Trees {
-				got, want := s.f.Leaves(column, number)
-				if !slices.Equal(got, want) {
+				got, want, exact := s.f.Leaves(column, number)
+				if !slices.EqualFunc(got, want, slices.Equal) {
 					t.Fatalf("column %d, tree %d: %v, want %v", column, number, got, want)
 				}
-				coded += len(got)
+				if !exact {
+					open++
+				}
 			}
 		}
-		if coded == 0 {
-			t.Error("no tree is coded")
+		if open == 0 || open == trees.Kinds*trees.Trees {
+			t.Errorf("%d trees have cut points that are not present", open)
 		}
 	}
 }

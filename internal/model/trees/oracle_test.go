@@ -51,9 +51,6 @@ func TestForestIsTheNaiveForest(t *testing.T) {
 			inFits, inCuts := 0, 0
 			for n := range c.rows {
 				mixedRow(rng, p.columns[:c.o.Inputs])
-				for j := p.layout.Delta(); j < len(p.columns); j++ {
-					p.columns[j] = rng.NormFloat64()
-				}
 				counts := 1.0
 				if c.weighted && n%3 == 0 {
 					counts = math.Max(1e-4, rng.Float64())
@@ -80,7 +77,6 @@ func TestForestIsTheNaiveForest(t *testing.T) {
 type pair struct {
 	o       trees.Options
 	layout  window.Layout
-	history window.History
 	w       *window.Window
 	f       *trees.Forest
 	naive   *naiveForest
@@ -89,8 +85,8 @@ type pair struct {
 
 func newPair(o trees.Options, capacity int) *pair {
 	l := window.Layout{Inputs: o.Inputs, Deltas: o.Deltas}
-	p := &pair{o: o, layout: l, w: window.New(capacity, l.Columns()), columns: make([]float64, l.Columns())}
-	offsets, units := make([]float64, l.Columns()), make([]float64, l.Columns())
+	p := &pair{o: o, layout: l, w: window.New(capacity, l), columns: make([]float64, l.Columns())}
+	offsets, units := make([]float64, o.Inputs+1), make([]float64, o.Inputs+1)
 	for j := range units {
 		offsets[j], units[j] = 0.25, 1.5
 	}
@@ -108,9 +104,8 @@ func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
 	if len(x) > 2 && x[2] > 1e6+0.2 {
 		y++
 	}
-	p.history.Fill(p.columns[p.layout.Inputs:p.layout.Delta()], seen, v)
 	row, got, sums := make([]float32, len(p.columns)), make([]float64, len(p.o.Columns)), make([]int64, len(p.o.Columns))
-	p.w.Round(row, p.columns)
+	p.w.Fill(row, p.columns, seen, v)
 	p.f.Predict(got, sums, row, v)
 	want, wantSums := p.naive.predict(row, v)
 	for c := range want {
@@ -125,17 +120,16 @@ func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
 	if rng.IntN(2) == 0 {
 		sums = nil
 	}
-	slot := p.w.Add(p.columns, y, v, counts)
+	p.w.Add(p.columns, seen, y, v, counts)
 	p.f.Observe(eighths, sums)
-	p.naive.observe(naiveRow{x: row, label: y, served: v, counts: p.w.Counts[slot]}, eighths)
-	p.history.Add(y)
+	p.naive.observe(naiveRow{x: row, label: y, served: v, counts: p.w.Counts[p.w.Slot(0)]}, eighths)
 }
 
 // restore continues with a forest that was read from the state.
 func (p *pair) restore(t *testing.T) {
 	t.Helper()
 	state := appended(t, p.w.Visit, p.f.Visit)
-	p.w = window.New(p.w.Capacity(), p.w.Columns())
+	p.w = window.New(p.w.Capacity(), p.layout)
 	p.f = trees.New(p.o, p.w)
 	if err := codec.Read(state, func(v *codec.Visitor) { p.w.Visit(v); p.f.Visit(v) }); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ func (f *Forest) Visit(v *codec.Visitor) {
 	}
 	f.cuts.visit(v)
 	for c := range f.rings {
-		f.rings[c].visit(v, f)
+		f.rings[c].visit(v)
 	}
 	if v.Reading() {
 		f.rebuild()
@@ -56,7 +56,7 @@ func (c *cuts) visit(v *codec.Visitor) {
 	}
 }
 
-func (r *ring) visit(v *codec.Visitor, f *Forest) {
+func (r *ring) visit(v *codec.Visitor) {
 	v.Uint64(&r.made)
 	v.Int64(&r.credit)
 	if v.Reading() && (r.made > maxRows || r.credit < 0 || r.credit > maxUnits) {
@@ -64,22 +64,22 @@ func (r *ring) visit(v *codec.Visitor, f *Forest) {
 	}
 	for i := range r.trees {
 		if v.Err() == nil {
-			r.trees[i].visit(v, r, &f.cuts)
+			r.trees[i].visit(v, r)
 		}
 	}
 }
 
-func (t *tree) visit(v *codec.Visitor, r *ring, c *cuts) {
+func (t *tree) visit(v *codec.Visitor, r *ring) {
 	splits := t.size / 2
 	v.Int(r.kind.leaves()-1, &splits)
-	v.Bool(&t.coded)
+	v.Bool(&t.present)
 	if v.Reading() {
 		t.size = 2*splits + 1
 	}
 	for i := range t.size {
 		t.visitNode(v, i, r)
 	}
-	if v.Reading() && (!t.sound() || (t.coded && !c.codeTree(t))) {
+	if v.Reading() && (!t.sound()) {
 		v.Corrupt("a tree of %d nodes is none", t.size)
 	}
 }
@@ -127,13 +127,15 @@ func (t *tree) sound() bool {
 func (f *Forest) rebuild() {
 	filled, ids := f.filled(), f.fit.old
 	for slot := range filled {
-		f.cuts.row(slot, f.w.Row(slot))
+		f.w.Read(f.row, slot)
+		f.cuts.row(slot, f.row)
+		for c := range f.rings {
+			r := &f.rings[c]
+			r.residuals[slot] = f.target(r, slot, f.row)
+		}
 	}
 	for c := range f.rings {
 		r := &f.rings[c]
-		for slot := range filled {
-			r.residuals[slot] = f.target(r, slot)
-		}
 		for i := range r.trees {
 			t := &r.trees[i]
 			f.leavesOf(t, ids, 0, filled)

@@ -15,10 +15,10 @@ func allKinds() []trees.Kind {
 // stream feeds a forest as auto does: the window begins with the rows that are kept.
 type stream struct {
 	layout    window.Layout
-	history   window.History
 	w         *window.Window
 	f         *trees.Forest
-	kept      [][]float64 // Columns, label and served.
+	kept      []modeltest.Sample
+	served    []float64
 	columns   []float64
 	row       []float32
 	low, high float64
@@ -26,61 +26,51 @@ type stream struct {
 
 func newStream(o trees.Options) *stream {
 	l := window.Layout{Inputs: o.Inputs}
-	w := window.New(l.Capacity(), l.Columns())
+	w := window.New(l.Capacity(), l)
 	return &stream{
 		layout: l, w: w, f: trees.New(o, w), columns: make([]float64, l.Columns()), row: make([]float32, l.Columns()),
 		low: math.Inf(1), high: math.Inf(-1),
 	}
 }
 
-func (s *stream) fill(x []float64, v float64) {
-	copy(s.columns, x)
-	s.history.Fill(s.columns[s.layout.Inputs:], s.history.Count(), v)
-}
-
-func (s *stream) seen(y float64) {
-	s.history.Add(y)
-	s.low, s.high = math.Min(s.low, y), math.Max(s.high, y)
-}
-
 func (s *stream) keep(sample modeltest.Sample, v float64) {
-	s.fill(sample.X, v)
-	s.kept = append(s.kept, append(append([]float64(nil), s.columns...), sample.Y, v))
-	s.seen(sample.Y)
+	s.kept, s.served = append(s.kept, sample), append(s.served, v)
 	if len(s.kept) == 128 {
 		s.begin()
 	}
 }
 
 func (s *stream) begin() {
-	count := len(s.columns)
-	offsets, units := make([]float64, count+1), make([]float64, count+1)
+	d := s.layout.Inputs
+	offsets, units := make([]float64, d+1), make([]float64, d+1)
 	for j := range offsets {
+		value := func(r modeltest.Sample) float64 {
+			if j == d {
+				return r.Y
+			}
+			return r.X[j]
+		}
 		squares := 0.0
 		for _, r := range s.kept {
-			offsets[j] += r[j] / float64(len(s.kept))
+			offsets[j] += value(r) / float64(len(s.kept))
 		}
 		for _, r := range s.kept {
-			squares += (r[j] - offsets[j]) * (r[j] - offsets[j])
+			squares += (value(r) - offsets[j]) * (value(r) - offsets[j])
 		}
 		if units[j] = math.Sqrt(squares / float64(len(s.kept))); units[j] < 1e-6 {
 			units[j] = 1
 		}
 	}
-	for j := s.layout.Inputs; j < count; j++ { // Labels.
-		offsets[j], units[j] = offsets[count], units[count]
+	s.w.Begin(offsets, units)
+	for i, r := range s.kept {
+		s.observe(r, s.served[i])
 	}
-	s.w.Begin(offsets[:count], units[:count])
-	for _, r := range s.kept {
-		s.w.Add(r[:count], r[count], r[count+1], 1)
-		s.f.Observe(nil, nil)
-	}
-	s.kept = nil
+	s.kept, s.served = nil, nil
 }
 
 func (s *stream) predict(dst, x []float64, v float64) {
-	s.fill(x, v)
-	s.w.Round(s.row, s.columns)
+	copy(s.columns, x)
+	s.w.Fill(s.row, s.columns, s.w.Count(), v)
 	var sums [trees.Kinds]int64
 	s.f.Predict(dst, sums[:len(dst)], s.row, v)
 	for c := range dst {
@@ -89,8 +79,7 @@ func (s *stream) predict(dst, x []float64, v float64) {
 }
 
 func (s *stream) observe(sample modeltest.Sample, v float64) {
-	s.fill(sample.X, v)
-	s.w.Add(s.columns, sample.Y, v, 1)
+	s.w.Add(sample.X, s.w.Count(), sample.Y, v, 1)
 	s.f.Observe(nil, nil)
-	s.seen(sample.Y)
+	s.low, s.high = math.Min(s.low, sample.Y), math.Max(s.high, sample.Y)
 }

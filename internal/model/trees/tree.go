@@ -13,9 +13,8 @@ type tree struct {
 	nodes []node
 	// values are the values of the leaves, multiples of 2⁻³², by node.
 	values []int64
-	// codes are the cut points by node as codes of the present cut points, if coded.
-	codes []uint8
-	coded bool
+	// present says that all cut points were present when the tree was made, and still are.
+	present bool
 	// size is the number of nodes, at least 1.
 	size int
 }
@@ -23,20 +22,19 @@ type tree struct {
 // newTree is the tree 0, with space for leaves.
 func newTree(leaves int) tree {
 	most := 2*leaves - 1
-	return tree{nodes: make([]node, most), values: make([]int64, most), codes: make([]uint8, most), coded: true, size: 1}
+	return tree{nodes: make([]node, most), values: make([]int64, most), present: true, size: 1}
 }
 
 // clear makes the tree 0.
 func (t *tree) clear() {
-	t.nodes[0], t.values[0], t.size, t.coded = node{}, 0, 1, true
+	t.nodes[0], t.values[0], t.size, t.present = node{}, 0, 1, true
 }
 
 // copy makes t equal to u.
 func (t *tree) copy(u *tree) {
-	t.size, t.coded = u.size, u.coded
+	t.size, t.present = u.size, u.present
 	copy(t.nodes, u.nodes[:u.size])
 	copy(t.values, u.values[:u.size])
-	copy(t.codes, u.codes[:u.size])
 }
 
 // leaf is the leaf of a row.
@@ -64,8 +62,9 @@ func sumTrees(trees []tree, row []float32) int64 {
 	return sum
 }
 
-// leavesGo writes the leaf of every slot. The tree is coded; codes holds slots codes an input.
-func leavesGo(ids []uint8, t *tree, codes []uint8, slots int) {
+// leavesGo writes the leaf of every slot. A row goes left at a node if its code is at most splits of
+// the node. There are slots codes an input.
+func leavesGo(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
 	for slot := range ids {
 		i := 0
 		for {
@@ -73,9 +72,9 @@ func leavesGo(ids []uint8, t *tree, codes []uint8, slots int) {
 			if n.left == 0 {
 				break
 			}
-			split := t.codes[i]
+			split := splits[i]
 			i = int(n.left)
-			if codes[int(n.input)*slots+slot] > split {
+			if int16(codes[int(n.input)*slots+slot]) > split {
 				i++
 			}
 		}

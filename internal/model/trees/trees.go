@@ -85,7 +85,8 @@ const (
 	groupSize   = bins * lanes
 	leastRows   = 32 // Of a fit.
 	maxNodes    = 2*127 - 1
-	padding     = 32 // Of slots, so that loops may take whole blocks.
+	block       = 32    // Slots that a loop takes at a time.
+	padding     = block // Of slots.
 	creditRound = 20_000
 	mostCredit  = 4 // Trees.
 	lambda      = 2

@@ -47,7 +47,7 @@ func appended(tb testing.TB, visits ...func(v *codec.Visitor)) []byte {
 func fed(o trees.Options, capacity, rounds int) (s *stream, rng *rand.Rand) {
 	s, rng = newStream(o), rand.New(rand.NewPCG(1, 2))
 	if capacity > 0 {
-		s.w = window.New(capacity, s.layout.Columns())
+		s.w = window.New(capacity, s.layout)
 		s.f = trees.New(o, s.w)
 	}
 	for n := range rounds {
@@ -73,7 +73,7 @@ func TestARestoredForestContinues(t *testing.T) {
 		got, want := make([]float64, trees.Kinds), make([]float64, trees.Kinds)
 		for n := range c.stretch {
 			before := appended(t, s.w.Visit, s.f.Visit)
-			other.w = window.New(c.capacity, s.layout.Columns())
+			other.w = window.New(c.capacity, s.layout)
 			other.f = trees.New(o, other.w)
 			if err := codec.Read(before, func(v *codec.Visitor) { other.w.Visit(v); other.f.Visit(v) }); err != nil {
 				t.Fatal(err)
@@ -130,7 +130,8 @@ func TestExtremes(t *testing.T) {
 			sample.X[n%2], sample.Y = math.Copysign(model.MaxMagnitude, sample.X[1]), math.Copysign(model.MaxMagnitude, sample.Y)
 		}
 		s.observe(sample, sample.Y)
-		s.f.Predict(p, make([]int64, trees.Kinds), s.w.Row(s.w.Slot(0)), sample.Y)
+		s.w.Read(s.row, s.w.Slot(0))
+		s.f.Predict(p, make([]int64, trees.Kinds), s.row, sample.Y)
 		for _, v := range p {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				t.Fatalf("round %d: %v", n, p)
@@ -138,7 +139,7 @@ func TestExtremes(t *testing.T) {
 		}
 	}
 	state := appended(t, s.w.Visit, s.f.Visit)
-	w := window.New(200, s.layout.Columns())
+	w := window.New(200, s.layout)
 	f := trees.New(o, w)
 	if err := codec.Read(state, func(v *codec.Visitor) { w.Visit(v); f.Visit(v) }); err != nil {
 		t.Error(err)
@@ -163,7 +164,7 @@ func FuzzVisit(f *testing.F) {
 		f.Add(appended(f, s.w.Visit, s.f.Visit))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		w := window.New(capacity, window.Layout{Inputs: 1}.Columns())
+		w := window.New(capacity, window.Layout{Inputs: 1})
 		forest := trees.New(o, w)
 		err := codec.Read(data, func(v *codec.Visitor) { w.Visit(v); forest.Visit(v) })
 		if err != nil {
@@ -177,7 +178,7 @@ func FuzzVisit(f *testing.F) {
 		}
 		row := make([]float64, w.Columns())
 		for range 30 {
-			w.Add(row, 1, 2, 1)
+			w.Add(row, w.Count(), 1, 2, 1)
 			forest.Observe(nil, nil)
 		}
 	})
@@ -222,7 +223,7 @@ func BenchmarkRestore(b *testing.B) {
 	state := appended(b, s.w.Visit, s.f.Visit)
 	b.SetBytes(int64(len(state)))
 	for b.Loop() {
-		w := window.New(s.w.Capacity(), s.w.Columns())
+		w := window.New(s.w.Capacity(), s.layout)
 		f := trees.New(o, w)
 		if err := codec.Read(state, func(v *codec.Visitor) { w.Visit(v); f.Visit(v) }); err != nil {
 			b.Fatal(err)

@@ -22,6 +22,8 @@ type History struct {
 	entries [remembered]entry
 }
 
+const historyBytes = remembered * 8 * (1 + Means)
+
 // factors are the weights of the earlier labels in the exponential means. The first label
 // begins both means.
 func factors() [Means]float64 { return [Means]float64{0.9, 0.99} }
@@ -64,6 +66,9 @@ func (h *History) at(seen, age uint64) float64 {
 	}
 	return h.entries[(seen-age)%remembered].label
 }
+
+// newest is the newest label with its means.
+func (h *History) newest() entry { return h.entries[(h.n-1)%remembered] }
 
 // Fill writes the columns behind the inputs as they were when the first seen labels were
 // known: row[d:] of a Layout. A row that is learned late has the lags of its prediction.

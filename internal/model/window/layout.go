@@ -14,6 +14,21 @@ const (
 // rungs are the ages of the labels of the ladder, 1 for the newest label.
 func rungs() [Rungs]uint64 { return [Rungs]uint64{1, 2, 3, 4, 6, 8, 12, 24, 48, 168} }
 
+// rung is a column of labels: the label, or a mean, of an age.
+type rung struct{ age, part int }
+
+// tail are the columns behind the inputs, and the newest label in place of the served prediction.
+func tail() []rung {
+	t := []rung{{age: 1}, {age: 2}, {age: 1}}
+	for _, age := range rungs() {
+		t = append(t, rung{age: int(age)})
+	}
+	for k := range Means {
+		t = append(t, rung{1, 1 + k})
+	}
+	return t
+}
+
 // Layout places the columns of a row by the number of inputs d:
 //
 //	[0, d)         the inputs

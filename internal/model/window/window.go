@@ -6,9 +6,10 @@
 // computation over the rows of one round may take Slack rounds before its first row is
 // overwritten.
 //
-// A column is stored as (value − offset)/unit. Begin sets the offsets and the units once, so
-// that rounding to single precision is relative to the spread of the column. A stored number
-// is within ±Limit, so that no square of a difference overflows a float32.
+// A row keeps its inputs. Its other columns follow from the labels and from the row before, and
+// At computes them. A column is shown as (value − offset)/unit. Begin sets the offsets and the
+// units once, so that rounding to single precision is relative to the spread of the column. A
+// shown number is within ±Limit, so that no square of a difference overflows a float32.
 //
 // Methods that do not write may run concurrently. Nothing allocates after New.
 package window
@@ -18,11 +19,12 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/loops"
 	"hindsight/internal/model/moments"
 )
 
 const (
-	// Limit is the largest magnitude of a stored number.
+	// Limit is the largest magnitude of a shown number.
 	Limit = 1 << 50
 	// Slack is the number of slots beyond the capacity.
 	Slack = 256
@@ -30,14 +32,29 @@ const (
 	maxRows = 1 << 53
 )
 
-// Window is a ring of the newest rows.
+// Window is a ring of the newest rows. The inputs and the labels of remembered more rows are kept,
+// for the columns of the oldest rows that follow from them.
 type Window struct {
+	layout                   Layout
 	capacity, slots, columns int
+	// places is the length of the ring of inputs and of labels. The newest row is in slot newest and
+	// in place last.
+	places, newest, last int
 	// n is the number of rows added.
-	n              uint64
+	n uint64
+	// offsets and units are those of the inputs, and last of the labels.
 	offsets, units []float64
-	// Rows has the columns of slot s in Rows[s*Columns():][:Columns()].
-	Rows []float32
+	// inputs has the inputs of the row in place p in inputs[p*d:][:d], before loops.Lanes zeros.
+	inputs []float32
+	// past has the label and the means after it of each place, as columns show them.
+	past []float32
+	// delays has how many labels came between the prediction and the label of each slot, at most
+	// remembered.
+	delays []uint16
+	// tail are the columns of labels but the served prediction.
+	tail []rung
+	// History has the newest labels.
+	history History
 	// Labels and Served have the label and the served prediction of each slot.
 	Labels, Served []float64
 	// Counts has what the row of each slot counts, see model.Weights.
@@ -45,22 +62,30 @@ type Window struct {
 }
 
 // New is an empty window, whose offsets are 0 and whose units are 1.
-func New(capacity, columns int) *Window {
+func New(capacity int, layout Layout) *Window {
 	slots := capacity + Slack
+	places := slots + remembered
 	w := &Window{
-		capacity: capacity, slots: slots, columns: columns,
-		offsets: make([]float64, columns), units: make([]float64, columns),
-		Rows: make([]float32, slots*columns), Labels: make([]float64, slots), Served: make([]float64, slots),
-		Counts: make([]float32, slots),
+		layout: layout, capacity: capacity, slots: slots, columns: layout.Columns(), places: places,
+		offsets: make([]float64, layout.Inputs+1), units: make([]float64, layout.Inputs+1), tail: tail(),
+		inputs: make([]float32, places*layout.Inputs+loops.Lanes), past: make([]float32, places*(1+Means)),
+		delays: make([]uint16, slots), Labels: make([]float64, slots), Served: make([]float64, slots), Counts: make([]float32, slots),
 	}
 	for j := range w.units {
 		w.units[j] = 1
 	}
+	w.locate()
 	return w
 }
 
-// Begin sets the offset and the unit of each column before the first row. Units are
-// positive.
+// locate finds the newest row.
+func (w *Window) locate() {
+	w.newest = int((w.n + uint64(w.slots) - 1) % uint64(w.slots))
+	w.last = int((w.n + uint64(w.places) - 1) % uint64(w.places))
+}
+
+// Begin sets the offset and the unit of each input, and last of the labels, before the first row.
+// Units are positive.
 func (w *Window) Begin(offsets, units []float64) {
 	copy(w.offsets, offsets)
 	copy(w.units, units)
@@ -69,20 +94,20 @@ func (w *Window) Begin(offsets, units []float64) {
 // leastUnit is the least unit after a change.
 const leastUnit = 1e-150
 
-// Change follows a change of the unit of a column: what was v is factor v + shift from here on,
+// Change follows a change of the unit of an input: what was v is factor v + shift from here on,
 // and is stored as v was.
-func (w *Window) Change(column int, factor, shift float64) {
-	offset := float64(w.offsets[column]*factor) + shift
-	w.offsets[column] = math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, offset))
-	w.units[column] = math.Max(leastUnit, math.Min(model.MaxMagnitude, float64(w.units[column]*factor)))
+func (w *Window) Change(input int, factor, shift float64) {
+	offset := float64(w.offsets[input]*factor) + shift
+	w.offsets[input] = math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, offset))
+	w.units[input] = math.Max(leastUnit, math.Min(model.MaxMagnitude, float64(w.units[input]*factor)))
 }
 
-// Renew gives a column another meaning, with a new offset and unit: all rows have the offset.
-func (w *Window) Renew(column int, offset, unit float64) {
-	w.offsets[column] = math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, offset))
-	w.units[column] = math.Max(leastUnit, math.Min(model.MaxMagnitude, unit))
-	for at := column; at < len(w.Rows); at += w.columns {
-		w.Rows[at] = 0
+// Renew gives an input another meaning, with a new offset and unit: all rows have the offset.
+func (w *Window) Renew(input int, offset, unit float64) {
+	w.offsets[input] = math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, offset))
+	w.units[input] = math.Max(leastUnit, math.Min(model.MaxMagnitude, unit))
+	for at := input; at < w.places*w.layout.Inputs; at += w.layout.Inputs {
+		w.inputs[at] = 0
 	}
 }
 
@@ -91,6 +116,9 @@ func (w *Window) Capacity() int { return w.capacity }
 
 // Slots is the number of slots.
 func (w *Window) Slots() int { return w.slots }
+
+// Layout places the columns.
+func (w *Window) Layout() Layout { return w.layout }
 
 // Columns is the number of columns of a row.
 func (w *Window) Columns() int { return w.columns }
@@ -102,45 +130,149 @@ func (w *Window) Count() uint64 { return w.n }
 func (w *Window) Len() int { return int(min(w.n, uint64(w.capacity))) }
 
 // Slot is the slot of the row of an age, 0 for the newest row, below min(Count(), Slots()).
-func (w *Window) Slot(age int) int { return int((w.n - 1 - uint64(age)) % uint64(w.slots)) }
+func (w *Window) Slot(age int) int { return back(w.newest, age, w.slots) }
 
-// Row is the row in a slot.
-func (w *Window) Row(slot int) []float32 { return w.Rows[slot*w.columns:][:w.columns] }
-
-// Offset is the offset of a column.
-func (w *Window) Offset(column int) float64 { return w.offsets[column] }
-
-// Unit is the unit of a column.
-func (w *Window) Unit(column int) float64 { return w.units[column] }
-
-// Value is a stored number of a column in the column's own unit.
-func (w *Window) Value(column int, stored float32) float64 {
-	return w.offsets[column] + float64(w.units[column]*float64(stored))
+// back is the place of a ring steps before at.
+func back(at, steps, length int) int {
+	if at -= steps; at < 0 {
+		at += length
+	}
+	return at
 }
 
-// Round writes columns as the window stores them.
-func (w *Window) Round(dst []float32, columns []float64) {
-	for j, v := range columns {
-		scaled := (v - w.offsets[j]) / w.units[j]
-		if math.Abs(v-w.offsets[j]) <= float64(moments.Rounding*math.Abs(w.offsets[j])) {
-			scaled = 0
-		}
-		dst[j] = float32(math.Max(-Limit, math.Min(Limit, scaled))) + 0 // No −0.
+// Newest are the inputs of the newest count rows, oldest first, in two parts. The first part has
+// the oldest count − rest rows and the second the rest. Each row begins Layout.Inputs numbers after the
+// one before, and at least loops.Lanes numbers follow the last row.
+func (w *Window) Newest(count int) (first, second []float32, rest int) {
+	begin := back(w.last, count-1, w.places)
+	return w.inputs[begin*w.layout.Inputs:], w.inputs, max(0, begin+count-w.places)
+}
+
+// Inputs are the inputs of the row of an age.
+func (w *Window) Inputs(age int) []float32 { return w.in(back(w.last, age, w.places)) }
+
+func (w *Window) in(place int) []float32 {
+	return w.inputs[place*w.layout.Inputs:][:w.layout.Inputs]
+}
+
+// Offset is the offset of a column.
+func (w *Window) Offset(column int) float64 {
+	if column >= w.layout.Delta() {
+		return 0
+	}
+	return w.offsets[min(column, w.layout.Inputs)]
+}
+
+// Unit is the unit of a column.
+func (w *Window) Unit(column int) float64 {
+	if column >= w.layout.Delta() {
+		return 1
+	}
+	return w.units[min(column, w.layout.Inputs)]
+}
+
+// Value is a shown number of a column in the column's own unit.
+func (w *Window) Value(column int, shown float32) float64 {
+	return w.Offset(column) + float64(w.Unit(column)*float64(shown))
+}
+
+// At is a column of the row in a slot.
+func (w *Window) At(slot, column int) float32 {
+	age := back(w.newest, slot, w.slots)
+	place, d := back(w.last, age, w.places), w.layout.Inputs
+	if column < d {
+		return w.inputs[place*d+column]
+	}
+	if column == d+Lags {
+		return w.round(w.Served[slot], d)
+	}
+	r := rung{age: 1}
+	if column < w.layout.Delta() {
+		r = w.tail[column-d]
+	}
+	steps, before := int(w.delays[slot])+r.age, w.n-1-uint64(age)
+	known := steps <= remembered && uint64(steps) <= before
+	place = back(place, steps, w.places)
+	switch {
+	case column < w.layout.Delta() && known:
+		return w.past[place*(1+Means)+r.part]
+	case column < w.layout.Delta():
+		return w.round(0, d)
+	case known:
+		input := column - w.layout.Delta()
+		return limited(w.inputs[back(w.last, age, w.places)*d+input] - w.inputs[place*d+input])
+	default:
+		return 0
 	}
 }
 
-// Add adds the newest row, which counts more than 0 and at most 1, and returns its slot.
-func (w *Window) Add(columns []float64, label, served, counts float64) (slot int) {
-	slot = int(w.n % uint64(w.slots))
-	w.Round(w.Row(slot), columns[:w.columns])
-	w.Labels[slot], w.Served[slot], w.Counts[slot] = label, served, float32(counts)
+// Read writes the columns of the row in a slot.
+func (w *Window) Read(dst []float32, slot int) {
+	for j := range dst {
+		dst[j] = w.At(slot, j)
+	}
+}
+
+// Fill writes the columns behind the inputs but the differences, of a row that is served with a
+// prediction when the first seen labels are known, and all columns as the window shows them.
+func (w *Window) Fill(shown []float32, columns []float64, seen uint64, served float64) {
+	d, delta := w.layout.Inputs, w.layout.Delta()
+	w.history.Fill(columns[d:delta], seen, served)
+	for j, v := range columns[:delta] {
+		shown[j] = w.round(v, min(j, d))
+	}
+	// The rows that the prediction knew end with row seen − 1.
+	clear(shown[delta:])
+	if age := w.n - seen; seen > 0 && age < remembered {
+		for j, before := range w.Inputs(int(age))[:w.layout.Deltas] {
+			shown[delta+j] = limited(shown[j] - before)
+		}
+	}
+}
+
+// round is a value of an input, or of the labels, as columns show it.
+func (w *Window) round(v float64, j int) float32 {
+	scaled := (v - w.offsets[j]) / w.units[j]
+	if math.Abs(v-w.offsets[j]) <= float64(moments.Rounding*math.Abs(w.offsets[j])) {
+		scaled = 0
+	}
+	return float32(math.Max(-Limit, math.Min(Limit, scaled))) + 0 // No −0.
+}
+
+// limited is a difference within the limit.
+func limited(v float32) float32 { return max(-Limit, min(Limit, v)) + 0 }
+
+// Label is the label of an age, from 1, when the first seen labels were known, or 0 without that
+// label.
+func (w *Window) Label(seen, age uint64) float64 { return w.history.Label(seen, age) }
+
+// Add adds the newest row, given its inputs and the number of labels that its prediction knew. The
+// row counts more than 0 and at most 1.
+func (w *Window) Add(inputs []float64, seen uint64, label, served, counts float64) {
+	delay := uint16(min(w.n-min(w.n, seen), remembered))
 	w.n++
-	return slot
+	w.locate()
+	for j, v := range inputs[:w.layout.Inputs] {
+		w.inputs[w.last*w.layout.Inputs+j] = w.round(v, j)
+	}
+	slot := w.newest
+	w.delays[slot], w.Labels[slot], w.Served[slot], w.Counts[slot] = delay, label, served, float32(counts)
+	if counts >= model.Light {
+		w.history.Add(label)
+	} else {
+		w.history.Repeat()
+	}
+	past, e := w.past[w.last*(1+Means):][:1+Means], w.history.newest()
+	past[0] = w.round(e.label, w.layout.Inputs)
+	for k, mean := range e.means {
+		past[1+k] = w.round(mean, w.layout.Inputs)
+	}
 }
 
 // Bytes is the memory of a window.
-func Bytes(capacity, columns int) uint64 {
-	return uint64(capacity+Slack)*uint64(4*columns+20) + uint64(16*columns)
+func Bytes(capacity int, l Layout) uint64 {
+	slots := capacity + Slack
+	return uint64(slots*22+(slots+remembered)*4*(l.Inputs+1+Means)+16*l.Inputs) + historyBytes
 }
 
 // Visit visits the state, the slots that have a row.
@@ -152,19 +284,29 @@ func (w *Window) Visit(v *codec.Visitor) {
 		v.Corrupt("a window after %d rows", w.n)
 		return
 	}
-	filled := int(min(w.n, uint64(w.slots)))
-	v.SinglesWithin(Limit, w.Rows[:filled*w.columns])
+	w.locate()
+	filled, kept := int(min(w.n, uint64(w.slots))), int(min(w.n, uint64(w.places)))
+	v.SinglesWithin(Limit, w.inputs[:kept*w.layout.Inputs])
+	v.SinglesWithin(Limit, w.past[:kept*(1+Means)])
 	v.FloatsWithin(model.MaxMagnitude, w.Labels[:filled])
 	v.FloatsWithin(2*model.MaxMagnitude, w.Served[:filled])
 	v.SinglesWithin(1, w.Counts[:filled])
-	for _, counts := range w.Counts[:filled] {
+	for slot, counts := range w.Counts[:filled] {
 		if v.Reading() && !(counts > 0) {
 			v.Corrupt("a row counts %g", counts)
+		}
+		v.Uint16(&w.delays[slot])
+		if delay := w.delays[slot]; v.Reading() && delay > remembered {
+			v.Corrupt("a delay of %d labels", delay)
 		}
 	}
 	for _, unit := range w.units {
 		if v.Reading() && !(unit > 0) {
 			v.Corrupt("a column has a unit of %g", unit)
 		}
+	}
+	w.history.Visit(v)
+	if v.Reading() && w.history.Count() != w.n {
+		v.Corrupt("%d labels of %d rows", w.history.Count(), w.n)
 	}
 }

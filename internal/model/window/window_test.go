@@ -2,7 +2,6 @@ package window_test
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -23,55 +22,126 @@ func state(tb testing.TB, visit func(v *codec.Visitor)) []byte {
 	return out
 }
 
-// The window has the newest rows, and Slack rows more are not overwritten.
+// The window has the newest rows, and Slack rows more are not overwritten. Their columns are those that
+// Fill wrote when the rows were predicted, also if labels come late.
 func TestTheRingKeepsTheNewestRows(t *testing.T) {
-	const capacity, columns = 100, 3
-	w := window.New(capacity, columns)
-	w.Begin([]float64{1, -2, 1e6}, []float64{0.5, 2, 3})
-	for n := range 1000 {
-		x := float64(n)
-		slot := w.Add([]float64{x, 3 * x, 1e6 + x}, x+0.5, x+0.25, 1)
-		if w.Count() != uint64(n+1) || w.Len() != min(n+1, capacity) || slot != w.Slot(0) {
-			t.Fatalf("row %d: count %d, length %d, slot %d", n, w.Count(), w.Len(), slot)
-		}
-		for age := range min(n+1, w.Slots()) {
-			s, x := w.Slot(age), float64(n-age)
-			if w.Labels[s] != x+0.5 || w.Served[s] != x+0.25 || w.Row(s)[0] != float32((x-1)/0.5) ||
-				w.Row(s)[2] != float32(x/3) || math.Abs(w.Value(1, w.Row(s)[1])-3*x) > 1e-3 {
-				t.Fatalf("row %d, age %d: %v, %g, %g", n, age, w.Row(s), w.Labels[s], w.Served[s])
+	const capacity = 100
+	l := window.Layout{Inputs: 3, Deltas: 2}
+	for _, late := range []int{0, 1, 30, 900, 1500} {
+		w := window.New(capacity, l)
+		w.Begin([]float64{1, -2, 1e6, 0.5}, []float64{0.5, 2, 3, 4})
+		var rows [][]float32
+		columns := make([]float64, l.Columns())
+		for n := range 3000 {
+			x := float64(n)
+			seen, counts := uint64(max(0, n-late)), 1.0
+			if n%7 == 0 {
+				counts = 1e-9
+			}
+			copy(columns, []float64{x, 3 * x, 1e6 + x})
+			row := make([]float32, l.Columns())
+			w.Fill(row, columns, seen, x+0.25)
+			w.Add(columns, seen, x+0.5, x+0.25, counts)
+			rows = append(rows, row)
+			if w.Count() != uint64(n+1) || w.Len() != min(n+1, capacity) {
+				t.Fatalf("row %d: count %d, length %d", n, w.Count(), w.Len())
+			}
+			first, second, rest := w.Newest(w.Len())
+			for age := 0; age < min(n+1, w.Slots()); age += 1 + age/3 {
+				s, got := w.Slot(age), make([]float32, l.Columns())
+				w.Read(got, s)
+				if want := rows[n-age]; w.Labels[s] != x-float64(age)+0.5 || w.Served[s] != x-float64(age)+0.25 || !slices.Equal(got, want) ||
+					got[0] != float32((x-float64(age)-1)/0.5) || !slices.Equal(w.Inputs(age), want[:3]) {
+					t.Fatalf("%d late, row %d, age %d: %v, want %v, label %g, served %g", late, n, age, got, want, w.Labels[s], w.Served[s])
+				}
+				if age >= w.Len() {
+					continue
+				}
+				in := second
+				at := rest - 1 - age
+				if at < 0 {
+					in, at = first, w.Len()-1-age
+				}
+				if !slices.Equal(in[3*at:][:3], w.Inputs(age)) {
+					t.Fatalf("row %d, age %d: %v among the newest", n, age, in[3*at:][:3])
+				}
 			}
 		}
 	}
 }
 
-func TestStoredNumbersAreWithinTheLimit(t *testing.T) {
-	w := window.New(1, 3)
-	w.Begin([]float64{1e100, 0, 0}, []float64{1e-9, 1, 1})
-	w.Add([]float64{-1e100, 1e100, math.Copysign(0, -1)}, 0, 0, 1)
-	if row := w.Row(w.Slot(0)); row[0] != -window.Limit || row[1] != window.Limit || math.Signbit(float64(row[2])) {
-		t.Errorf("%v", row)
+// The columns of a row are those of the History, and how its inputs differ from those of the newest row
+// that its prediction knew.
+func TestFill(t *testing.T) {
+	l := window.Layout{Inputs: 2, Deltas: 1}
+	w, columns, row := window.New(50, l), make([]float64, l.Columns()), make([]float32, l.Columns())
+	var h window.History
+	rng := rand.New(rand.NewPCG(5, 6))
+	var inputs []float64
+	for n := range 1500 {
+		seen := uint64(max(0, n-n%9))
+		x, y := rng.NormFloat64(), rng.NormFloat64()
+		columns[0], columns[1] = x, 1
+		w.Fill(row, columns, seen, 7)
+		want := make([]float64, l.Delta()-2)
+		h.Fill(want, seen, 7)
+		delta := 0.0
+		if seen > 0 {
+			delta = x - inputs[seen-1]
+		}
+		want = append(append([]float64{x, 1}, want...), delta)
+		for j, v := range want {
+			if math.Abs(float64(row[j])-v) > 1e-5 || j < l.Delta() && columns[j] != v {
+				t.Fatalf("row %d: %v, want %v", n, row, want)
+			}
+		}
+		w.Add(columns, seen, y, 7, 1)
+		h.Add(y)
+		inputs = append(inputs, x)
+	}
+}
+
+func TestShownNumbersAreWithinTheLimit(t *testing.T) {
+	l := window.Layout{Inputs: 3, Deltas: 3}
+	w, columns, row := window.New(1, l), make([]float64, l.Columns()), make([]float32, l.Columns())
+	w.Begin([]float64{1e100, 0, 0, 0}, []float64{1e-9, 1, 1, 1})
+	w.Add([]float64{1e100, -1e100, 0}, 0, 0, 0, 1)
+	copy(columns, []float64{-1e100, 1e100, math.Copysign(0, -1)})
+	w.Fill(row, columns, 1, 0)
+	w.Add(columns, 1, 0, 0, 1)
+	for range 2 {
+		if row[0] != -window.Limit || row[1] != window.Limit || math.Signbit(float64(row[2])) ||
+			row[l.Delta()+1] != window.Limit || math.Signbit(float64(row[l.Delta()+2])) {
+			t.Errorf("%v", row)
+		}
+		w.Read(row, w.Slot(0))
 	}
 }
 
 func TestStatesContinue(t *testing.T) {
-	const columns = 4
-	w, restored := window.New(50, columns), window.New(50, columns)
-	w.Begin([]float64{1, 2, 3, 4}, []float64{1, 2, 3, 4})
-	var h, again window.History
+	l := window.Layout{Inputs: 4, Deltas: 4}
+	w, restored := window.New(50, l), window.New(50, l)
+	w.Begin([]float64{1, 2, 3, 4, 5}, []float64{1, 2, 3, 4, 5})
 	rng := rand.New(rand.NewPCG(1, 2))
-	for n := range 1500 {
+	got, want := make([]float32, l.Columns()), make([]float32, l.Columns())
+	for n := range 3000 {
 		row := []float64{rng.Float64(), rng.Float64(), 1e9 * rng.Float64(), -1}
-		w.Add(row, rng.Float64(), rng.Float64(), 1)
-		h.Add(rng.Float64())
+		w.Add(row, uint64(max(0, n-rng.IntN(5))), rng.Float64(), rng.Float64(), 1)
 		if n%97 != 0 {
 			continue
 		}
-		was, labels := state(t, w.Visit), state(t, h.Visit)
-		if err := errors.Join(codec.Read(was, restored.Visit), codec.Read(labels, again.Visit)); err != nil {
+		was := state(t, w.Visit)
+		if err := codec.Read(was, restored.Visit); err != nil {
 			t.Fatal(err)
 		}
-		if !bytes.Equal(was, state(t, restored.Visit)) || !bytes.Equal(labels, state(t, again.Visit)) {
+		if !bytes.Equal(was, state(t, restored.Visit)) {
 			t.Fatalf("row %d: another state", n)
+		}
+		for age := range min(n+1, w.Slots()) {
+			w.Read(want, w.Slot(age))
+			if restored.Read(got, restored.Slot(age)); !slices.Equal(got, want) {
+				t.Fatalf("row %d, age %d: %v, want %v", n, age, got, want)
+			}
 		}
 	}
 }
@@ -128,12 +198,11 @@ func TestLayout(t *testing.T) {
 }
 
 func TestNothingAllocates(t *testing.T) {
-	var h window.History
-	w, row := window.New(10, 17), make([]float64, 17)
+	l := window.Layout{Inputs: 2, Deltas: 2}
+	w, columns, row := window.New(10, l), make([]float64, l.Columns()), make([]float32, l.Columns())
 	if n := testing.AllocsPerRun(100, func() {
-		h.Fill(row[2:], h.Count(), 1)
-		w.Add(row, 1, 2, 1)
-		h.Add(1)
+		w.Fill(row, columns, w.Count(), 1)
+		w.Add(columns, w.Count(), 1, 2, 1)
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
@@ -141,31 +210,29 @@ func TestNothingAllocates(t *testing.T) {
 
 // What is accepted is what is appended again.
 func FuzzVisit(f *testing.F) {
-	w := window.New(3, 2)
+	l := window.Layout{Inputs: 2, Deltas: 1}
+	w := window.New(3, l)
 	f.Add(state(f, w.Visit))
-	w.Add([]float64{1, 2}, 3, 4, 1)
+	w.Add([]float64{1, 2}, 0, 3, 4, 1)
 	f.Add(state(f, w.Visit))
-	var h window.History
-	h.Add(3)
-	f.Add(state(f, h.Visit))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		w, h := window.New(3, 2), window.History{}
-		for _, visit := range []func(*codec.Visitor){w.Visit, h.Visit} {
-			if err := codec.Read(data, visit); err == nil && !slices.Equal(state(t, visit), data) {
-				t.Error("another state")
-			}
+		w := window.New(3, l)
+		if codec.Read(data, w.Visit) != nil {
+			return
 		}
+		if !slices.Equal(state(t, w.Visit), data) {
+			t.Error("another state")
+		}
+		w.Read(make([]float32, l.Columns()), 0)
 	})
 }
 
 func BenchmarkAdd(b *testing.B) {
-	l := window.Layout{Inputs: 12}
-	w, row := window.New(l.Capacity(), l.Columns()), make([]float64, l.Columns())
-	var h window.History
+	l := window.Layout{Inputs: 12, Deltas: 12}
+	w, columns, row := window.New(l.Capacity(), l), make([]float64, l.Columns()), make([]float32, l.Columns())
 	b.ReportAllocs()
 	for b.Loop() {
-		h.Fill(row[12:], h.Count(), 1)
-		w.Add(row, 1, 2, 1)
-		h.Add(1)
+		w.Fill(row, columns, w.Count(), 1)
+		w.Add(columns, w.Count(), 1, 2, 1)
 	}
 }
