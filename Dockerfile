@@ -2,7 +2,7 @@
 
 # The server, and the client beside it, in an image of nothing else.
 #
-#   docker build --build-arg VERSION="$(git describe --tags --always)" -t hindsight .
+#   docker build -t hindsight .
 #   docker run -v hindsight:/data -p 127.0.0.1:50051:50051 -p 127.0.0.1:9464:9464 hindsight
 #
 # "make docker-pin" writes the digests of the images below behind their tags.
@@ -23,7 +23,7 @@ COPY client client
 COPY cmd cmd
 COPY internal internal
 COPY web web
-ARG VERSION=dev
+ARG VERSION=0.1.0
 ARG TARGETOS
 ARG TARGETARCH
 # The empty directory is what a fresh volume on /data starts from, owner and
@@ -35,7 +35,7 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     mkdir /out/data
 
 FROM ${BASE_IMAGE}
-ARG VERSION=dev
+ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="hindsight" \
       org.opencontainers.image.description="Online learning server: predict, observe, and know what the predictions were worth" \

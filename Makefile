@@ -3,7 +3,7 @@
 
 GO      ?= go
 TOOLS   := $(CURDIR)/.tools
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+VERSION ?= $(shell sed -n 's/^VERSION = "\(.*\)"$$/\1/p' clients/python/hindsight/_version.py)
 # FUZZTIME is the time of one fuzz target, BENCH selects benchmarks, ARGS is
 # passed on.
 FUZZTIME ?= 10s

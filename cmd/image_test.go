@@ -119,6 +119,18 @@ func sources(t *testing.T, dir string) []string {
 	}
 }
 
+// TestVersion checks that the image and the changelog have the version that make and Python read.
+func TestVersion(t *testing.T) {
+	_, version, _ := strings.Cut(read(t, "../clients/python/hindsight/_version.py"), `VERSION = "`)
+	version, _, _ = strings.Cut(version, `"`)
+	for file, lines := range map[string]int{"../Dockerfile": 2, "../CHANGELOG.md": 1} {
+		line := map[string]string{"../Dockerfile": "\nARG VERSION=", "../CHANGELOG.md": "\n## Unreleased: "}[file] + version + "\n"
+		if n := strings.Count(read(t, file), line); n != lines || version == "" {
+			t.Errorf("%s has the version %q %d times, want %d", file, version, n, lines)
+		}
+	}
+}
+
 // TestImageHasItsSources replays the first stage of the Dockerfile on exactly the files
 // that it copies: they are those that the repository builds the programs from. With
 // -image it also runs the stage's commands, and the server that they build.

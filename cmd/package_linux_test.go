@@ -317,6 +317,7 @@ func sameFiles(t *testing.T, deb, rpm string) {
 	}
 	for _, wanted := range []string{
 		"/usr/bin/hindsight", "/usr/bin/hindsight-server", "/usr/share/man/man8/hindsight-server.8.gz",
+		"/usr/share/hindsight/hindsight.rules.yml", "/usr/share/hindsight/dashboards/hindsight-model.json",
 		"/usr/share/bash-completion/completions/hindsight", "/usr/lib/systemd/system/hindsight-server.service",
 	} {
 		if !slices.Contains(a, wanted) {

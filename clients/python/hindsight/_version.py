@@ -1,3 +1,3 @@
-"""The version of the package."""
+"""The version of the programs, the image and the package."""
 
 VERSION = "0.1.0"

@@ -2,6 +2,7 @@ package check_test
 
 import (
 	"fmt"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,6 +29,7 @@ type objects struct {
 	budgets  []policyv1.PodDisruptionBudget
 	policies []networkingv1.NetworkPolicy
 	monitors []monitoringv1.ServiceMonitor
+	maps     []corev1.ConfigMap
 }
 
 // strict decodes an object and rejects fields that its kind does not have.
@@ -66,6 +68,8 @@ func build(t *testing.T, dir string) *objects {
 			strict(t, &all.monitors, text)
 		case "v1 Namespace":
 			strict(t, new([]corev1.Namespace), text)
+		case "v1 ConfigMap":
+			strict(t, &all.maps, text)
 		default:
 			t.Errorf("an object of %s: nothing checks it", id)
 		}
@@ -156,7 +160,7 @@ func checkEnvironment(t *testing.T, server *corev1.Container) {
 		if !known[variable.Name] {
 			t.Errorf("the server has no setting %s", variable.Name)
 		}
-		if variable.Name == "HINDSIGHT_MEMORY_LIMIT" && variable.ValueFrom.ResourceFieldRef.Resource == "limits.memory" {
+		if variable.Name == "HINDSIGHT_MEMORY_LIMIT" && variable.ValueFrom.ResourceFieldRef.Resource == "requests.memory" {
 			limited = true
 		}
 		path, directory := variable.Value, strings.HasPrefix(variable.Value, "/")
@@ -165,8 +169,9 @@ func checkEnvironment(t *testing.T, server *corev1.Container) {
 		}
 	}
 	const least = 256 << 20 // Of --memory-limit.
-	if got := server.Resources.Limits.Memory().Value(); !limited || got < least {
-		t.Errorf("the limit of memory is %d bytes; the server is told: %t", got, limited)
+	got, container := server.Resources.Requests.Memory().Value(), server.Resources.Limits.Memory().Value()
+	if !limited || got < least || 10*got > 9*container || 10*got < 8*container {
+		t.Errorf("the server has %d bytes of the %d of its container; the server is told: %t", got, container, limited)
 	}
 	if !server.Resources.Limits.Cpu().IsZero() {
 		t.Error("the processor is limited: it would throttle predictions")
@@ -265,6 +270,32 @@ func checkPorts(t *testing.T, all *objects, server *corev1.Container) {
 		if probe.GRPC != nil {
 			need("a probe", fmt.Sprint(probe.GRPC.Port))
 		}
+	}
+}
+
+// TestMonitoring checks that the dashboards are those of the repository, and that the documented command
+// makes the alerts a PrometheusRule.
+func TestMonitoring(t *testing.T) {
+	dashboards, err := filepath.Glob(filepath.Join(root, "deploy/grafana/dashboards/*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps := build(t, "example").maps
+	if len(maps) != 1 || len(maps[0].Data) != len(dashboards) || maps[0].Labels["grafana_dashboard"] != "1" {
+		t.Fatalf("%d config maps for %d dashboards", len(maps), len(dashboards))
+	}
+	_, command, _ := strings.Cut(read(t, "docs/installing.md"), "    (cat deploy/kubernetes/monitoring/rules.head;")
+	command, _, _ = strings.Cut(command, ") | kubectl")
+	made := exec.CommandContext(t.Context(), "sh", "-c", "cat deploy/kubernetes/monitoring/rules.head;"+command)
+	made.Dir = root
+	text, err := made.Output()
+	if err != nil || command == "" {
+		t.Fatal(command, err)
+	}
+	var rules []monitoringv1.PrometheusRule
+	strict(t, &rules, text)
+	if n := len(rules[0].Spec.Groups); n < 4 || rules[0].Name != "hindsight" {
+		t.Errorf("%d groups of rules of %q", n, rules[0].Name)
 	}
 }
 
