@@ -47,13 +47,13 @@ func (f features) draw() []feature.Map {
 }
 
 // cost adds the cost of the features to a learner's.
-func (f features) cost(of func(sizes []int, mapBytes uint64, o raker.Options) model.Cost, o raker.Options) model.Cost {
+func (f features) cost(o raker.Options) model.Cost {
 	sizes := make([]int, len(f.kernels))
 	for p := range sizes {
 		sizes[p] = 2 * f.frequencies
 	}
 	numbers := uint64(len(f.kernels) * f.frequencies * f.dimension)
-	cost := of(sizes, 8*numbers, o)
+	cost := raker.Cost(sizes, 8*numbers, o)
 	cost.PredictFlops += numbers
 	cost.ObserveFlops += numbers
 	return cost
@@ -121,14 +121,14 @@ func fogd(c *completion, given *model.FOGD) entry {
 	return c.raker(f, o)
 }
 
-// raker is the entry of raker and of fogd.
+// raker is the entry of raker, fogd and ada_raker.
 func (c *completion) raker(f features, o raker.Options) entry {
 	if c.failed() {
 		return entry{}
 	}
 	return entry{
-		cost: f.cost(raker.Cost, o), classifies: o.Loss != losses.Squared,
-		make: func(int) model.Learner { return raker.NewRaker(f.draw(), o) },
+		cost: f.cost(o), classifies: o.Loss != losses.Squared,
+		make: func(int) model.Learner { return raker.New(f.draw(), o) },
 	}
 }
 
@@ -144,11 +144,5 @@ func adaRaker(c *completion, given *model.AdaRaker) entry {
 	} else if !o.TrackRegret {
 		c.reject("track_switches", true, "false without track_regret")
 	}
-	if c.failed() {
-		return entry{}
-	}
-	return entry{
-		cost: f.cost(raker.AdaptiveCost, o), classifies: o.Loss != losses.Squared,
-		make: func(int) model.Learner { return raker.NewAdaRaker(f.draw(), o) },
-	}
+	return c.raker(f, o)
 }

@@ -5,7 +5,6 @@ import (
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/ledger"
-	"hindsight/internal/model/losses"
 )
 
 // descent sums up the gradient steps of an expert in one kernel.
@@ -27,23 +26,10 @@ func (d *descent) visit(v *codec.Visitor) {
 	}
 }
 
-// descender is an expert with its step η.
-type descender struct {
-	*expert
-	step float64
-}
-
-// certifies tells whether Report has a certificate while no step is cut: the step is constant,
-// no expert forgets its θ, and the best function in hindsight is solved for.
-func (c *core) certifies() bool {
-	o := &c.options
-	return o.TrackRegret && o.Loss == losses.Squared && !o.Average && o.Decay == 0 && !o.Cold
-}
-
 // gradient is ‖∇(C(θ·z,y) + λ‖θ‖²)‖² of kernel p, given f = θ·z and ‖θ‖².
-func (c *core) gradient(p int, f, y, norm float64) float64 {
-	slope, shrink := c.options.Loss.Slope(f, y), 2*c.options.Lambda
-	square := math.Max(0, 1/c.stable[p]-c.options.Lambda) // ‖z_p‖².
+func (r *Raker) gradient(p int, f, y, norm float64) float64 {
+	slope, shrink := r.options.Loss.Slope(f, y), 2*r.options.Lambda
+	square := math.Max(0, 1/r.stable[p]-r.options.Lambda) // ‖z_p‖².
 	return math.Max(0, float64(slope*slope*square)+float64(2*slope*shrink*f)+float64(shrink*shrink*norm))
 }
 
@@ -61,23 +47,24 @@ func (c *core) gradient(p int, f, y, norm float64) float64 {
 // in L_p, which no loss of θ̂ is below.
 //
 // Source: AdaRaker (JMLR 2019), Lemmas 1 and 3.
-func (c *core) certificate(best *solution, descenders func(output int) []descender) (sum float64) {
-	for j := range c.accounts {
+func (r *Raker) certificate(best *solution) (sum float64) {
+	for j := range r.accounts {
 		least, norm, p := math.Inf(1), best.norms[j], best.kernels[j]
-		for _, e := range descenders(j) {
+		for i := range r.outputs[j] {
+			e := &r.outputs[j][i]
 			d := &e.descents[p]
 			least = math.Min(least, -d.loss+norm/(2*e.step)+float64(e.step/2*d.slopes))
 		}
-		sum += c.accounts[j].Loss.Value() + least + float64(c.options.Lambda*c.weights*norm) - best.penalties[j]
+		sum += r.accounts[j].Loss.Value() + least + float64(r.options.Lambda*r.weights*norm) - best.penalties[j]
 	}
 	return sum
 }
 
 // covers tells whether the regret is at most the certificate, to the rounding of their sums.
-func (c *core) covers(certificate, regret, loss float64) bool {
+func (r *Raker) covers(certificate, regret, loss float64) bool {
 	scale := loss
-	for j := range c.accounts {
-		scale += c.accounts[j].Energy.Value()
+	for j := range r.accounts {
+		scale += r.accounts[j].Energy.Value()
 	}
-	return regret <= certificate+ledger.Tolerance(float64(c.accounts[0].Rounds))*scale
+	return regret <= certificate+ledger.Tolerance(float64(r.accounts[0].Rounds))*scale
 }

@@ -1,9 +1,25 @@
 package raker
 
-import "math"
+import (
+	"math"
+
+	"hindsight/internal/model/feature"
+)
+
+// NewRaker is New of a Raker.
+func NewRaker(maps []feature.Map, o Options) *Raker {
+	o.Adaptive = false
+	return New(maps, o)
+}
+
+// NewAdaRaker is New of an AdaRaker.
+func NewAdaRaker(maps []feature.Map, o Options) *Raker {
+	o.Adaptive = true
+	return New(maps, o)
+}
 
 // Weights are the normalized weights of the kernels of an output, of sum 1.
-func (r *Raker) Weights(output int) []float64 { return r.experts[output].weights() }
+func (r *Raker) Weights(output int) []float64 { return r.outputs[output][0].weights() }
 
 func (e *expert) weights() []float64 {
 	weights, total := make([]float64, len(e.logw)), 0.0
@@ -33,10 +49,10 @@ type Expert struct {
 
 // Experts are the experts that the next prediction of an output is made of, those of
 // the shortest intervals first.
-func (a *AdaRaker) Experts(output int) []Expert {
-	number, _ := a.block(a.accounts[0].Rounds + 1)
-	base := uint64(a.options.BaseInterval)
-	of := a.outputs[output]
+func (r *Raker) Experts(output int) []Expert {
+	number, _ := r.block(r.accounts[0].Rounds + 1)
+	base := uint64(r.options.BaseInterval)
+	of := r.outputs[output]
 	top, total := of.topWeight(), 0.0
 	experts := make([]Expert, len(of))
 	for j := range experts {

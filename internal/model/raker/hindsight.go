@@ -216,24 +216,24 @@ func (s *solution) effectiveDimension(pause func()) float64 {
 }
 
 // tracked are the moments of the kernels, nil unless regret is tracked.
-func (c *core) tracked() []kernelMoments {
-	if c.hindsight == nil {
+func (r *Raker) tracked() []kernelMoments {
+	if r.hindsight == nil {
 		return nil
 	}
-	return c.hindsight.kernels
+	return r.hindsight.kernels
 }
 
 // best solves for the best fixed function of the best kernel of each output. Ridge and
 // factor of the solution are those of the kernel with the least sum of losses.
-func (c *core) best(pause func()) solution {
-	energies := make([]float64, len(c.accounts))
+func (r *Raker) best(pause func()) solution {
+	energies := make([]float64, len(r.accounts))
 	for j := range energies {
-		energies[j] = c.accounts[j].Energy.Value()
+		energies[j] = r.accounts[j].Energy.Value()
 	}
 	var best solution
 	smallest := math.Inf(1)
-	for p := range c.hindsight.kernels {
-		s := c.hindsight.solve(&c.hindsight.kernels[p], c.options.Lambda, energies, pause)
+	for p := range r.hindsight.kernels {
+		s := r.hindsight.solve(&r.hindsight.kernels[p], r.options.Lambda, energies, pause)
 		if p == 0 {
 			best.losses, best.penalties, best.norms = slices.Clone(s.losses), slices.Clone(s.penalties), slices.Clone(s.norms)
 			best.kernels = make([]int, len(s.losses))
@@ -253,49 +253,48 @@ func (c *core) best(pause func()) solution {
 }
 
 // reportFlops are the multiply-adds of best.
-func (c *core) reportFlops() uint64 {
+func (r *Raker) reportFlops() uint64 {
 	flops := uint64(0)
-	for _, k := range c.tracked() {
-		r := uint64(k.size)
-		flops += r * r * r / 3
-		if c.grid != nil {
-			flops += marked * (marked + 1) / 2 * r * r * r / 6
+	for _, k := range r.tracked() {
+		n := uint64(k.size)
+		flops += n * n * n / 3
+		if r.grid != nil {
+			flops += marked * (marked + 1) / 2 * n * n * n / 6
 		}
 	}
 	return flops
 }
 
-// report solves for the best kernel in hindsight of each output, at r³/6 multiply-adds
+// Report solves for the best kernel in hindsight of each output, at r³/6 multiply-adds
 // a kernel of r features, and if asked for the effective dimension of the kernel with the
-// least sum of losses, at r³/6. Without TrackRegret all but CertificateOK is NaN. Descenders are
-// the experts of an output.
-func (c *core) report(o model.ReportOptions, descenders func(output int) []descender) model.Report {
-	r := ledger.Report(c.stats(0))
-	if c.hindsight == nil {
-		return r
+// least sum of losses, at r³/6. Without TrackRegret all but CertificateOK is NaN.
+func (r *Raker) Report(o model.ReportOptions) model.Report {
+	out := ledger.Report(r.Stats())
+	if r.hindsight == nil {
+		return out
 	}
-	best, loss, smallest, penalty := c.best(o.Pause), 0.0, 0.0, 0.0
-	for j := range c.accounts {
-		l := &c.accounts[j]
+	best, loss, smallest, penalty := r.best(o.Pause), 0.0, 0.0, 0.0
+	for j := range r.accounts {
+		l := &r.accounts[j]
 		loss += l.Loss.Value()
 		smallest += best.losses[j]
 		penalty += best.penalties[j]
 		// θ = 0 is a candidate, so L* ≤ Σ w y²; corrupt moments break that or
 		// leave it NaN.
-		r.CertificateOK = r.CertificateOK && best.losses[j] <= l.Energy.Value()*(1+1e-8)
+		out.CertificateOK = out.CertificateOK && best.losses[j] <= l.Energy.Value()*(1+1e-8)
 	}
-	r.HindsightLoss, r.Regret = smallest, loss-smallest
-	r.RegretUnpenalized = loss - (smallest - penalty)
-	if c.certifies() && !c.cut {
-		r.Certificate = c.certificate(&best, descenders)
-		r.CertificateOK = r.CertificateOK && c.covers(r.Certificate, r.Regret, loss)
+	out.HindsightLoss, out.Regret = smallest, loss-smallest
+	out.RegretUnpenalized = loss - (smallest - penalty)
+	if r.options.certifies() && !r.cut {
+		out.Certificate = r.certificate(&best)
+		out.CertificateOK = out.CertificateOK && r.covers(out.Certificate, out.Regret, loss)
 	}
-	r.SwitchingRegret = c.switchingRegret(loss, o.Pause)
+	out.SwitchingRegret = r.switchingRegret(loss, o.Pause)
 	if o.EffectiveDimension {
-		r.EffectiveDimension = 0 // C is 0 before the first round.
-		if c.accounts[0].Rounds > 0 {
-			r.EffectiveDimension = best.effectiveDimension(o.Pause)
+		out.EffectiveDimension = 0 // C is 0 before the first round.
+		if r.accounts[0].Rounds > 0 {
+			out.EffectiveDimension = best.effectiveDimension(o.Pause)
 		}
 	}
-	return r
+	return out
 }

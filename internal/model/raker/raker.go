@@ -12,10 +12,12 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/feature"
+	"hindsight/internal/model/ledger"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/mix"
@@ -39,26 +41,108 @@ import (
 //
 // and ŷ = θ̄·z if it averages.
 //
+// Raker has one expert, AdaRaker several: see hedge.
+//
 // Source: AdaRaker (JMLR 2019), Algorithm 1, eqs (18), (19), (21). The
 // gradients are those of the losses, see Loss. SGM: Camoriano, thesis (Genoa, 2017),
 // chapter 6, with the average of eq. (6.4).
 type Raker struct {
-	core
-	// experts has an entry each output.
-	experts []expert
-	// exponentials are Observe's scratch: the weights of the kernels.
+	maps    []feature.Map
+	options Options
+	// offsets says where the features of each kernel start in z.
+	offsets []int
+	limit   float64
+	// fixedBytes is the memory without the experts, expertBytes that of one.
+	fixedBytes, expertBytes uint64
+	// accounts has an entry for each output.
+	accounts []ledger.Account
+	// hindsight is nil unless regret is tracked.
+	hindsight *moments
+	// grid is nil unless switches are tracked.
+	grid *grid
+	// cut: a step was not η times the weight, so that there is no certificate. weights is Σω. Both
+	// stay 0 unless the learner certifies.
+	cut     bool
+	weights float64
+	// z and stable are the scratch of Observe: the features of all kernels, and their
+	// 1/(‖z_p‖²+λ).
+	z, stable []float64
+	// scratch holds *[]float64 for concurrent calls of Predict: room for the features and
+	// for the weights of MaxExperts experts.
+	scratch *sync.Pool
+	// outputs are the experts of each output, equally many.
+	outputs []hedge
+	// exponentials are Observe's scratch: what appendWeights appends.
 	exponentials []float64
 }
 
-// NewRaker is a Raker before its first observation. It panics unless there are maps, all of
-// one dimension, if an option is out of range, and for SGM over several kernels.
-func NewRaker(maps []feature.Map, o Options) *Raker {
-	if (o.Average || o.Decay > 0) && len(maps) != 1 {
-		panic(fmt.Sprintf("raker: a decay of %g, average %t, of %d kernels", o.Decay, o.Average, len(maps)))
+// New is a learner before its first observation. It panics unless there are maps, all of one
+// dimension, if an option is out of range, and for SGM over several kernels.
+func New(maps []feature.Map, o Options) *Raker {
+	if len(maps) == 0 || !o.valid(len(maps)) {
+		panic(fmt.Sprintf("raker: %d maps, options %+v", len(maps), o))
 	}
-	r := &Raker{core: newCore(maps, o)}
-	r.experts = r.newExperts()
+	o.BaseInterval, o.Outputs = max(o.BaseInterval, 1), max(o.Outputs, 1)
+	r := &Raker{
+		maps: maps, options: o, offsets: make([]int, len(maps)+1), limit: model.MaxMagnitude,
+		accounts: make([]ledger.Account, o.Outputs),
+	}
+	for p, m := range maps {
+		if m.Dimension() != maps[0].Dimension() {
+			panic(fmt.Sprintf("raker: maps of %d and %d dimensions", maps[0].Dimension(), m.Dimension()))
+		}
+		r.offsets[p+1] = r.offsets[p] + m.Size()
+		r.limit = math.Min(r.limit, m.InputLimit())
+	}
+	if o.TrackRegret && o.Loss == losses.Squared {
+		r.hindsight = newMoments(r.offsets, o.Outputs)
+		if o.TrackSwitches {
+			r.grid = r.newGrid()
+		}
+	}
+	r.expertBytes = r.bytes(1) - r.bytes(0)
+	r.fixedBytes = r.bytes(0)
+	total := r.total()
+	r.z, r.stable = make([]float64, total), make([]float64, len(maps))
+	r.outputs = make([]hedge, o.Outputs)
+	r.begin(1)
+	r.scratch = &sync.Pool{New: func() any {
+		z := make([]float64, total+MaxExperts*(len(maps)+1))
+		return &z
+	}}
 	return r
+}
+
+// total is the number of features of all kernels.
+func (r *Raker) total() int { return r.offsets[len(r.offsets)-1] }
+
+// split splits a buffer of scratch: room for the features, and for weights to append.
+func (r *Raker) split(buffer []float64) (z, room []float64) {
+	total := r.total()
+	return buffer[:total], buffer[total:total]
+}
+
+// Check returns the error that Observe would return. Labels of the logistic and the hinge
+// loss are −1 or 1.
+func (r *Raker) Check(x, y []float64, weight float64) error {
+	if err := r.checkFeatures(x); err != nil {
+		return err
+	}
+	if err := r.options.Loss.CheckLabels(y, r.options.Outputs); err != nil {
+		return err
+	}
+	return model.CheckWeight(weight)
+}
+
+func (r *Raker) checkFeatures(x []float64) error {
+	return model.CheckFeatures(x, r.maps[0].Dimension(), r.limit)
+}
+
+// features writes the features of all kernels into z.
+func (r *Raker) features(z, x []float64) {
+	for p, m := range r.maps {
+		m.Map(z[r.offsets[p]:r.offsets[p+1]], x)
+	}
 }
 
 // Predict answers ŷ, for a loss of classes the score, whose sign is the class. It reads the
@@ -72,237 +156,193 @@ func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	defer r.scratch.Put(buffer)
 	z, room := r.split(*buffer)
 	r.features(z, x)
-	r.answer(p)
-	for j := range r.experts {
-		e := &r.experts[j]
-		if r.options.Average {
-			p.Values[j] = loops.Dot(e.average, z)
-			continue
+	p.Resize(r.options.Outputs)
+	p.StandardErrors, p.Leverage = p.StandardErrors[:0], model.NoLeverage
+	kernels := len(r.maps)
+	for k, experts := range r.outputs {
+		w := experts.appendWeights(room)
+		h := w[len(experts)*kernels:]
+		value, total := 0.0, 0.0
+		for j := range experts {
+			value += float64(h[j] * r.mix(&experts[j], z, w[j*kernels:(j+1)*kernels], nil))
+			total += h[j]
 		}
-		p.Values[j] = r.mix(e, z, e.appendWeights(room), nil)
+		p.Values[k] = value / total
 	}
 	return nil
 }
 
-// Observe learns (x, y) by one gradient step a kernel: one feature map and, for each
-// output, two passes over the features, and with TrackRegret what moments.add costs. It
-// allocates nothing. The regret of the outcome is NaN.
+// Observe learns (x, y) by one gradient step a kernel of every expert, and updates the weights of
+// the experts: one feature map, two passes over the features an expert, and with TrackRegret what
+// moments.add costs. It allocates only the expert of an AdaRaker that appears if the count of
+// blocks reaches a power of two. The regret of the outcome is NaN.
 func (r *Raker) Observe(o *model.Outcome, x, labels []float64, weight float64) error {
 	if err := r.Check(x, labels, weight); err != nil {
 		return err
 	}
 	r.prepare(x)
-	r.outcome(o)
-	step := r.step()
-	for j, y := range labels {
-		e := &r.experts[j]
-		r.exponentials = e.appendWeights(r.exponentials[:0])
-		prediction := r.mix(e, r.z, r.exponentials, e.f)
-		if r.options.Average {
-			prediction = loops.Dot(e.average, r.z)
-		}
-		r.learn(e, step, y, weight)
-		r.record(o, j, y, weight, prediction)
+	o.Resize(r.options.Outputs)
+	o.Loss, o.Regret = 0, math.NaN()
+	t, decay := r.accounts[0].Rounds+1, r.decay()
+	for k, y := range labels {
+		r.round(o, k, t, decay, y, weight)
 	}
 	r.finish(labels, weight)
+	r.begin(t + 1)
 	return nil
 }
 
-// step is η_t of the next round. Its power has the same bits on every target.
-func (r *Raker) step() float64 {
-	if r.options.Decay == 0 {
-		return r.options.Step
+// round is slot t of an output, whose features prepare has made.
+func (r *Raker) round(o *model.Outcome, output int, t uint64, decay, y, weight float64) {
+	experts, kernels := r.outputs[output], len(r.maps)
+	r.exponentials = experts.appendWeights(r.exponentials[:0])
+	w := r.exponentials
+	h := w[len(experts)*kernels:]
+	value, total := 0.0, 0.0
+	for j := range experts {
+		e := &experts[j]
+		e.value = r.mix(e, r.z, w[j*kernels:(j+1)*kernels], e.f)
+		value += float64(h[j] * e.value)
+		total += h[j]
+		// It learns from its own losses alone, while its θ is at hand.
+		r.learn(e, float64(e.step*decay), y, weight)
 	}
-	power := [1]float64{-float64(r.options.Decay * exponential.Log(float64(r.accounts[0].Rounds+1)))}
-	exponential.Exp(power[:], power[:])
-	return float64(r.options.Step * power[0])
+	loss := r.record(o, output, y, weight, value/total)
+	if !r.options.Adaptive {
+		return
+	}
+	for j := min(r.starting(t), len(experts)); j < len(experts); j++ {
+		e := &experts[j]
+		gain := loss - float64(weight*r.options.Loss.Value(e.value, y))
+		e.logh += float64(e.meta * gain)
+	}
 }
 
-// AppendWeights appends the mean weights of the kernels over the outputs, none for one kernel.
-func (r *Raker) AppendWeights(dst []float64) []float64 {
-	n := len(r.maps)
-	if n == 1 {
-		return dst
+// decay is t^−ϑ of the next round t. It has the same bits on every target.
+func (r *Raker) decay() float64 {
+	if r.options.Decay == 0 {
+		return 1
 	}
-	dst, mean := withRoom(dst, n)
-	for j := range r.experts {
-		addShares(mean, r.experts[j].appendWeights(dst)[len(dst):], len(r.experts))
+	return exponential.Of(-float64(r.options.Decay * exponential.Log(float64(r.accounts[0].Rounds+1))))
+}
+
+// prepare maps x into the scratch of Observe.
+func (r *Raker) prepare(x []float64) {
+	r.features(r.z, x)
+	for p := range r.maps {
+		z := r.z[r.offsets[p]:r.offsets[p+1]]
+		r.stable[p] = 1 / (loops.Dot(z, z) + r.options.Lambda)
+	}
+}
+
+// record accounts for an output of a round, given its label and the prediction. It returns
+// the loss times the weight.
+func (r *Raker) record(o *model.Outcome, output int, y, weight, prediction float64) (loss float64) {
+	loss = float64(weight * r.options.Loss.Value(prediction, y))
+	r.accounts[output].Add(loss, float64(weight*float64(y*y)), math.Abs(float64(math.Sqrt(weight)*y)))
+	o.Predictions[output] = prediction
+	o.Loss += loss
+	return loss
+}
+
+// finish ends a round.
+func (r *Raker) finish(y []float64, weight float64) {
+	if r.hindsight != nil {
+		r.hindsight.add(r.z, y, weight)
+	}
+	if r.grid != nil {
+		r.follow()
+	}
+	if r.options.certifies() {
+		r.weights += weight
+	}
+}
+
+// logWeights appends the logarithms of the weights that AppendWeights names.
+func (r *Raker) logWeights(dst []float64, experts hedge) []float64 {
+	if !r.options.Adaptive {
+		return append(dst, experts[0].logw...)
+	}
+	for j := range experts {
+		dst = append(dst, experts[j].logh)
 	}
 	return dst
 }
 
-// withRoom grows dst by n zeros, with room for as many more.
-func withRoom(dst []float64, n int) (grown, numbers []float64) {
-	from := len(dst)
+// weighed is how many weights AppendWeights appends.
+func (r *Raker) weighed() int {
+	n := len(r.maps)
+	if r.options.Adaptive {
+		n = len(r.outputs[0])
+	}
+	if n == 1 {
+		return 0
+	}
+	return n
+}
+
+// AppendWeights appends the mean weights, over the outputs, of the kernels or the experts of an
+// AdaRaker, none if there is but one.
+func (r *Raker) AppendWeights(dst []float64) []float64 {
+	n, from := r.weighed(), len(dst)
+	if n == 0 {
+		return dst
+	}
 	dst = slices.Grow(dst, 2*n)[:from+n]
-	clear(dst[from:])
-	return dst, dst[from:]
-}
-
-// addShares adds the weights, divided by their sum and by the number of outputs.
-func addShares(mean, weights []float64, outputs int) {
-	mix.Normalize(weights)
-	for k, w := range weights {
-		mean[k] += w / float64(outputs)
+	mean := dst[from:]
+	clear(mean)
+	for _, experts := range r.outputs {
+		own := r.logWeights(dst, experts)[len(dst):]
+		mix.Exponential(own)
+		mix.Normalize(own)
+		for k, w := range own {
+			mean[k] += w / float64(len(r.outputs))
+		}
 	}
+	return dst
 }
 
-// WeightNames are the names of the kernels, none for one kernel.
+// WeightNames are the names of the kernels, or of the experts of an AdaRaker by the lengths of
+// their intervals, none if there is but one.
 func (r *Raker) WeightNames() []string {
-	if len(r.maps) == 1 {
-		return nil
-	}
-	names := make([]string, len(r.maps))
-	for p := range names {
-		names[p] = "kernel_" + strconv.Itoa(p)
+	names := make([]string, r.weighed())
+	for k := range names {
+		if names[k] = "kernel_" + strconv.Itoa(k); r.options.Adaptive {
+			names[k] = "interval_" + strconv.FormatUint(uint64(r.options.BaseInterval)<<k, 10)
+		}
 	}
 	return names
 }
 
-// Report has the regret, and the certificate of the best kernel.
-func (r *Raker) Report(o model.ReportOptions) model.Report {
-	return r.report(o, func(output int) []descender {
-		return []descender{{&r.experts[output], r.options.Step}}
-	})
-}
-
 // Stats has no regret: Report solves for it.
-func (r *Raker) Stats() model.Stats { return r.stats(r.Size()) }
+func (r *Raker) Stats() model.Stats {
+	var s model.Stats
+	for j := range r.accounts {
+		ledger.Sum(&s, r.accounts[j].Stats())
+	}
+	s.Features, s.StateBytes = r.total(), r.Size()
+	s.HindsightLoss, s.Regret = math.NaN(), math.NaN() // Report solves for them.
+	s.ReportFlops, s.CertificateOK = r.reportFlops(), true
+	for j := range r.accounts { // All that can be checked without solving.
+		s.CertificateOK = s.CertificateOK && r.accounts[j].Plausible()
+	}
+	return s
+}
 
 // Size is the memory of the state.
-func (r *Raker) Size() uint64 { return r.fixedBytes + r.expertBytes }
+func (r *Raker) Size() uint64 { return r.fixedBytes + uint64(len(r.outputs[0]))*r.expertBytes }
 
-// expert is one Raker: its parameters and the logarithms of its weights.
-type expert struct {
-	// theta holds θ_p of all kernels, one after the other.
-	theta []float64
-	// logw holds log w_p less the largest, so that the weights neither underflow nor lose
-	// digits.
-	logw []float64
-	// average is θ̄ and steps the sum a of the steps, for SGM that averages.
-	average []float64
-	steps   float64
-	// descents has an entry each kernel, none unless the learner certifies.
-	descents []descent
-	// f is scratch: f_p of the round.
-	f []float64
+// bytes is the memory of the state with so many experts.
+func (r *Raker) bytes(experts int) uint64 {
+	sizes, maps := make([]int, len(r.maps)), uint64(0)
+	for p, m := range r.maps {
+		sizes[p] = m.Size()
+		maps += m.Bytes()
+	}
+	return cost(sizes, maps, r.options, experts).StateBytes
 }
 
-func (c *core) newExpert() expert {
-	e := expert{
-		theta: make([]float64, c.total()),
-		logw:  make([]float64, len(c.maps)),
-		f:     make([]float64, len(c.maps)),
-	}
-	if c.options.Average {
-		e.average = make([]float64, c.total())
-	}
-	if c.certifies() {
-		e.descents = make([]descent, len(c.maps))
-	}
-	return e
-}
-
-// fold adds θ to the average, before a step of size s.
-func (e *expert) fold(s float64) {
-	e.steps += s
-	if e.steps == 0 {
-		return // The steps are too small for a number.
-	}
-	part := s / e.steps
-	for i, v := range e.theta {
-		e.average[i] += float64((v - e.average[i]) * part)
-	}
-}
-
-// newExperts are one for each output.
-func (c *core) newExperts() []expert {
-	experts := make([]expert, c.options.Outputs)
-	for j := range experts {
-		experts[j] = c.newExpert()
-	}
-	return experts
-}
-
-// restart is θ = 0 and uniform weights.
-func (e *expert) restart() {
-	clear(e.theta)
-	clear(e.logw)
-}
-
-// appendWeights appends the weights w_p to dst.
-func (e *expert) appendWeights(dst []float64) []float64 {
-	from := len(dst)
-	dst = append(dst, e.logw...)
-	exponential.Exp(dst[from:], dst[from:])
-	return dst
-}
-
-// mix is Σ w_p f_p / Σ w_p for the weights w. It writes f_p to f, unless nil.
-func (c *core) mix(e *expert, z, w, f []float64) float64 {
-	value, total := 0.0, 0.0
-	for p, v := range w {
-		from, to := c.offsets[p], c.offsets[p+1]
-		fp := loops.Dot(e.theta[from:to], z[from:to])
-		if f != nil {
-			f[p] = fp
-		}
-		value += float64(v * fp)
-		total += v
-	}
-	return value / total
-}
-
-// learn takes the gradient steps and updates the weights, given the features in c.z and the
-// predictions in e.f.
-func (c *core) learn(e *expert, step, y, weight float64) {
-	o := &c.options
-	top := math.Inf(-1)
-	offsets, stable, logw := c.offsets[1:], c.stable[:len(e.f)], e.logw[:len(e.f)]
-	from := 0
-	for p, f := range e.f {
-		to := offsets[p]
-		s := c.safeStep(step, weight, stable[p])
-		if o.Average {
-			e.fold(s)
-		}
-		shrink := max(0, 1-float64(2*s*o.Lambda))
-		norm := loops.Descend(e.theta[from:to], c.z[from:to], shrink, float64(s*o.Loss.Slope(f, y)))
-		loss := float64(weight * (o.Loss.Value(f, y) + float64(o.Lambda*norm)))
-		if e.descents != nil {
-			e.descents[p].add(loss, weight, c.gradient(p, f, y, norm))
-			c.cut = c.cut || s != float64(step*weight) || float64(2*s*o.Lambda) > 1
-		}
-		logw[p] -= float64(o.WeightStep * loss)
-		top = max(top, logw[p])
-		from = to
-	}
-	for p := range logw {
-		logw[p] -= top
-	}
-}
-
-// safeStep is the step times the weight, cut where θ would diverge, given the limit
-// 1/(‖z‖²+λ).
-//
-// For the squared loss the step s maps θ to (I − 2s(λI + zzᵀ))θ + 2syz, which expands if
-// s > 1/(‖z‖²+λ): steps are cut there. Half of that limit is the step to the minimum of the
-// round's loss along z. A weight above 1 carries a step at most to the larger of that
-// minimum and the step of weight 1. Every eigenvalue stays in [−1, 1], and after t rounds of
-// labels within B
-//
-//	‖θ‖ ≤ 2 t B max min(1/‖z‖, s‖z‖)
-//
-// which is 2tB for ‖z‖ = 1. With t < 2^53, B = model.MaxMagnitude = 1e100 and weights up to
-// 1e9, a weighted loss is below 1e243 and a sum of them, times a step of weights up to 1e9,
-// below 1e270: nothing overflows.
-//
-// The other losses have a slope within ±1. Only the ridge could expand θ; learn cuts its
-// factor 1 − 2sλ at 0.
-func (c *core) safeStep(step, weight, stable float64) float64 {
-	s := float64(step * weight)
-	if c.options.Loss != losses.Squared {
-		return s
-	}
-	return min(s, max(step, stable/2), stable)
+// LossOf is the loss of a prediction under a label, without its weight.
+func (r *Raker) LossOf(prediction, label float64) float64 {
+	return r.options.Loss.Value(prediction, label)
 }

@@ -421,13 +421,15 @@ func TestCostBoundsTheState(t *testing.T) {
 			maps := gaussians(1, 2, 10)
 			sizes, mapBytes := []int{20, 20, 20}, maps[0].Bytes()*3
 			r, a := raker.NewRaker(maps, o), raker.NewAdaRaker(maps, o)
+			o.Adaptive = false
 			if got, want := r.Stats().StateBytes, raker.Cost(sizes, mapBytes, o).StateBytes; got != want {
 				t.Errorf("a Raker takes %d bytes, costs %d", got, want)
 			}
 			for _, s := range modeltest.Samples(1, 2, 300) {
 				observe(t, a, s)
 			}
-			got, most := a.Stats().StateBytes, raker.AdaptiveCost(sizes, mapBytes, o).StateBytes
+			o.Adaptive = true
+			got, most := a.Stats().StateBytes, raker.Cost(sizes, mapBytes, o).StateBytes
 			if encoded := uint64(len(state(t, a))); got < encoded || got > most {
 				t.Errorf("%d bytes encoded, %d reported, at most %d", encoded, got, most)
 			}

@@ -33,43 +33,43 @@ type mark struct {
 // markNumbers are the numbers of a mark.
 func markNumbers(pairs, total, outputs uint64) uint64 { return pairs + outputs*(total+1) }
 
-func (c *core) newGrid() *grid {
+func (r *Raker) newGrid() *grid {
 	g := &grid{length: firstLength}
 	for n := range g.marks {
-		g.marks[n] = c.newMark()
+		g.marks[n] = r.newMark()
 	}
 	return g
 }
 
-func (c *core) newMark() mark {
-	k := mark{energies: make([]float64, len(c.accounts))}
-	for p := range c.hindsight.kernels {
-		k.grams = append(k.grams, make([]float64, len(c.hindsight.kernels[p].packed)))
+func (r *Raker) newMark() mark {
+	k := mark{energies: make([]float64, len(r.accounts))}
+	for p := range r.hindsight.kernels {
+		k.grams = append(k.grams, make([]float64, len(r.hindsight.kernels[p].packed)))
 	}
-	for range c.accounts {
-		k.rights = append(k.rights, make([]float64, c.total()))
+	for range r.accounts {
+		k.rights = append(k.rights, make([]float64, r.total()))
 	}
 	return k
 }
 
 // copyTo makes a mark one of all rounds so far.
-func (c *core) copyTo(k *mark) {
-	for p := range c.hindsight.kernels {
-		c.hindsight.gram(k.grams[p], &c.hindsight.kernels[p])
+func (r *Raker) copyTo(k *mark) {
+	for p := range r.hindsight.kernels {
+		r.hindsight.gram(k.grams[p], &r.hindsight.kernels[p])
 	}
-	for j := range c.accounts {
-		copy(k.rights[j], c.hindsight.b[j])
-		k.energies[j] = c.accounts[j].Energy.Value()
+	for j := range r.accounts {
+		copy(k.rights[j], r.hindsight.b[j])
+		k.energies[j] = r.accounts[j].Energy.Value()
 	}
 }
 
 // follow ends a round: it marks a multiple of the length, and copies the moments for it.
-func (c *core) follow() {
-	g := c.grid
-	if c.accounts[0].Rounds%g.length != 0 {
+func (r *Raker) follow() {
+	g := r.grid
+	if r.accounts[0].Rounds%g.length != 0 {
 		return
 	}
-	c.copyTo(&g.marks[g.count])
+	r.copyTo(&g.marks[g.count])
 	if g.count++; g.count < marked {
 		return
 	}
@@ -81,10 +81,10 @@ func (c *core) follow() {
 
 // visitGrid visits the marks and the room, so that a state has one size. The number of marks and
 // the length follow from the number of rounds.
-func (c *core) visitGrid(v *codec.Visitor) {
-	g := c.grid
+func (r *Raker) visitGrid(v *codec.Visitor) {
+	g := r.grid
 	if v.Reading() && v.Err() == nil {
-		rounds := c.accounts[0].Rounds
+		rounds := r.accounts[0].Rounds
 		for rounds/g.length >= marked {
 			g.length *= 2
 		}
@@ -113,14 +113,14 @@ func (k *mark) visit(v *codec.Visitor) {
 //	D_0(j) = L*(0, j),  D_m(j) = min(D_{m−1}(j), min_{i<j} D_{m−1}(i) + L*(i, j))
 //
 // Source: AdaRaker (JMLR 2019), the m-switching benchmark of Theorem 3.
-func (c *core) switchingRegret(loss float64, pause func()) []float64 {
-	if c.grid == nil {
+func (r *Raker) switchingRegret(loss float64, pause func()) []float64 {
+	if r.grid == nil {
 		return nil
 	}
-	ends := slices.Clone(c.grid.marks[:c.grid.count])
-	if c.accounts[0].Rounds%c.grid.length != 0 {
-		now := c.newMark()
-		c.copyTo(&now)
+	ends := slices.Clone(r.grid.marks[:r.grid.count])
+	if r.accounts[0].Rounds%r.grid.length != 0 {
+		now := r.newMark()
+		r.copyTo(&now)
 		ends = append(ends, now)
 	}
 	regrets := make([]float64, max(1, len(ends)))
@@ -139,10 +139,10 @@ func (c *core) switchingRegret(loss float64, pause func()) []float64 {
 			if i > 0 {
 				from = &ends[i-1]
 			}
-			pieces[i][j] = c.piece(from, &ends[j], pause)
+			pieces[i][j] = r.piece(from, &ends[j], pause)
 		}
 	}
-	for output := range c.accounts {
+	for output := range r.accounts {
 		least := make([]float64, len(ends)) // D_m.
 		for j := range ends {
 			least[j] = pieces[0][j][output]
@@ -160,8 +160,8 @@ func (c *core) switchingRegret(loss float64, pause func()) []float64 {
 }
 
 // piece is L* of each output over the rounds from one mark, nil for the start, to another.
-func (c *core) piece(from, to *mark, pause func()) []float64 {
-	least := make([]float64, len(c.accounts))
+func (r *Raker) piece(from, to *mark, pause func()) []float64 {
+	least := make([]float64, len(r.accounts))
 	energies := slices.Clone(to.energies)
 	subtract := func(dst, b []float64) {
 		for i := range dst {
@@ -171,9 +171,9 @@ func (c *core) piece(from, to *mark, pause func()) []float64 {
 	if from != nil {
 		subtract(energies, from.energies)
 	}
-	for p := range c.hindsight.kernels {
-		k := &c.hindsight.kernels[p]
-		gram, rights := slices.Clone(to.grams[p]), make([][]float64, len(c.accounts))
+	for p := range r.hindsight.kernels {
+		k := &r.hindsight.kernels[p]
+		gram, rights := slices.Clone(to.grams[p]), make([][]float64, len(r.accounts))
 		for j := range rights {
 			rights[j] = slices.Clone(to.rights[j][k.offset : k.offset+k.size])
 			if from != nil {
@@ -183,7 +183,7 @@ func (c *core) piece(from, to *mark, pause func()) []float64 {
 		if from != nil {
 			subtract(gram, from.grams[p])
 		}
-		s := solve(gram, rights, c.options.Lambda, energies, pause)
+		s := solve(gram, rights, r.options.Lambda, energies, pause)
 		for j, loss := range s.losses {
 			if p == 0 || loss < least[j] || math.IsNaN(loss) {
 				least[j] = loss
