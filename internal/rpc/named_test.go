@@ -23,17 +23,17 @@ func named(tb testing.TB, inputs string) *hindsightv1.ModelSpec {
 	return spec
 }
 
-func (s *service) digest(tb testing.TB, id string) string {
+// digest is that of the state of m.
+func (s *service) digest(tb testing.TB) string {
 	tb.Helper()
-	r := must(s.models.GetModelStats(tb.Context(), &hindsightv1.GetModelStatsRequest{Model: id}))(tb)
+	r := must(s.models.GetModelStats(tb.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"}))(tb)
 	return r.GetStats().GetStateDigest()
 }
 
 // observes teaches a record and a label.
-func (s *service) observes(tb testing.TB, id string, row *structpb.Struct, y float64) *hindsightv1.Outcome {
+func (s *service) observes(tb testing.TB, id string, row *structpb.Struct, y float64) {
 	tb.Helper()
-	r := must(s.Observe(tb.Context(), &hindsightv1.ObserveRequest{Model: id, Inputs: row, Target: label(y)}))(tb)
-	return r.GetOutcome()
+	must(s.Observe(tb.Context(), &hindsightv1.ObserveRequest{Model: id, Inputs: row, Target: label(y)}))(tb)
 }
 
 // predicts a record without being remembered.
@@ -100,134 +100,6 @@ func TestGetModelShowsWhatWasLearnedOfInputs(t *testing.T) {
 	}
 }
 
-// The order of the declarations gives the features; that of the columns of a record
-// does not matter, nor whether records come one by one or in batches.
-func TestRecordsByAnyWayGiveOneState(t *testing.T) {
-	s := serve(t)
-	rows, labels := sales(t, 1, 60)
-	for _, id := range []string{"one", "batch", "json"} {
-		s.create(t, id, named(t, shop))
-	}
-	var batch []*hindsightv1.ObserveRequest
-	for n, row := range rows {
-		s.observes(t, "one", row, labels[n])
-		batch = append(batch, &hindsightv1.ObserveRequest{Inputs: row, Target: label(labels[n])})
-		// The same columns, the last one first.
-		names := slices.Sorted(func(yield func(string) bool) {
-			for name := range row.GetFields() {
-				if !yield(name) {
-					return
-				}
-			}
-		})
-		slices.Reverse(names)
-		var text []string
-		for _, name := range names {
-			value := must(row.GetFields()[name].MarshalJSON())(t)
-			text = append(text, fmt.Sprintf("%q: %s", name, value))
-		}
-		s.observes(t, "json", object(t, "{"+strings.Join(text, ",")+"}"), labels[n])
-	}
-	must(s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "batch", Observations: batch}))(t)
-	want := s.digest(t, "one")
-	for _, id := range []string{"batch", "json"} {
-		if got := s.digest(t, id); got != want {
-			t.Errorf("%s: %s, one by one %s", id, got, want)
-		}
-	}
-	predictions := must(s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "one", Inputs: rows, Remember: proto.Bool(false)}))(t)
-	for n, p := range predictions.GetPredictions() {
-		if one := s.predicts(t, "one", rows[n]); !proto.Equal(one, p) {
-			t.Fatalf("row %d: %v in a batch, %v alone", n, p, one)
-		}
-	}
-}
-
-// A category is "other" until it has been observed: Predict learns no name, and what
-// is learned of the record that brings a category is learned of "other".
-func TestACategoryIsOtherUntilItIsObserved(t *testing.T) {
-	s := serve(t)
-	s.create(t, "m", named(t, `[{"name": "city", "categorical": {"max_categories": 4}}]`))
-	city := func(name string) *structpb.Struct { return object(t, fmt.Sprintf(`{"city": %q}`, name)) }
-	s.observes(t, "m", city("Oslo"), 1)
-	before := s.digest(t, "m")
-	bergen, vigo := s.predicts(t, "m", city("Bergen")), s.predicts(t, "m", city("Vigo"))
-	if !proto.Equal(bergen, vigo) || s.digest(t, "m") != before {
-		t.Errorf("%v and %v, both are other", bergen, vigo)
-	}
-	if out := s.observes(t, "m", city("Bergen"), 9); math.Abs(out.GetPrediction()-bergen.GetValue()) > 1e-12 { // They round otherwise.
-		t.Errorf("learned with %v, predicted %v", out, bergen)
-	}
-	if now, other := s.predicts(t, "m", city("Bergen")), s.predicts(t, "m", city("Vigo")); now.GetValue() >= other.GetValue() {
-		t.Errorf("%v, which has learned nothing but the constant, and %v of the other", now, other)
-	}
-	s.observes(t, "m", city("Bergen"), -9)
-	if now, other := s.predicts(t, "m", city("Bergen")), s.predicts(t, "m", city("Vigo")); now.GetValue() >= other.GetValue() {
-		t.Errorf("%v, and %v of the other", now, other)
-	}
-}
-
-// A label that comes late is learned of the record that was predicted, once, however
-// many categories have appeared since.
-func TestLateLabelsOfRecords(t *testing.T) {
-	s := serve(t)
-	s.create(t, "m", named(t, shop))
-	s.create(t, "again", named(t, shop))
-	rows, labels := sales(t, 4, 40)
-	var ids []string
-	for n, row := range rows {
-		id := fmt.Sprint("p", n)
-		if n%2 == 1 {
-			id = "" // The server chooses.
-		}
-		p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: row, PredictionId: id}))(t)
-		ids = append(ids, p.GetPrediction().GetPredictionId())
-	}
-	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: rows[0], PredictionId: "p0"})
-	if err != nil || p.GetPrediction().GetPredictionId() != "p0" {
-		t.Errorf("again: %v, %v", p, err)
-	}
-	_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: rows[1], PredictionId: "p0"})
-	refused(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT", "p0")
-	for n := len(rows) - 1; n >= 0; n-- {
-		o, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: ids[n], Target: label(labels[n])})
-		if err != nil || o.GetOutcome().ServedLoss == nil {
-			t.Fatal(o, err)
-		}
-		want := s.observes(t, "again", rows[n], labels[n])
-		if o.GetOutcome().GetPrediction() != want.GetPrediction() || o.GetOutcome().GetDuplicate() {
-			t.Fatalf("late: %v\nby its record: %v", o, want)
-		}
-		// The same late label, by its record.
-		twice, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", ObservationId: ids[n], Inputs: rows[n], Target: label(labels[n])})
-		if err != nil || !twice.GetOutcome().GetDuplicate() || twice.GetOutcome().GetSequence() != o.GetOutcome().GetSequence() {
-			t.Fatal(twice, err)
-		}
-		_, err = s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", ObservationId: ids[n], Inputs: goodRow(t, `{"load": -77}`), Target: label(labels[n])})
-		refused(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT", ids[n])
-	}
-}
-
-// Missing values: one that is refused, a mean, a category.
-func TestMissingValues(t *testing.T) {
-	s := serve(t)
-	s.create(t, "m", named(t, shop))
-	for range 3 {
-		s.observes(t, "m", goodRow(t, `{"load": 4}`), 2)
-	}
-	_, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: goodRow(t, `{"price": null}`)})
-	refused(t, err, codes.InvalidArgument, "MISSING_INPUT", "inputs.price", "refuse")
-	mean, four := s.predicts(t, "m", goodRow(t, `{"load": null}`)), s.predicts(t, "m", goodRow(t, `{"load": 4}`))
-	// The weight of the indicator is 0 before the first missing value.
-	if math.Abs(mean.GetValue()*(1-four.GetLeverage())-four.GetValue()*(1-mean.GetLeverage())) > 1e-9 || mean.GetLeverage() <= four.GetLeverage() {
-		t.Errorf("%v of the mean, %v of a number that is the mean", mean, four)
-	}
-	missing, other := s.predicts(t, "m", goodRow(t, `{"city": null}`)), s.predicts(t, "m", goodRow(t, `{"city": "Vigo"}`))
-	if missing.GetValue() == other.GetValue() {
-		t.Errorf("%v is that of a missing city and of an unknown one", missing)
-	}
-}
-
 // Every refusal says which field, of which row, and which field to use.
 func TestRefusalsOfInputs(t *testing.T) {
 	s := serve(t)
@@ -266,7 +138,7 @@ func TestRefusalsOfInputs(t *testing.T) {
 		{Inputs: good, Target: label(1)}, {Inputs: goodRow(t, `{"größe": [1]}`), Target: label(2)},
 	}})
 	refused(t, err, invalid, "DIMENSION_MISMATCH", "observations[1].inputs.größe:")
-	if stats := s.digest(t, "m"); stats == "" || s.create(t, "m", named(t, shop)).GetSequence() != 0 {
+	if stats := s.digest(t); stats == "" || s.create(t, "m", named(t, shop)).GetSequence() != 0 {
 		t.Error("a refused batch was learned in part")
 	}
 	limited := named(t, `[{"name": "x", "numeric": {}}]`)
@@ -294,66 +166,4 @@ func TestInputsOfAModelThatExists(t *testing.T) {
 	spec.Dimension = 3
 	_, err = s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: spec})
 	refused(t, err, codes.InvalidArgument, "INVALID_SPEC", "spec.dimension", "got 3", "26")
-}
-
-// Two declarations that differ in a name alone, and the categories of which are other
-// texts, learn the same numbers.
-func TestNamesAreNamesAlone(t *testing.T) {
-	s := serve(t)
-	const plain, renamed = `[{"name": "city", "categorical": {"max_categories": 3}}, {"name": "x", "numeric": {}}]`,
-		`[{"name": "都市 №1", "categorical": {"max_categories": 3}}, {"name": "x.y[0]=ü", "numeric": {}}]`
-	s.create(t, "plain", named(t, plain))
-	s.create(t, "renamed", named(t, renamed))
-	rng := rand.New(rand.NewPCG(8, 8))
-	for range 60 {
-		k, x, y := rng.IntN(5), rng.NormFloat64(), rng.NormFloat64()
-		a := s.observes(t, "plain", object(t, fmt.Sprintf(`{"city": "c%d", "x": %g}`, k, x)), y)
-		b := s.observes(t, "renamed", object(t, fmt.Sprintf(`{"都市 №1": "東京 %d", "x.y[0]=ü": %g}`, k, x)), y)
-		if !proto.Equal(a, b) {
-			t.Fatalf("%v\n%v", a, b)
-		}
-	}
-	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "renamed"})
-	if err != nil || !strings.HasPrefix(r.GetModel().GetInputs()[0].GetFeatures()[0], "都市 №1=東京 ") {
-		t.Errorf("%v, %v", r, err)
-	}
-}
-
-// GetModelStats has the weights of a linear model by the names of its features. They are
-// those of the function whose value over 1 + q is predicted.
-func TestWeightsByName(t *testing.T) {
-	s := serve(t)
-	spec := named(t, `[{"name": "load", "numeric": {}}, {"name": "city", "categorical": {"max_categories": 2}}]`)
-	s.create(t, "m", spec)
-	rng := rand.New(rand.NewPCG(5, 9))
-	cities := []string{"Oslo", "Vigo", "Bergen"}
-	for range 200 {
-		k, x := rng.IntN(3), rng.NormFloat64()
-		s.observes(t, "m", object(t, fmt.Sprintf(`{"city": %q, "load": %g}`, cities[k], x)), 2*x+5*float64(k))
-	}
-	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	weights := map[string]float64{}
-	for _, w := range r.GetStats().GetWeights() {
-		weights[w.GetFeature()] = w.GetWeight()
-	}
-	// The first two that came have columns.
-	model, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	if err != nil || len(weights) != 2+4+1 {
-		t.Fatal(weights, err)
-	}
-	columns := model.GetModel().GetInputs()[1].GetFeatures()[:2]
-	for k, city := range cities {
-		feature := "city=" + city
-		if !slices.Contains(columns, feature) {
-			feature = "city.other"
-		}
-		p := s.predicts(t, "m", object(t, fmt.Sprintf(`{"city": %q, "load": -1.5}`, city)))
-		value := weights[""] - 1.5*weights["load"] + weights[feature]
-		if got := p.GetValue() / (1 - p.GetLeverage()); math.Abs(got-value) > 1e-9 || math.Abs(value-(5*float64(k)-3)) > 0.5 {
-			t.Errorf("%s: the weights give %g, predicted is %v", city, value, p)
-		}
-	}
 }

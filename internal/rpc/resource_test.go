@@ -235,7 +235,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1), ObservationId: strconv.Itoa(n)}))(t)
 	}
 	waiting := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}))(t)
-	digest := s.digest(t, "m")
+	digest := s.digest(t)
 	_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: "old"})
 	refused(t, err, codes.Aborted, "ETAG_MISMATCH")
 	checked, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", ValidateOnly: true})
@@ -282,7 +282,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	if err != nil || !proto.Equal(again, back) {
 		t.Errorf("brought back again %v, %v", again, err)
 	}
-	if s.digest(t, "m") != digest {
+	if s.digest(t) != digest {
 		t.Error("it came back in another state")
 	}
 	if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: waiting.GetPrediction().GetPredictionId(), Target: label(1)}); err != nil {
@@ -486,10 +486,10 @@ func TestRestoreTellsWhatIsUndone(t *testing.T) {
 	for n := range 5 {
 		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1)}))(t)
 	}
-	digest := s.digest(t, "m")
+	digest := s.digest(t)
 	for _, validate := range []bool{true, false, true} {
 		r := must(s.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(2), ValidateOnly: validate}))(t)
-		switch before := s.digest(t, "m") == digest; {
+		switch before := s.digest(t) == digest; {
 		case validate && before && (r.GetUndone() != 3 || r.GetModel().GetSequence() != 5):
 			t.Errorf("a dry run answers %v", r)
 		case !validate && (before || r.GetUndone() != 3 || r.GetModel().GetSequence() != 2):
