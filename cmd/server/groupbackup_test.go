@@ -198,7 +198,7 @@ func TestBurntCluster(t *testing.T) {
 	eventually(t, "two servers show their backups", func() bool { // The groups get two owners while they are backed up.
 		owners := 0
 		for _, s := range all {
-			_, metrics := s.scrape(t, "", "", "")
+			metrics := s.scrape(t, "")
 			if f := metrics["hindsight_backup_last_success_timestamp_seconds"]; f != nil {
 				owners++
 				if s.logged(t, backupTaken, 0) == 0 || time.Since(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)) > time.Hour {

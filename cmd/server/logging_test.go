@@ -18,25 +18,6 @@ func logTo(stderr *bytes.Buffer) (*zap.Logger, http.Handler) {
 	return server.NewLogger(config.Config{LogLevel: config.LogInfo}, stderr)
 }
 
-// Of many lines that are alike some are left out.
-func TestLogLinesAreSampled(t *testing.T) {
-	var stderr bytes.Buffer
-	log, _ := logTo(&stderr)
-	const lines = 1000
-	for range lines {
-		log.Info("alike")
-	}
-	log.Debug("not logged")
-	log.Error("another")
-	text := stderr.String()
-	if alike := strings.Count(text, `"alike"`); alike < 100 || alike >= lines/2 {
-		t.Errorf("%d lines of %d", alike, lines)
-	}
-	if strings.Count(text, `"another"`) != 1 || strings.Contains(text, "not logged") {
-		t.Errorf("the log is %s", text)
-	}
-}
-
 // The level can be read and set while the server runs, but by no page of another origin.
 func TestLogLevel(t *testing.T) {
 	var stderr bytes.Buffer

@@ -137,7 +137,7 @@ func TestTraces(t *testing.T) {
 	// Not sampled, so that there is no span.
 	p.learn(t, 1, 5)
 
-	_, families := p.scrape(t, "", "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited", "")
+	families := p.scrape(t, "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited")
 	traced := map[string]bool{}
 	for _, name := range []string{"hindsight_observe_seconds", "hindsight_predict_seconds", "hindsight_commit_seconds", "grpc_server_handling_seconds"} {
 		for _, m := range families[name].GetMetric() {

@@ -25,11 +25,9 @@ import (
 type server struct {
 	mu struct {
 		sync.Mutex
-		objects  map[string][]byte
-		parts    map[string][]byte
-		failures int // The next requests are answered with 503.
-		reject   bool
-		aborted  int
+		objects map[string][]byte
+		parts   map[string][]byte
+		reject  bool
 	}
 }
 
@@ -48,9 +46,6 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case err != nil:
 		return
-	case s.mu.failures > 0:
-		s.mu.failures--
-		answer(http.StatusServiceUnavailable, "SlowDown")
 	case s.mu.reject || !strings.HasPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 Credential=id/"):
 		answer(http.StatusForbidden, "SignatureDoesNotMatch")
 	case r.Method == http.MethodPut && r.Header.Get("Content-Md5") != base64.StdEncoding.EncodeToString(sum[:]):
@@ -71,7 +66,6 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		_, _ = io.WriteString(w, "<CompleteMultipartUploadResult><Bucket>bucket</Bucket></CompleteMultipartUploadResult>")
 	case r.Method == http.MethodDelete && query.Has("uploadId"):
-		s.mu.aborted++
 		w.WriteHeader(http.StatusNoContent)
 	case r.Method == http.MethodDelete:
 		delete(s.mu.objects, key)
@@ -225,46 +219,6 @@ type plain struct{ io.Reader }
 type broken struct{ err error }
 
 func (b *broken) Read([]byte) (int, error) { return 0, b.err }
-
-// Calls are tried again when S3 asks to slow down. A failed upload leaves no parts.
-func TestS3IsTriedAgain(t *testing.T) {
-	s, b := openS3(t)
-	fail := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.mu.failures = 2
-	}
-	fail()
-	if err := b.Write(t.Context(), "a", &plain{strings.NewReader("text")}, 4); err != nil {
-		t.Error(err)
-	}
-	fail()
-	from, err := b.Read(t.Context(), "a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(from)
-	if err := errors.Join(err, from.Close()); err != nil || string(text) != "text" {
-		t.Errorf("%q, %v", text, err)
-	}
-	fail()
-	if err := b.Each(t.Context(), "", func(bucket.Object) {}); err != nil {
-		t.Error(err)
-	}
-	fail()
-	if err := b.Delete(t.Context(), "a"); err != nil {
-		t.Error(err)
-	}
-	const large = 20 << 20
-	if err := b.Write(t.Context(), "b", io.MultiReader(bytes.NewReader(make([]byte, large-1)), &broken{io.ErrClosedPipe}), large); !errors.Is(err, io.ErrClosedPipe) {
-		t.Error(err)
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.aborted != 1 {
-		t.Errorf("%d uploads aborted, want 1", s.mu.aborted)
-	}
-}
 
 // Rejected and missing credentials are named.
 func TestS3Credentials(t *testing.T) {

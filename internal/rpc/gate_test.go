@@ -1,0 +1,41 @@
+package rpc_test
+
+import (
+	"math"
+	"strconv"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// A label that cannot be right is set aside and counted, and a retry gets the same answer.
+func TestLabelsSetAside(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", &hindsightv1.ModelSpec{Dimension: 1})
+	observe := func(n int, y float64) *hindsightv1.Outcome {
+		r := must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{
+			Model: "m", ObservationId: strconv.Itoa(n), Features: []float64{math.Sin(float64(n))}, Target: label(y),
+		}))(t)
+		return r.GetOutcome()
+	}
+	const bad = 200
+	for n := range bad {
+		if o := observe(n, math.Sin(3*math.Sin(float64(n)))+0.1*math.Cos(float64(n*n))); o.GetSetAside() {
+			t.Fatalf("observation %d: %v", n, o)
+		}
+	}
+	first, again := observe(bad, 1e6), observe(bad, 1e6)
+	if !first.GetSetAside() || first.GetSequence() != bad+1 || first.GetLoss() < 0.9e12 || first.GetDuplicate() || !again.GetDuplicate() {
+		t.Errorf("%v, then %v", first, again)
+	}
+	if again.Duplicate = false; !proto.Equal(first, again) {
+		t.Errorf("%v, then %v", first, again)
+	}
+	r := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"}))(t)
+	g := r.GetStats().GetLabelGate()
+	if g.GetSetAside() != 1 || g.GetLastSetAside() != bad+1 || g.GetShare() != 1./(bad+1) || g.GetSetAsideLoss() < 0.9e12 || g.GetStarts() != 0 || g.RegretBeside == nil {
+		t.Errorf("%v", g)
+	}
+}
