@@ -89,7 +89,7 @@ func (e *Engine) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("engine: read the registry: %w", err)
 	}
-	return e.aliases.Load(ctx, e.table.created)
+	return e.aliases.Sync(ctx, e.table.created, e.models)
 }
 
 // Close rejects observations, waits for those accepted, writes snapshots of the models that changed since

@@ -75,7 +75,7 @@ type Table struct {
 	log   *zap.Logger
 	// lifetime ends before Close.
 	lifetime context.Context //nolint:containedctx // The lifetime of the table's goroutines.
-	settling sync.WaitGroup
+	draining sync.WaitGroup
 	mu       struct {
 		sync.RWMutex
 		bindings map[string]*Binding
@@ -90,37 +90,12 @@ func NewTable(lifetime context.Context, store storage.Aliases, log *zap.Logger) 
 	return t
 }
 
-// Load reads the stored aliases. Created gives the time of creation of the model that has an id, or
-// 0. Load leaves out, and logs, an alias that cannot be decoded or that has the id of a model.
-func (t *Table) Load(ctx context.Context, created func(id string) int64) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	err := t.store.EachAlias(ctx, func(name string, value []byte) error {
-		a, err := record.DecodeAlias(value)
-		if err == nil && created(name) != 0 {
-			err = fmt.Errorf("%w: a model has the id", hosted.ErrCorrupt)
-		}
-		if err != nil {
-			t.log.Error("an alias is not served", zap.String("alias", name), zap.Error(err))
-			return nil
-		}
-		b := newBinding(strings.Clone(name), a)
-		close(b.drained)
-		t.mu.bindings[b.name] = b
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("engine: read the aliases: %w", err)
-	}
-	return nil
-}
-
 // Close waits for the goroutines of the table. No alias can be set afterwards.
 func (t *Table) Close() {
 	t.mu.Lock()
 	t.mu.closed = true
 	t.mu.Unlock()
-	t.settling.Wait()
+	t.draining.Wait()
 }
 
 // Find returns the binding of a name, nil if no alias has it. It allocates nothing.
@@ -230,7 +205,7 @@ func (t *Table) Serve(current, next *Binding, former []*hosted.Model) error {
 		close(next.drained)
 		return nil
 	}
-	t.settling.Go(func() {
+	t.draining.Go(func() {
 		// Observations sent by the binding before current may still be on their way too.
 		<-current.drained
 		current.routing.Wait()
@@ -244,12 +219,16 @@ func (t *Table) Serve(current, next *Binding, former []*hosted.Model) error {
 	return nil
 }
 
-// Sync reloads the aliases from the store after another server has changed them. The function created is as in Load. The
-// function models returns the models of a binding that exist.
+// Sync reads the aliases of the store, at the start and after another server has changed them. The function created
+// gives the time of creation of the model that has an id, or 0. The function models returns the models of a binding
+// that exist. Sync leaves out, and logs, an alias that cannot be decoded or that has the id of a model.
 func (t *Table) Sync(ctx context.Context, created func(id string) int64, models func(*Binding) []*hosted.Model) error {
 	stored := map[string]bool{}
 	err := t.store.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)
+		if err == nil && created(name) != 0 {
+			err = fmt.Errorf("%w: a model has the id", hosted.ErrCorrupt)
+		}
 		if err != nil {
 			t.log.Error("an alias is not served", zap.String("alias", name), zap.Error(err))
 			return nil

@@ -113,25 +113,6 @@ func (r *report) serves(sequence, epoch uint64, o StatsOptions) bool {
 	return r.sequence == sequence && r.epoch == epoch && r.asked.include(o)
 }
 
-// keep takes over what was asked of an earlier report of the same state.
-func (r *report) keep(earlier *report) {
-	if earlier == nil || earlier.sequence != r.sequence {
-		return
-	}
-	if earlier.asked.EffectiveDimension && !r.asked.EffectiveDimension {
-		r.asked.EffectiveDimension, r.solved.EffectiveDimension = true, earlier.solved.EffectiveDimension
-	}
-	if earlier.asked.RegretRKHS && !r.asked.RegretRKHS {
-		r.asked.RegretRKHS, r.solved.RegretRKHS = true, earlier.solved.RegretRKHS
-	}
-	if earlier.asked.HindsightPath && !r.asked.HindsightPath {
-		r.asked.HindsightPath, r.solved.HindsightPath = true, earlier.solved.HindsightPath
-	}
-	if earlier.asked.Importances && !r.asked.Importances {
-		r.asked.Importances, r.solved.Importances = true, earlier.solved.Importances
-	}
-}
-
 // current is the newest report, nil if there is none or if the model was restored since.
 func (r *Reader) current(epoch uint64) *report {
 	if newest := r.newest.Load(); newest != nil && newest.epoch == epoch {
@@ -203,7 +184,6 @@ func (r *Reader) reportCopy(ctx context.Context, o StatsOptions) (*report, error
 		return nil, errorf(r.Model, "report", err)
 	}
 	if s.epoch == r.Model.Gauges().Epoch {
-		s.keep(r.current(s.epoch))
 		r.newest.Store(s)
 	}
 	return s, nil

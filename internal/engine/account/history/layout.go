@@ -18,9 +18,7 @@ const (
 	sums
 )
 
-// The first figure is the number of judged observations. Figures of real labels are then the losses of the predictions and of the two
-// baselines, prequential and served. A classifier has two losses, and five figures prequential
-// and served.
+// How many figures Shape.fields gives.
 const (
 	figuresOfLabels  = 7
 	figuresOfClasses = 13
@@ -47,47 +45,39 @@ func (s Shape) width(experts int) int { return sums + s.figures() + s.counts() +
 
 func (h *History) width() int { return h.shape.width(h.experts) }
 
+// fields appends the figures of a row to dst, in their order.
+func (s Shape) fields(dst []*float64, p *account.Performance, c *classes.Performance) []*float64 {
+	dst = append(dst, &p.Observations)
+	if !s.Classes {
+		for _, f := range [...]*account.Figures{&p.Prequential, &p.Served} {
+			dst = append(dst, &f.Loss, &f.RunningMean, &f.LastLabel)
+		}
+		return dst
+	}
+	dst = append(dst, &p.Prequential.Loss, &p.Served.Loss)
+	for _, f := range [...]*classes.Figures{&c.Prequential, &c.Served} {
+		dst = append(dst, &f.Errors, &f.LogLoss, &f.Brier, &f.Majority, &f.Last)
+	}
+	return dst
+}
+
 // add adds the figures of one observation.
 func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance) {
-	to[0] += p.Observations
-	if !s.Classes {
-		to = to[1:figuresOfLabels]
-		to[0] += p.Prequential.Loss
-		to[1] += p.Prequential.RunningMean
-		to[2] += p.Prequential.LastLabel
-		to[3] += p.Served.Loss
-		to[4] += p.Served.RunningMean
-		to[5] += p.Served.LastLabel
-		return
-	}
-	to = to[1:figuresOfClasses]
-	to[0] += p.Prequential.Loss
-	to[1] += p.Served.Loss
-	for i, f := range [...]*classes.Figures{&c.Prequential, &c.Served} {
-		figures := to[2+5*i:][:5]
-		figures[0] += f.Errors
-		figures[1] += f.LogLoss
-		figures[2] += f.Brier
-		figures[3] += f.Majority
-		figures[4] += f.Last
+	var room [figuresOfClasses]*float64
+	for i, figure := range s.fields(room[:0], p, c) {
+		to[i] += *figure
 	}
 }
 
 // read reads the sums of a row.
 func (s Shape) read(p *Point, row []uint32) {
-	p.Performance.Observations = long(row[0])
-	row = row[1:]
-	if !s.Classes {
-		p.Performance.Prequential = account.Figures{Loss: long(row[0]), RunningMean: long(row[1]), LastLabel: long(row[2])}
-		p.Performance.Served = account.Figures{Loss: long(row[3]), RunningMean: long(row[4]), LastLabel: long(row[5])}
-		return
+	if s.Classes {
+		p.Classes = new(classes.Performance)
 	}
-	p.Performance.Prequential.Loss, p.Performance.Served.Loss = long(row[0]), long(row[1])
-	p.Classes = &classes.Performance{Observations: p.Performance.Observations}
-	for i, f := range [...]*classes.Figures{&p.Classes.Prequential, &p.Classes.Served} {
-		figures := row[2+5*i:][:5]
-		*f = classes.Figures{
-			Errors: long(figures[0]), LogLoss: long(figures[1]), Brier: long(figures[2]), Majority: long(figures[3]), Last: long(figures[4]),
-		}
+	for i, figure := range s.fields(nil, &p.Performance, p.Classes) {
+		*figure = long(row[i])
+	}
+	if s.Classes {
+		p.Classes.Observations = p.Performance.Observations
 	}
 }
