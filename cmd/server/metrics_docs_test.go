@@ -54,7 +54,7 @@ func (everyModel) Each(yield func(*figures.Live)) {
 	better := account.Figures{RunningMean: 1, LastLabel: 1}
 	regression.Whole.Prequential, regression.Served = better, better
 	regression.Recent.Observations, regression.Recent.Served = 1000, better
-	regression.Intervals = []interval.Statistics{{Level: 0.9, Judged: 1000}}
+	regression.Intervals = []interval.Statistics{{Level: 0.9, Scored: 1000}}
 	regression.Inputs = []figures.InputStatistics{{Name: "load", Statistics: input.Statistics{ShiftKnown: true}}}
 	yield(&regression)
 	s := new(figures.ClassStatistics)

@@ -33,7 +33,7 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 			writers.Go(func() {
 				for k := 0; !moved.Load(); k++ {
 					id := fmt.Sprintf("%d-%d-%d", round, w, k)
-					if err := m.PutWaiting([]storage.Prediction{{ID: id, Expiry: time.Now().Add(time.Hour), Minted: true}}); err != nil {
+					if err := m.PutPending([]storage.Prediction{{ID: id, Expiry: time.Now().Add(time.Hour), Minted: true}}); err != nil {
 						if !errors.Is(err, storage.ErrNotOwner) {
 							t.Error(err)
 						}
@@ -59,7 +59,7 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 		}
 		all, lost := len(put), 0
 		for id := range put {
-			if _, ok, err := next.GetWaiting(id); err != nil {
+			if _, ok, err := next.GetPending(id); err != nil {
 				t.Fatal(err)
 			} else if !ok {
 				lost++

@@ -51,7 +51,7 @@ func testClasses(t *testing.T, newDisk func() disk) {
 		if again := h.observe(t, "m", o)[0]; !again.Duplicate || again.ServedClass != a.ServedClass || again.Loss != a.Loss {
 			t.Fatalf("%+v, first %+v", again, a)
 		}
-		if round > 0 && p.Name() != names[class] { // The first is not judged.
+		if round > 0 && p.Name() != names[class] { // The first is not scored.
 			wrong++
 		}
 		if round%70 == 69 {

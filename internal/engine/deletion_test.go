@@ -52,8 +52,8 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 	for _, id := range []string{"a", "b"} {
 		noError(t, h.DeleteModel(t.Context(), id))
 	}
-	if totals := h.Totals(); totals.Models != 1 || h.store.CountWaiting() != 3 {
-		t.Errorf("%+v, %d wait", totals, h.store.CountWaiting())
+	if totals := h.Totals(); totals.Models != 1 || h.store.CountPending() != 3 {
+		t.Errorf("%+v, %d wait", totals, h.store.CountPending())
 	}
 	h.Each(func(l *engine.Live) {
 		if l.ID != "c" {
@@ -61,7 +61,7 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 		}
 	})
 	c.advance(2 * time.Hour)
-	waitFor(t, h, func() bool { return h.store.CountWaiting() == 0 })
+	waitFor(t, h, func() bool { return h.store.CountPending() == 0 })
 	if got := h.listed(t); got != "[a] [b] c" {
 		t.Errorf("listed %s", got)
 	}

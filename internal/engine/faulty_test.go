@@ -18,11 +18,11 @@ import (
 type fate struct{ next atomic.Int32 }
 
 const (
-	appendWell    = iota
-	appendDone    // It is appended, and the outcome is not known.
-	appendNotDone // It is not appended, and the outcome is not known.
-	appendRefused // Another writer came before.
-	appendWaits   // It waits until goOn.
+	appendWell     = iota
+	appendDone     // It is appended, and the outcome is not known.
+	appendNotDone  // It is not appended, and the outcome is not known.
+	appendRejected // Another writer came before.
+	appendWaits    // It waits until goOn.
 )
 
 var errOutcome = errors.New("the connection was lost")
@@ -148,7 +148,7 @@ func (m *faultyModel) Append(ctx context.Context, c storage.Commit) error {
 		return errors.Join(errOutcome, m.Model.Append(ctx, c))
 	case appendNotDone:
 		return errOutcome
-	case appendRefused:
+	case appendRejected:
 		return fmt.Errorf("injected: %w", storage.ErrRejected)
 	case appendWaits:
 		<-m.store.goOn
@@ -168,12 +168,12 @@ func (m *faultyModel) WriteSnapshot(sequence uint64, data []byte) error {
 	return m.Model.WriteSnapshot(sequence, data)
 }
 
-func (m *faultyModel) PutWaiting(rows []storage.Prediction) error {
+func (m *faultyModel) PutPending(rows []storage.Prediction) error {
 	if m.store.putting != nil {
 		m.store.putting <- rows
 		<-m.store.goOn
 	}
-	return m.Model.PutWaiting(rows)
+	return m.Model.PutPending(rows)
 }
 
 func (m *faultyModel) Replay(ctx context.Context, after uint64, f func(storage.Record) error) error {

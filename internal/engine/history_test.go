@@ -119,7 +119,7 @@ func checkHistory(t *testing.T, h engine.History, rounds int, began time.Time, l
 	var sum account.Performance
 	for n, p := range h.Points {
 		sum.Add(p.Performance)
-		if want := min(8*(n+1), rounds); p.Sequence != uint64(want) || p.Performance.Observations > float64(want-max(8*n, 1)) { // The first is not judged.
+		if want := min(8*(n+1), rounds); p.Sequence != uint64(want) || p.Performance.Observations > float64(want-max(8*n, 1)) { // The first is not scored.
 			t.Fatalf("point %d ends at %d, of %g observations", n, p.Sequence, p.Performance.Observations)
 		}
 		if want := began.Add(time.Duration((p.Sequence-1)/25) * time.Hour); p.Time != want.UnixNano() {
@@ -153,11 +153,11 @@ func TestHistoryTellsTheStatistics(t *testing.T) {
 	before := 0.0
 	for n, p := range h.history(t, "m").Points {
 		s := seen[n]
-		covered := float64(s.Intervals[0].Judged) * s.Intervals[0].Coverage
+		covered := float64(s.Intervals[0].Scored) * s.Intervals[0].Coverage
 		if !near(p.Regret, s.Regret) || !near(p.RegretBound, s.RegretBound) {
 			t.Errorf("point %d has regret %g and bound %g, want %g and %g", n, p.Regret, p.RegretBound, s.Regret, s.RegretBound)
 		}
-		if s.Intervals[0].Judged == 0 {
+		if s.Intervals[0].Scored == 0 {
 			covered = 0
 		} else if want := math.Round(covered - before); p.Coverage[0] != want {
 			t.Errorf("point %d has coverage %g, want %g", n, p.Coverage[0], want)

@@ -77,7 +77,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err != nil {
 		return Info{}, unreadable(err)
 	}
-	if err := e.env.CheckPending(id, 0, 0, int64(len(from.Waiting))); err != nil {
+	if err := e.env.CheckPending(id, 0, 0, int64(len(from.Pending))); err != nil {
 		return Info{}, err
 	}
 	registered, value, err := e.newRegistryValue(&metadata, spec, nil)
@@ -107,7 +107,7 @@ func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*
 	if err == nil && s.Carried != nil {
 		var c record.Carried
 		c, err = record.DecodeCarried(s.Carried, spec.Outputs)
-		metadata, from.IDs, from.Waiting = c.Metadata, c.IDs, c.Waiting
+		metadata, from.IDs, from.Pending = c.Metadata, c.IDs, c.Pending
 		err = errors.Join(err, CheckMetadata(&metadata))
 	}
 	if err != nil {

@@ -30,13 +30,13 @@ func (m *meta) learnedAs(p *plainModel, id string, o engine.Observation, w *plai
 	p.history = append(p.history, row)
 	// No run is long enough for an observation to leave the recent ones.
 	sum := account.Figures{}
-	judged := p.history[1:] // The first is not judged.
-	for _, r := range judged {
+	scored := p.history[1:] // The first is not scored.
+	for _, r := range scored {
 		sum.Loss += r.told.Loss
 		sum.RunningMean += r.told.RunningMean
 		sum.LastLabel += r.told.LastLabel
 	}
-	a.Recent.Loss, a.Recent.Skill = sum.Loss/float64(len(judged)), 1-sum.Loss/min(sum.RunningMean, sum.LastLabel)
+	a.Recent.Loss, a.Recent.Skill = sum.Loss/float64(len(scored)), 1-sum.Loss/min(sum.RunningMean, sum.LastLabel)
 	row.answer = a
 	p.learned = append(p.learned, row)
 	return a

@@ -436,7 +436,7 @@ func TestCompareAShare(t *testing.T) {
 			loss := (y - p.Values[0]) * (y - p.Values[0])
 			counts[of]++
 			if of == 1 && counts[of] == 1 {
-				continue // The first that a model learns is not judged.
+				continue // The first that a model learns is not scored.
 			}
 			sums[of] += loss
 			squares[of] += loss * loss
@@ -465,9 +465,9 @@ func TestCompareAShare(t *testing.T) {
 		if d == nil {
 			t.Fatal("no difference")
 		}
-		judged := counts[1] - 1
-		mean := sums[1]/judged - sums[0]/counts[0]
-		if math.Abs(d.Mean-mean) > 1e-6 || d.Paired || d.Observations != judged || d.First != counts[0] || !(d.Lower < mean && mean < d.Upper) {
+		scored := counts[1] - 1
+		mean := sums[1]/scored - sums[0]/counts[0]
+		if math.Abs(d.Mean-mean) > 1e-6 || d.Paired || d.Observations != scored || d.First != counts[0] || !(d.Lower < mean && mean < d.Upper) {
 			t.Errorf("%+v, want a mean of %g of %v", d, mean, counts)
 		}
 	}

@@ -145,7 +145,7 @@ func TestUnknownAppend(t *testing.T) { onBackends(t, testUnknownAppend) }
 
 func testUnknownAppend(t *testing.T, newDisk func() disk) {
 	t.Helper()
-	for name, next := range map[string]int32{"done": appendDone, "not done": appendNotDone, "refused": appendRefused} {
+	for name, next := range map[string]int32{"done": appendDone, "not done": appendNotDone, "refused": appendRejected} {
 		h, f := startFaulty(t, newDisk(), newClock())
 		h.create(t, "m", linear(1))
 		h.observe(t, "m", one("a", 1)...)

@@ -201,7 +201,7 @@ func (m *models) send(ch chan<- prometheus.Metric, live *figures.Live, values []
 		level := &live.Intervals[i]
 		label := strconv.FormatFloat(level.Level, 'g', -1, 64)
 		ch <- prometheus.MustNewConstMetric(m.nominal, gauge, level.Level, label, live.ID, live.Learner)
-		if level.Judged >= recent && finite(level.RecentCoverage) {
+		if level.Scored >= recent && finite(level.RecentCoverage) {
 			ch <- prometheus.MustNewConstMetric(m.recent, gauge, level.RecentCoverage, label, live.ID, live.Learner)
 		}
 	}

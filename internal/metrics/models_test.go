@@ -70,7 +70,7 @@ func regression() figures.Live {
 	live.StateBytes, live.SnapshotTime, live.Unsnapshotted = 4096, time.Unix(1, 0), 3
 	live.Drift.Detected, live.Drift.Rises = 3, 2
 	live.Gate.On, live.Gate.SetAside, live.Gate.Starts = true, 2, 1
-	live.Intervals = []interval.Statistics{{Level: 0.99, Judged: 1000, RecentCoverage: 0.984}, {Level: 0.9, Judged: 1000, RecentCoverage: 0.874}}
+	live.Intervals = []interval.Statistics{{Level: 0.99, Scored: 1000, RecentCoverage: 0.984}, {Level: 0.9, Scored: 1000, RecentCoverage: 0.874}}
 	for _, shift := range []float64{0.1, 0.3, 0.2} {
 		live.Inputs = append(live.Inputs, figures.InputStatistics{Statistics: input.Statistics{ShiftKnown: true, Shift: shift}})
 	}
@@ -94,7 +94,7 @@ func fresh() figures.Live {
 	live := plain("fresh", 0)
 	live.Regret, live.ServedRegret = math.NaN(), math.NaN()
 	live.Recent = account.Performance{Observations: 999, Served: account.Figures{Loss: 1, RunningMean: 4, LastLabel: 8}}
-	live.Intervals = []interval.Statistics{{Level: 0.9, Judged: 999, RecentCoverage: 0.1}}
+	live.Intervals = []interval.Statistics{{Level: 0.9, Scored: 999, RecentCoverage: 0.1}}
 	return live
 }
 
@@ -291,7 +291,7 @@ func TestASourceThatMisbehaves(t *testing.T) {
 	worse := plain("worse", 3)
 	worse.Regret, worse.RegretBound, worse.Certified = math.Inf(-1), math.NaN(), true
 	worse.Whole.Prequential.Loss, worse.Served.Loss = math.NaN(), math.Inf(1)
-	worse.Intervals = []interval.Statistics{{Level: 0.9, Judged: 1000, RecentCoverage: math.NaN()}}
+	worse.Intervals = []interval.Statistics{{Level: 0.9, Scored: 1000, RecentCoverage: math.NaN()}}
 	m.Timings("worse", learner).Observe(math.NaN(), "")
 	src.set(plain("a", 1), plain("a", 1), plain("\xff", 5), odd, worse)
 	wantModels(t, registry, 2, "a", "worse")

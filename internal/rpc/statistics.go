@@ -120,7 +120,7 @@ func intervalStatsToProto(outputs [][]interval.Statistics) []*hindsightv1.Interv
 	for j, levels := range outputs {
 		for _, s := range levels {
 			out = append(out, &hindsightv1.IntervalStats{
-				Coverage: s.Level, Output: int32(j), Observations: s.Judged,
+				Coverage: s.Level, Output: int32(j), Observations: s.Scored,
 				Realised: known(s.Coverage), Recent: known(s.RecentCoverage), Discounted: known(s.DiscountedCoverage), Least: known(s.LeastCoverage),
 				MeanWidth: known(s.MeanWidth), MeanScore: known(s.MeanScore),
 			})

@@ -27,9 +27,9 @@ import (
 func round(ctx context.Context, s *store.Store, m storage.Model, n uint64) error {
 	id := strconv.FormatUint(n, 10)
 	err := errors.Join(
-		m.PutWaiting([]storage.Prediction{{ID: id, Value: []byte(id), Expiry: time.Unix(1<<33, 0), Minted: true}}),
+		m.PutPending([]storage.Prediction{{ID: id, Value: []byte(id), Expiry: time.Unix(1<<33, 0), Minted: true}}),
 		m.Append(ctx, commit(n, storage.ID{ID: id, At: time.Unix(1, 0), Value: []byte(id)})),
-		m.RemoveWaiting([]string{id}),
+		m.RemovePending([]string{id}),
 	)
 	if err != nil || n%3 != 0 {
 		return err
@@ -110,7 +110,7 @@ func wantCheckpoint(t *testing.T, at string, acknowledged uint64) {
 		t.Errorf("snapshots %v, log up to %d, replayed up to %d, %v", kept, last, next-1, err)
 	}
 	found := 0
-	err = m.EachWaiting(t.Context(), func(p storage.Prediction) error {
+	err = m.EachPending(t.Context(), func(p storage.Prediction) error {
 		n, err := strconv.ParseUint(p.ID, 10, 64)
 		// The prediction of the moment, or one whose record is replayed.
 		if n > last+1 || n <= newest {

@@ -279,7 +279,7 @@ func TestImportCrashes(t *testing.T) {
 	from := storage.Import{Sequence: learned, Snapshot: []byte("state")}
 	for n := 1; n <= 1100; n++ { // More than one portion.
 		from.IDs = append(from.IDs, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
-		from.Waiting = append(from.Waiting, storage.Prediction{ID: strconv.Itoa(n), Expiry: time.Unix(int64(n), 0)})
+		from.Pending = append(from.Pending, storage.Prediction{ID: strconv.Itoa(n), Expiry: time.Unix(int64(n), 0)})
 	}
 	for name, set := range durabilities() {
 		for at, ctx := range contexts(t) {
@@ -328,8 +328,8 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 		if err := errors.Join(e.Err, err1, err2); err != nil || last != from.Sequence || string(state) != "state" || string(e.Value) != "value" {
 			t.Errorf("the log ends at %d, snapshot %q, value %q, %v", last, state, e.Value, err)
 		}
-		if got := idsOf(t, e.Model); len(got) != len(from.IDs) || e.Model.CountWaiting() != int64(len(from.Waiting)) {
-			t.Errorf("%d ids, %d wait, want %d", len(got), e.Model.CountWaiting(), len(from.IDs))
+		if got := idsOf(t, e.Model); len(got) != len(from.IDs) || e.Model.CountPending() != int64(len(from.Pending)) {
+			t.Errorf("%d ids, %d wait, want %d", len(got), e.Model.CountPending(), len(from.IDs))
 		}
 		return nil
 	}); err != nil {
@@ -346,7 +346,7 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 		m := create(t, s, fmt.Sprint("new", n))
 		last, err1 := m.Last()
 		kept, err2 := m.Snapshots()
-		if err := errors.Join(err1, err2); err != nil || last != 0 || len(kept) > 0 || m.CountWaiting() != 0 || len(idsOf(t, m)) > 0 {
+		if err := errors.Join(err1, err2); err != nil || last != 0 || len(kept) > 0 || m.CountPending() != 0 || len(idsOf(t, m)) > 0 {
 			t.Errorf("a new model's log ends at %d, snapshots %v, %v", last, kept, err)
 		}
 	}

@@ -123,7 +123,7 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 			id := strconv.Itoa(n)
 			if err := errors.Join(
 				m.PutIDs(t.Context(), []storage.ID{{ID: id, At: time.Unix(int64(n), 0)}}),
-				m.PutWaiting([]storage.Prediction{{ID: id, Expiry: time.Unix(int64(n), 0)}}),
+				m.PutPending([]storage.Prediction{{ID: id, Expiry: time.Unix(int64(n), 0)}}),
 			); err != nil {
 				t.Fatal(err)
 			}
@@ -144,7 +144,7 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 	if got := s.Metrics().RememberedIDs; got != 1000 {
 		t.Errorf("%d ids counted, want 1000", got)
 	}
-	if got := find(t, s, "stays").CountWaiting(); got != 1000 {
+	if got := find(t, s, "stays").CountPending(); got != 1000 {
 		t.Errorf("%d wait, want 1000", got)
 	}
 	// No number is given twice.
@@ -158,7 +158,7 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]bool{"gone": false, "stays": true} {
-		_, waits, err1 := find(t, s, name).GetWaiting("7")
+		_, waits, err1 := find(t, s, name).GetPending("7")
 		_, seen, err2 := find(t, s, name).ID("7")
 		if err := errors.Join(err1, err2); err != nil || waits != want || seen != want {
 			t.Errorf("model %s: waits %v, remembered %v, %v", name, waits, seen, err)
@@ -260,7 +260,7 @@ func TestUnreadableRows(t *testing.T) {
 		ids = append(ids, storage.ID{ID: name, At: time.Unix(1, 0), Value: []byte(name)})
 		rows = append(rows, storage.Prediction{ID: name, Expiry: time.Unix(1, 0)})
 	}
-	if err := errors.Join(m.PutIDs(t.Context(), ids), m.PutWaiting(rows)); err != nil {
+	if err := errors.Join(m.PutIDs(t.Context(), ids), m.PutPending(rows)); err != nil {
 		t.Fatal(err)
 	}
 	closed(t, s)
@@ -272,11 +272,11 @@ func TestUnreadableRows(t *testing.T) {
 	defer closed(t, s)
 	m = find(t, s, "m")
 	_, _, idErr := m.ID("b")
-	_, _, waitErr := m.GetWaiting("b")
+	_, _, waitErr := m.GetPending("b")
 	for _, err := range []error{
 		idErr, waitErr,
 		m.EachID(t.Context(), func(storage.ID) error { return nil }),
-		m.EachWaiting(t.Context(), func(storage.Prediction) error { return nil }),
+		m.EachPending(t.Context(), func(storage.Prediction) error { return nil }),
 	} {
 		if !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), `id "b"`) {
 			t.Errorf("got %v, want the id b to be corrupt", err)
@@ -297,12 +297,12 @@ func TestUnreadableRows(t *testing.T) {
 	if err := errors.Join(
 		s.Forget(t.Context(), time.Unix(2, 0), 0),
 		s.Expire(t.Context(), time.Unix(2, 0), func(storage.Model) { expired++ }),
-	); err != nil || expired != 3 || m.CountWaiting() != 0 || s.Metrics().RememberedIDs != 0 {
-		t.Errorf("%d expired, %d wait, %d remembered, %v", expired, m.CountWaiting(), s.Metrics().RememberedIDs, err)
+	); err != nil || expired != 3 || m.CountPending() != 0 || s.Metrics().RememberedIDs != 0 {
+		t.Errorf("%d expired, %d wait, %d remembered, %v", expired, m.CountPending(), s.Metrics().RememberedIDs, err)
 	}
 	if err := errors.Join(
 		m.EachID(t.Context(), func(e storage.ID) error { return errors.New(e.ID) }),
-		m.EachWaiting(t.Context(), func(p storage.Prediction) error { return errors.New(p.ID) }),
+		m.EachPending(t.Context(), func(p storage.Prediction) error { return errors.New(p.ID) }),
 	); err != nil {
 		t.Errorf("left: %v", err)
 	}

@@ -237,7 +237,7 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 					Record: storage.Record{First: uint64(k), Last: uint64(k), Data: value},
 					IDs:    []storage.ID{{ID: "with-" + id, At: time.Unix(int64(k), 0)}},
 				}),
-				m.PutWaiting([]storage.Prediction{{ID: id, Value: value, Expiry: time.Unix(int64(k), 0), Minted: k%2 == 0}}),
+				m.PutPending([]storage.Prediction{{ID: id, Value: value, Expiry: time.Unix(int64(k), 0), Minted: k%2 == 0}}),
 				m.PutIDs(t.Context(), []storage.ID{{ID: id, At: time.Unix(int64(k), 0)}}),
 			); err != nil {
 				t.Fatal(err)
@@ -259,7 +259,7 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 			t.Fatalf("%d records of %d, Sync covered %d", got, records, covered)
 		}
 		for k := 1; k <= covered; k++ {
-			_, waits, err1 := m.GetWaiting(strconv.Itoa(k))
+			_, waits, err1 := m.GetPending(strconv.Itoa(k))
 			_, seen, err2 := m.ID(strconv.Itoa(k))
 			_, with, err3 := m.ID("with-" + strconv.Itoa(k))
 			if err := errors.Join(err1, err2, err3); err != nil || !waits || !seen || !with {

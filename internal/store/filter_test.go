@@ -39,7 +39,7 @@ func TestFilterHasEveryID(t *testing.T) {
 			for round := range rounds {
 				ids := []storage.ID{{ID: id(n, round), At: time.Unix(1, int64(round)), Value: []byte{1}}}
 				waiting := []storage.Prediction{{ID: id(n, round), Expiry: time.Unix(1, 0), Minted: round%3 == 0}}
-				err := errors.Join(m.PutIDs(t.Context(), ids), m.PutWaiting(waiting), m.PutWaiting([]storage.Prediction{{ID: id(n, round), Expiry: time.Unix(2, 0)}}))
+				err := errors.Join(m.PutIDs(t.Context(), ids), m.PutPending(waiting), m.PutPending([]storage.Prediction{{ID: id(n, round), Expiry: time.Unix(2, 0)}}))
 				if round%2 == 0 {
 					at := uint64(round/2 + 1)
 					ids[0].ID += " in the log"
@@ -47,7 +47,7 @@ func TestFilterHasEveryID(t *testing.T) {
 				}
 				for earlier := round; earlier >= 0 && earlier > round-40; earlier-- {
 					_, ok, failed := m.ID(id(n, earlier))
-					p, waits, unread := m.GetWaiting(id(n, earlier))
+					p, waits, unread := m.GetPending(id(n, earlier))
 					if failed = errors.Join(failed, unread); !ok || !waits || p.Expiry != time.Unix(2, 0) {
 						failed = errors.Join(failed, fmt.Errorf("id %d of model %d is forgotten at round %d", earlier, n, round))
 					}
@@ -77,7 +77,7 @@ func TestFilterHasEveryID(t *testing.T) {
 			}
 			for round := range rounds {
 				_, ok, err := m.ID(id(n, round))
-				_, waits, unread := m.GetWaiting(id(n, round))
+				_, waits, unread := m.GetPending(id(n, round))
 				if err = errors.Join(err, unread); err != nil || !ok || !waits {
 					t.Fatalf("id %d of model %d: %v, waits %v, %v", round, n, ok, waits, err)
 				}
@@ -85,7 +85,7 @@ func TestFilterHasEveryID(t *testing.T) {
 					wrong++
 				}
 			}
-			if n := m.CountWaiting(); n != rounds {
+			if n := m.CountPending(); n != rounds {
 				t.Errorf("%d predictions wait, want %d", n, rounds)
 			}
 			return nil

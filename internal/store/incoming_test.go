@@ -63,7 +63,7 @@ func sender(t *testing.T) *store.Store {
 			t.Fatal(err)
 		}
 	}
-	if err := errors.Join(m.WriteSnapshot(2, []byte("state")), m.PutWaiting([]storage.Prediction{{ID: "p", Value: []byte("row")}})); err != nil {
+	if err := errors.Join(m.WriteSnapshot(2, []byte("state")), m.PutPending([]storage.Prediction{{ID: "p", Value: []byte("row")}})); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -77,8 +77,8 @@ func checkSent(t *testing.T, s *store.Store) {
 	if err != nil || string(state) != "state" {
 		t.Errorf("snapshot %q, %v", state, err)
 	}
-	if n := len(replayed(t, m)); n != 3 || s.CountWaiting() != 1 {
-		t.Errorf("%d records, %d predictions", n, s.CountWaiting())
+	if n := len(replayed(t, m)); n != 3 || s.CountPending() != 1 {
+		t.Errorf("%d records, %d predictions", n, s.CountPending())
 	}
 	if p := s.Position(); p != (storage.Position{Index: 10}) {
 		t.Errorf("position %v", p)

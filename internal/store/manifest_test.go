@@ -33,7 +33,7 @@ func TestDamagedManifest(t *testing.T) {
 			id := strconv.FormatUint(n, 10)
 			if err := errors.Join(
 				m.PutIDs(t.Context(), []storage.ID{{ID: id, At: time.Unix(1, 0)}}),
-				m.PutWaiting([]storage.Prediction{{ID: id, Expiry: time.Unix(1, 0)}}),
+				m.PutPending([]storage.Prediction{{ID: id, Expiry: time.Unix(1, 0)}}),
 			); err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestDamagedManifest(t *testing.T) {
 			t.Errorf("%d records", got)
 		}
 		_, err = disk.Stat("data/pending.damaged-1")
-		if got := m.CountWaiting(); got != rows && err != nil {
+		if got := m.CountPending(); got != rows && err != nil {
 			t.Errorf("byte %d of %d of %s: %d predictions wait, and nothing was set aside", at, len(data), path, got)
 		}
 		if err == nil {

@@ -109,7 +109,7 @@ func (m *Model) unregister(ctx context.Context) error {
 
 // drop removes the data of a model that is not registered. It does not wait for the disk. Expire
 // removes what drop leaves: the index of the pending predictions, and rows of a concurrent
-// PutWaiting.
+// PutPending.
 func (m *Model) drop(ctx context.Context) error {
 	return errors.Join(
 		m.store.dropIDs(ctx, m.number, nil),

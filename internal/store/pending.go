@@ -59,8 +59,8 @@ func (s *Store) openWhole(open func() (*database, error)) (*database, error) {
 // isDamage tells whether an error of Open means damaged data: an error that no system call
 // returned. It cannot be a newer format, because the database log, opened before, has the same.
 func isDamage(err error) bool {
-	var refused syscall.Errno
-	return err != nil && (!errors.As(err, &refused) || refused == syscall.ENOENT)
+	var errno syscall.Errno
+	return err != nil && (!errors.As(err, &errno) || errno == syscall.ENOENT)
 }
 
 // setPendingAside renames the directory of the database pending. The caller syncs the rename.
@@ -70,7 +70,7 @@ func (s *Store) setPendingAside(cause error) error {
 		return err
 	}
 	lost := zap.Skip()
-	if n := s.CountWaiting(); n > 0 { // At a start the count is unknown.
+	if n := s.CountPending(); n > 0 { // At a start the count is unknown.
 		lost = zap.Int64("predictions", n)
 	}
 	s.log.Error("pending predictions are damaged and set aside: labels that come for them are not found",

@@ -37,7 +37,7 @@ func withTables(t *testing.T, rng *rand.Rand) (fs *vfs.MemFS, waiting int) {
 			for n := range value {
 				value[n] = byte(rng.Uint32())
 			}
-			if err := m.PutWaiting([]storage.Prediction{{ID: strconv.Itoa(waiting), Value: value, Expiry: time.Unix(int64(waiting), 0)}}); err != nil {
+			if err := m.PutPending([]storage.Prediction{{ID: strconv.Itoa(waiting), Value: value, Expiry: time.Unix(int64(waiting), 0)}}); err != nil {
 				t.Fatal(err)
 			}
 			waiting++
@@ -133,8 +133,8 @@ func TestDamagedPendingTable(t *testing.T) {
 			t.Fatalf("%s: %d records", at, got)
 		}
 		rows := int64(0)
-		if err := m.EachWaiting(t.Context(), func(storage.Prediction) error { rows++; return nil }); err != nil || rows != m.CountWaiting() || rows != s.CountWaiting() {
-			t.Fatalf("%s: %d rows, %d and %d counted, %v", at, rows, m.CountWaiting(), s.CountWaiting(), err)
+		if err := m.EachPending(t.Context(), func(storage.Prediction) error { rows++; return nil }); err != nil || rows != m.CountPending() || rows != s.CountPending() {
+			t.Fatalf("%s: %d rows, %d and %d counted, %v", at, rows, m.CountPending(), s.CountPending(), err)
 		}
 		closed(t, s)
 		_, err := disk.Stat("data/pending.damaged-1")
@@ -145,7 +145,7 @@ func TestDamagedPendingTable(t *testing.T) {
 			aside[atRest]++
 		}
 		s = open(t, disk)
-		if got := s.CountWaiting(); got != rows {
+		if got := s.CountPending(); got != rows {
 			t.Fatalf("%s: %d wait after another start, want %d", at, got, rows)
 		}
 		closed(t, s)
@@ -166,7 +166,7 @@ func useWaiting(t *testing.T, m storage.Model, waiting int) (there int) {
 		group.Go(func() {
 			for n := g; n < waiting; n += 4 {
 				id := strconv.Itoa(n)
-				p, ok, err := m.GetWaiting(id)
+				p, ok, err := m.GetPending(id)
 				if err != nil {
 					t.Errorf("get %s: %v", id, err)
 					return
@@ -181,7 +181,7 @@ func useWaiting(t *testing.T, m storage.Model, waiting int) (there int) {
 				}
 				if n%7 == 0 {
 					fresh := storage.Prediction{ID: "new-" + id, Value: []byte(id), Expiry: time.Unix(int64(n), 0), Minted: n%2 == 0}
-					if err := errors.Join(m.PutWaiting([]storage.Prediction{fresh}), m.RemoveWaiting([]string{id})); err != nil {
+					if err := errors.Join(m.PutPending([]storage.Prediction{fresh}), m.RemovePending([]string{id})); err != nil {
 						t.Errorf("put and remove %s: %v", id, err)
 						return
 					}

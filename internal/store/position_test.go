@@ -157,7 +157,7 @@ func TestImportUnderAPositionFails(t *testing.T) {
 		}
 		return nil
 	}))
-	from := storage.Import{Sequence: 3, Snapshot: []byte("state"), Waiting: []storage.Prediction{{ID: "p"}}, IDs: []storage.ID{{ID: "a"}}}
+	from := storage.Import{Sequence: 3, Snapshot: []byte("state"), Pending: []storage.Prediction{{ID: "p"}}, IDs: []storage.ID{{ID: "a"}}}
 	failing.Store(true)
 	if _, err := s.Import(storage.At(t.Context(), at(5)), "m", nil, from); !errors.Is(err, storage.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("import: %v", err)
@@ -170,8 +170,8 @@ func TestImportUnderAPositionFails(t *testing.T) {
 	s = open(t, cut)
 	defer closed(t, s)
 	m, err := s.Import(storage.At(t.Context(), at(5)), "m", nil, from)
-	if err != nil || m.Number() != 1 || m.CountWaiting() != 1 || s.Metrics().RememberedIDs != 1 {
-		t.Errorf("number %d, %d wait, %v", m.Number(), m.CountWaiting(), err)
+	if err != nil || m.Number() != 1 || m.CountPending() != 1 || s.Metrics().RememberedIDs != 1 {
+		t.Errorf("number %d, %d wait, %v", m.Number(), m.CountPending(), err)
 	}
 }
 
@@ -186,7 +186,7 @@ func TestNumbersAreGivenAgain(t *testing.T) {
 			t.Fatalf("number %d, %v", m.Number(), err)
 		}
 		if name == "m" {
-			err = errors.Join(m.PutWaiting([]storage.Prediction{{ID: "p"}}), s.SyncPending())
+			err = errors.Join(m.PutPending([]storage.Prediction{{ID: "p"}}), s.SyncPending())
 		} else {
 			err = m.WriteSnapshot(0, nil)
 		}
@@ -202,7 +202,7 @@ func TestNumbersAreGivenAgain(t *testing.T) {
 		}
 	}
 	defer closed(t, s)
-	if m := find(t, s, "other"); m.Number() != 1 || m.CountWaiting() != 0 {
-		t.Errorf("number %d, %d wait", m.Number(), m.CountWaiting())
+	if m := find(t, s, "other"); m.Number() != 1 || m.CountPending() != 0 {
+		t.Errorf("number %d, %d wait", m.Number(), m.CountPending())
 	}
 }

@@ -50,8 +50,8 @@ func (l *stripes) each(set stripeSet, f func(*sync.Mutex)) {
 	}
 }
 
-// PutWaiting implements storage.Waiting. A power cut within a second may lose the rows.
-func (m *Model) PutWaiting(rows []storage.Prediction) error {
+// PutPending implements storage.Pending. A power cut within a second may lose the rows.
+func (m *Model) PutPending(rows []storage.Prediction) error {
 	return m.failed("keep pending predictions", m.putPending(context.Background(), rows))
 }
 
@@ -125,8 +125,8 @@ func (m *Model) fillPending(db *database, b *pebble.Batch, rows []storage.Predic
 	return fresh, nil
 }
 
-// GetWaiting implements storage.Waiting.
-func (m *Model) GetWaiting(id string) (storage.Prediction, bool, error) {
+// GetPending implements storage.Pending.
+func (m *Model) GetPending(id string) (storage.Prediction, bool, error) {
 	p, ok, err := m.getPending(id)
 	return p, ok, m.failed("look up a pending prediction", err)
 }
@@ -154,8 +154,8 @@ func (m *Model) getPending(id string) (storage.Prediction, bool, error) {
 	return storage.Prediction{ID: id, Value: value, Expiry: time.Unix(0, expiry)}, true, nil
 }
 
-// RemoveWaiting implements storage.Waiting. A crash may bring rows back.
-func (m *Model) RemoveWaiting(ids []string) error {
+// RemovePending implements storage.Pending. A crash may bring rows back.
+func (m *Model) RemovePending(ids []string) error {
 	return m.failed("remove pending predictions", m.removePending(ids))
 }
 
@@ -264,20 +264,20 @@ func (m *Model) closeTally() {
 	m.pending.closed = true
 }
 
-// CountWaiting implements storage.Upkeep.
-func (s *Store) CountWaiting() int64 { return s.pendingCount.Load() }
+// CountPending implements storage.Upkeep.
+func (s *Store) CountPending() int64 { return s.pendingCount.Load() }
 
-// CountWaiting implements storage.Waiting.
-func (m *Model) CountWaiting() int64 {
+// CountPending implements storage.Pending.
+func (m *Model) CountPending() int64 {
 	if m.gone() != nil {
 		return 0
 	}
 	return m.pending.n.Load()
 }
 
-// EachWaiting implements storage.Waiting. An inspected store with unreadable pending predictions has
+// EachPending implements storage.Pending. An inspected store with unreadable pending predictions has
 // no rows.
-func (m *Model) EachWaiting(ctx context.Context, f func(storage.Prediction) error) error {
+func (m *Model) EachPending(ctx context.Context, f func(storage.Prediction) error) error {
 	if err := m.gone(); err != nil {
 		return m.failed("read the pending predictions", err)
 	}
@@ -317,7 +317,7 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 			f(m)
 		}
 	}
-	err := s.pendingFilter.renew(s.CountWaiting(), func(add func(model uint64, id string)) error {
+	err := s.pendingFilter.renew(s.CountPending(), func(add func(model uint64, id string)) error {
 		return s.usePending(ctx, func(db *database) error { return db.eachPending(add) })
 	})
 	if err != nil {
@@ -337,7 +337,7 @@ func (s *Store) Due(now, before time.Time, keep int) (due bool, err error) {
 			return true, err
 		}
 	}
-	if s.CountWaiting() == 0 {
+	if s.CountPending() == 0 {
 		return false, nil
 	}
 	err = s.finishPending(func(db *database) error {

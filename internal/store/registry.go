@@ -139,8 +139,8 @@ func checkImport(from storage.Import) error {
 			return err
 		}
 	}
-	for n := range from.Waiting {
-		if err := checkID(from.Waiting[n].ID); err != nil {
+	for n := range from.Pending {
+		if err := checkID(from.Pending[n].ID); err != nil {
 			return err
 		}
 	}
@@ -175,8 +175,8 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 	if err := s.logDB.force(); err != nil {
 		return err
 	}
-	minted = ascending(from.Waiting, func(p *storage.Prediction) string { return p.ID })
-	for rows := from.Waiting; len(rows) > 0; {
+	minted = ascending(from.Pending, func(p *storage.Prediction) string { return p.ID })
+	for rows := from.Pending; len(rows) > 0; {
 		n := min(len(rows), importPortion)
 		portion := slices.Clone(rows[:n])
 		for k := range portion {
@@ -187,7 +187,7 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 		}
 		rows = rows[n:]
 	}
-	if len(from.Waiting) > 0 {
+	if len(from.Pending) > 0 {
 		if err := s.usePending(ctx, (*database).force); err != nil {
 			return err
 		}

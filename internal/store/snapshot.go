@@ -171,11 +171,11 @@ func (m *Model) RemoveSnapshot(sequence uint64) error {
 
 // removeSnapshotsAfter removes, durably, the snapshots after a sequence.
 func (m *Model) removeSnapshotsAfter(sequence uint64) error {
-	kept, err := m.snapshots()
+	sequences, err := m.snapshots()
 	if err != nil {
 		return err
 	}
-	for _, later := range kept {
+	for _, later := range sequences {
 		if later <= sequence {
 			break // The newest come first.
 		}

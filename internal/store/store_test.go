@@ -185,21 +185,21 @@ func TestImportedPredictionsAreCounted(t *testing.T) {
 		return storage.Prediction{ID: id, Expiry: time.Unix(expiry, 0)}
 	}
 	for _, rows := range [][]storage.Prediction{{row("a", 1), row("b", 2)}, {row("b", 2), row("a", 1)}, {row("a", 3), row("a", 1), row("b", 2)}} {
-		m, err := s.Import(t.Context(), "m", nil, storage.Import{Waiting: rows})
+		m, err := s.Import(t.Context(), "m", nil, storage.Import{Pending: rows})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if m.CountWaiting() != 2 || s.CountWaiting() != 2 {
-			t.Errorf("%v: %d predictions, %d in all", rows, m.CountWaiting(), s.CountWaiting())
+		if m.CountPending() != 2 || s.CountPending() != 2 {
+			t.Errorf("%v: %d predictions, %d in all", rows, m.CountPending(), s.CountPending())
 		}
-		if p, ok, err := m.GetWaiting("a"); err != nil || !ok || p.Expiry.Unix() != 1 {
+		if p, ok, err := m.GetPending("a"); err != nil || !ok || p.Expiry.Unix() != 1 {
 			t.Errorf("%v: %v, %v, %v", rows, p, ok, err)
 		}
-		if err := s.Expire(t.Context(), time.Unix(1, 0), func(storage.Model) {}); err != nil || m.CountWaiting() != 1 {
-			t.Errorf("%v: %d predictions are left, %v", rows, m.CountWaiting(), err)
+		if err := s.Expire(t.Context(), time.Unix(1, 0), func(storage.Model) {}); err != nil || m.CountPending() != 1 {
+			t.Errorf("%v: %d predictions are left, %v", rows, m.CountPending(), err)
 		}
-		if err := m.Delete(t.Context()); err != nil || s.CountWaiting() != 0 {
-			t.Errorf("%v: %d predictions, %v", rows, s.CountWaiting(), err)
+		if err := m.Delete(t.Context()); err != nil || s.CountPending() != 0 {
+			t.Errorf("%v: %d predictions, %v", rows, s.CountPending(), err)
 		}
 	}
 }
@@ -213,9 +213,9 @@ func TestNothingIsLeftInTheExpiryIndex(t *testing.T) {
 		return storage.Prediction{ID: id, Expiry: time.Unix(expiry, 0)}
 	}
 	if err := errors.Join(
-		m.PutWaiting([]storage.Prediction{row("a", 1), row("b", 2), row("b", 3), row("c", 3)}),
-		m.PutWaiting([]storage.Prediction{row("a", 9)}),
-		m.RemoveWaiting([]string{"b"}),
+		m.PutPending([]storage.Prediction{row("a", 1), row("b", 2), row("b", 3), row("c", 3)}),
+		m.PutPending([]storage.Prediction{row("a", 9)}),
+		m.RemovePending([]string{"b"}),
 		s.Expire(t.Context(), time.Unix(3, 0), func(storage.Model) {}),
 	); err != nil {
 		t.Fatal(err)
@@ -365,7 +365,7 @@ func TestFailedSync(t *testing.T) {
 	for name, err := range map[string]error{
 		"append":  m.Append(t.Context(), commit(3)),
 		"seen":    m.PutIDs(t.Context(), []storage.ID{{ID: "x"}}),
-		"pending": m.PutWaiting([]storage.Prediction{{ID: "x"}}),
+		"pending": m.PutPending([]storage.Prediction{{ID: "x"}}),
 		"sync":    s.Sync(t.Context()),
 		"failed":  s.Failed(),
 	} {
@@ -431,7 +431,7 @@ func child(dir string) {
 	}
 	if err := errors.Join(
 		m.Append(context.Background(), commit(1)),
-		m.PutWaiting([]storage.Prediction{{ID: "p", Value: []byte("kept"), Expiry: time.Unix(1, 0)}}),
+		m.PutPending([]storage.Prediction{{ID: "p", Value: []byte("kept"), Expiry: time.Unix(1, 0)}}),
 		(&os.Process{Pid: os.Getpid()}).Kill(),
 	); err != nil {
 		panic(err)
@@ -467,7 +467,7 @@ func kill(t *testing.T, async string) {
 	if got := replayed(t, find(t, s, "m")); len(got) != 1 {
 		t.Errorf("%d records, want 1", len(got))
 	}
-	if p, ok, err := find(t, s, "m").GetWaiting("p"); err != nil || !ok || string(p.Value) != "kept" {
+	if p, ok, err := find(t, s, "m").GetPending("p"); err != nil || !ok || string(p.Value) != "kept" {
 		t.Errorf("pending: %+v, %v, %v", p, ok, err)
 	}
 	second := exec.CommandContext(t.Context(), os.Args[0])

@@ -87,12 +87,12 @@ func (d *directory) cut(path string, length int64) error {
 	if err != nil {
 		return err
 	}
-	kept, err := io.ReadAll(io.LimitReader(from, length))
+	whole, err := io.ReadAll(io.LimitReader(from, length))
 	if err := errors.Join(err, from.Close()); err != nil {
 		return err
 	}
 	temporary := d.path("cut.tmp")
-	if err := d.writeFile(temporary, kept); err != nil {
+	if err := d.writeFile(temporary, whole); err != nil {
 		return err
 	}
 	return d.fs.Rename(temporary, path)

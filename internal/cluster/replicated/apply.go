@@ -83,8 +83,8 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 
 // applyCommand applies the command at a position, unless the local store has the command. The server that proposed
 // digests, snapshots or ids has them already. The store has the other commands up to the position after. Changes of pending
-// predictions have no position: PutWaiting, Expire, and the answers of an Append. After a restart they are applied again
-// in the same order, so that a replayed PutWaiting brings no answered or expired row back.
+// predictions have no position: PutPending, Expire, and the answers of an Append. After a restart they are applied again
+// in the same order, so that a replayed PutPending brings no answered or expired row back.
 func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw command.Raw, waits *call) error {
 	switch raw.Kind {
 	case command.PutWaiting, command.Expire:
@@ -133,7 +133,7 @@ func (s *Store) answerAgain(raw command.Raw) error {
 		if m == nil {
 			continue
 		}
-		if err := m.RemoveWaiting([]string{a.ID}); err != nil && !rejected(err) {
+		if err := m.RemovePending([]string{a.ID}); err != nil && !rejected(err) {
 			return err
 		}
 	}
@@ -162,7 +162,7 @@ func (s *Store) effect(p storage.Position, c *command.Command, proposedHere bool
 	case command.Create:
 		made, err = s.local.Create(ctx, c.Name, c.Value)
 	case command.Import:
-		from := storage.Import{Sequence: c.Sequence, Snapshot: c.Snapshot, IDs: c.IDs, Waiting: c.Waiting}
+		from := storage.Import{Sequence: c.Sequence, Snapshot: c.Snapshot, IDs: c.IDs, Pending: c.Waiting}
 		made, err = s.local.Import(ctx, c.Name, c.Value, from)
 	case command.PutAlias:
 		change.Kind, err = storage.AliasSet, s.local.PutAlias(ctx, c.Name, c.Value)
@@ -233,7 +233,7 @@ func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool
 		m.ids.appendedHere = false
 		err = m.localModel.PutIDs(ctx, c.IDs)
 	case command.PutWaiting:
-		err = m.localModel.PutWaiting(c.Waiting)
+		err = m.localModel.PutPending(c.Waiting)
 	case command.Digest:
 		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
 	case command.Snapshot:

@@ -273,7 +273,7 @@ func TestClose(t *testing.T) {
 	}
 	g.Close()
 	_, err := g.Create(t.Context(), "new", nil)
-	for _, err := range []error{<-queued, err, all[0].PutWaiting([]storage.Prediction{prediction("p")})} {
+	for _, err := range []error{<-queued, err, all[0].PutPending([]storage.Prediction{prediction("p")})} {
 		if !errors.Is(err, storage.ErrNotOwner) {
 			t.Errorf("not in flight: %v", err)
 		}

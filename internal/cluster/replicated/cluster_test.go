@@ -227,7 +227,7 @@ func dump(t *testing.T, s storage.Store) (out []string) {
 			return nil
 		}
 		m := e.Model
-		line("model %d %s %q with %d waiting", m.Number(), e.Name, e.Value, m.CountWaiting())
+		line("model %d %s %q with %d waiting", m.Number(), e.Name, e.Value, m.CountPending())
 		first, err := m.First()
 		must(t, err)
 		err = m.Replay(ctx, max(first, 1)-1, func(r storage.Record) error {
@@ -241,7 +241,7 @@ func dump(t *testing.T, s storage.Store) (out []string) {
 			line("%s id %q %d %q", e.Name, i.ID, i.At.UnixNano(), i.Value)
 			return nil
 		}))
-		return m.EachWaiting(ctx, func(p storage.Prediction) error {
+		return m.EachPending(ctx, func(p storage.Prediction) error {
 			line("%s waits %q %d %q", e.Name, p.ID, p.Expiry.UnixNano(), p.Value)
 			return nil
 		})
@@ -250,7 +250,7 @@ func dump(t *testing.T, s storage.Store) (out []string) {
 		line("alias %s %q", name, value)
 		return nil
 	}))
-	line("%d waiting", s.CountWaiting())
+	line("%d waiting", s.CountPending())
 	return out
 }
 

@@ -85,10 +85,10 @@ func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
 	return m.failed("remember ids", m.localModel.PutIDs(ctx, ids))
 }
 
-// PutWaiting implements storage.Waiting. The rows are committed on return: an owner that is cut off has no row that the
-// next owner lacks. PutWaiting waits for the outcome, so that the log never has the rows of a failed call behind the
+// PutPending implements storage.Pending. The rows are committed on return: an owner that is cut off has no row that the
+// next owner lacks. PutPending waits for the outcome, so that the log never has the rows of a failed call behind the
 // answer to a later call of the same id.
-func (m *Model) PutWaiting(rows []storage.Prediction) error {
+func (m *Model) PutPending(rows []storage.Prediction) error {
 	return m.propose(context.Background(), "keep pending predictions", &command.Command{Kind: command.PutWaiting, Waiting: rows})
 }
 

@@ -54,12 +54,12 @@ func TestChanged(t *testing.T) {
 	c := newCluster(t, 3)
 	owner, ctx := c.servers[0], t.Context()
 	m := create(t, owner)
-	_, err := owner.Import(ctx, "imported", []byte("value"), storage.Import{Sequence: 7, Snapshot: []byte("state"), Waiting: []storage.Prediction{prediction("p")}})
+	_, err := owner.Import(ctx, "imported", []byte("value"), storage.Import{Sequence: 7, Snapshot: []byte("state"), Pending: []storage.Prediction{prediction("p")}})
 	must(t, err,
 		m.SetValue(ctx, []byte("second"), storage.Alias{Name: "a", Value: []byte("to m")}),
 		owner.PutAlias(ctx, "b", []byte("to b")), owner.RemoveAlias(ctx, "b"),
 		m.Append(ctx, storage.Commit{Record: record(1, 3)}),
-		m.PutWaiting([]storage.Prediction{prediction("p")}),
+		m.PutPending([]storage.Prediction{prediction("p")}),
 		m.Append(ctx, storage.Commit{Record: record(4, 8), Answered: []storage.Answered{{Model: m.Number(), ID: "p"}}}),
 		m.(interface {
 			ProposeDigest(ctx context.Context, sequence uint64, digest string) error
@@ -127,7 +127,7 @@ func TestSnapshotInParts(t *testing.T) {
 // A server that does not own the store changes nothing durable.
 func TestNotOwner(t *testing.T) {
 	c := newCluster(t, 2)
-	must(t, create(t, c.servers[0]).PutWaiting([]storage.Prediction{prediction("p")}))
+	must(t, create(t, c.servers[0]).PutPending([]storage.Prediction{prediction("p")}))
 	c.same(t)
 	before := dump(t, c.servers[0])
 	other, ctx := c.servers[1], t.Context()
@@ -137,7 +137,7 @@ func TestNotOwner(t *testing.T) {
 	for what, err := range map[string]error{
 		"create": createErr, "import": importErr, "alias": other.PutAlias(ctx, "a", nil), "no alias": other.RemoveAlias(ctx, "a"),
 		"value": m.SetValue(ctx, nil), "delete": m.Delete(ctx), "append": m.Append(ctx, storage.Commit{Record: record(1, 1)}),
-		"rewind": m.Rewind(ctx, storage.Rewind{}), "waiting": m.PutWaiting([]storage.Prediction{prediction("q")}),
+		"rewind": m.Rewind(ctx, storage.Rewind{}), "waiting": m.PutPending([]storage.Prediction{prediction("q")}),
 		"digest": m.(interface {
 			ProposeDigest(ctx context.Context, sequence uint64, digest string) error
 		}).ProposeDigest(ctx, 8, "digest"),
@@ -150,13 +150,13 @@ func TestNotOwner(t *testing.T) {
 		t.Errorf("changed:%s", difference(before, got))
 	}
 	// The log does not carry ids that another server derives by itself.
-	must(t, m.PutIDs(ctx, []storage.ID{id(1)}), m.RemoveWaiting([]string{"p"}))
+	must(t, m.PutIDs(ctx, []storage.ID{id(1)}), m.RemovePending([]string{"p"}))
 	c.settle(t)
 	if got := dump(t, c.servers[0]); !slices.Equal(got, before) {
 		t.Errorf("the owner changed:%s", difference(before, got))
 	}
-	if _, ok, err := m.ID("id1"); !ok || err != nil || m.CountWaiting() != 0 {
-		t.Errorf("id %t, %v; %d waiting", ok, err, m.CountWaiting())
+	if _, ok, err := m.ID("id1"); !ok || err != nil || m.CountPending() != 0 {
+		t.Errorf("id %t, %v; %d waiting", ok, err, m.CountPending())
 	}
 }
 
@@ -282,7 +282,7 @@ func TestAppliedOnce(t *testing.T) {
 		m := create(t, owner)
 		must(t, m.Append(ctx, storage.Commit{Record: record(1, 2)}), m.Append(ctx, storage.Commit{Record: record(3, 3), IDs: []storage.ID{id(1), id(2)}}))
 		must(t, m.Rewind(ctx, storage.Rewind{Sequence: 2, Undone: func([]byte) bool { return false }}))
-		must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutWaiting([]storage.Prediction{prediction("p")}))
+		must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutPending([]storage.Prediction{prediction("p")}))
 		// An import that is rejected takes no number.
 		_, err := owner.Import(ctx, "long", nil, storage.Import{IDs: []storage.ID{{ID: strings.Repeat("x", storage.MaxID+1)}}})
 		if !errors.Is(err, storage.ErrInvalidID) {

@@ -184,7 +184,7 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	return s.proposeModel(ctx, "import", &command.Command{
 		Kind: command.Import, Name: name, Value: value,
-		Sequence: from.Sequence, Snapshot: from.Snapshot, IDs: from.IDs, Waiting: from.Waiting,
+		Sequence: from.Sequence, Snapshot: from.Snapshot, IDs: from.IDs, Waiting: from.Pending,
 	})
 }
 
@@ -252,8 +252,8 @@ func sizeOf(c *command.Command) int {
 func logKey(model uint64) uint64 { return 2 * model }
 
 // keysOf returns the keys of a command. All commands of a model have one key, except that the calls that wait for
-// PutWaiting and Append order these two. All names and aliases share a key. A row is answered by a call that follows the
-// end of its PutWaiting, so that the two need no common key.
+// PutPending and Append order these two. All names and aliases share a key. A row is answered by a call that follows the
+// end of its PutPending, so that the two need no common key.
 func keysOf(c *command.Command) [2]uint64 {
 	const names = 0
 	key := logKey(c.Model)

@@ -139,7 +139,7 @@ func (w *worker) operate(s *replicated.Store) error {
 	case n < 8:
 		return w.append(ctx, m, text)
 	case n < 12:
-		return m.PutWaiting([]storage.Prediction{row, {ID: "minted " + text, Expiry: row.Expiry, Minted: true}})
+		return m.PutPending([]storage.Prediction{row, {ID: "minted " + text, Expiry: row.Expiry, Minted: true}})
 	case n < 15:
 		return s.Expire(ctx, time.Unix(w.rng.Int64N(1<<32), 0), func(storage.Model) {})
 	case n < 16:

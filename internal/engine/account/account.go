@@ -17,13 +17,13 @@ import (
 type Account struct {
 	// Time is the time of the newest record, in nanoseconds since 1970.
 	Time int64
-	// predicted counts the judged observations with a served prediction, served sums the
+	// predicted counts the scored observations with a served prediction, served sums the
 	// losses of these predictions, without errors.
 	predicted uint64
 	served    Figures
 	labels    labels
-	// whole is over all judged observations, discounted forgets as the learner does, recent
-	// has the newest judged observations.
+	// whole is over all scored observations, discounted forgets as the learner does, recent
+	// has the newest scored observations.
 	whole, discounted Performance
 	recent            window
 	// excess is the loss of the served predictions minus the loss of the prequential ones of
@@ -31,7 +31,7 @@ type Account struct {
 	excess float64
 	// squares is the sum of the squares of the losses of which whole.Served.Loss is the sum.
 	squares float64
-	// pairs sum up prequential loss − prequential loss of the leader, over the judged observations
+	// pairs sum up prequential loss − prequential loss of the leader, over the scored observations
 	// with both.
 	pairs  confidence.Moments
 	levels []float64
@@ -92,7 +92,7 @@ type Round struct {
 // Observe takes one observation. It returns the observation's performance, and whether the
 // observation shows a change of the loss. It costs O(outputs · levels).
 //
-// Observe judges every observation but those set aside and the first that is learned: the
+// Observe scores every observation but those set aside and the first that is learned: the
 // performance of these is the zero value. The model and the baselines answer the first
 // observation before any label, with 0, so that its loss is the square of the label's level
 // and would outweigh the losses of thousands of observations.
@@ -164,7 +164,7 @@ func total(predictions []float64, r Round, loss Loss) (sum float64) {
 }
 
 // checkIntervals shows the labels to the intervals. An observation without a served prediction is
-// judged by the present interval.
+// scored by the present interval.
 func (a *Account) checkIntervals(r Round, notes []float64) {
 	var outputs [1 + maxLevels]float64
 	for j, s := range a.intervals {
@@ -206,7 +206,7 @@ type Summary struct {
 
 // Sums are the part of a Summary that every model has.
 type Sums struct {
-	// Predicted counts the judged observations with a served prediction: see Observe. Served
+	// Predicted counts the scored observations with a served prediction: see Observe. Served
 	// sums the losses of these predictions and of the baselines at their time.
 	Predicted uint64
 	Served    Figures
@@ -215,7 +215,7 @@ type Sums struct {
 	Excess float64
 	// Squares is the sum of the squares of the losses of which Whole.Served.Loss is the sum.
 	Squares float64
-	// Whole is the performance over all judged observations, Recent over the newest ones.
+	// Whole is the performance over all scored observations, Recent over the newest ones.
 	Whole, Recent Performance
 }
 
@@ -264,18 +264,18 @@ func (a *Account) overOutputs(level int) interval.Statistics {
 	return sum
 }
 
-// Counts appends the number of intervals that were judged of a level and, for each level,
+// Counts appends the number of intervals that were scored of a level and, for each level,
 // the number of these that contained their label, over all outputs. Without levels it
 // appends nothing. It costs O(outputs · levels) and allocates nothing when dst has room.
 func (a *Account) Counts(dst []uint64) []uint64 {
 	if len(a.levels) == 0 {
 		return dst
 	}
-	judged := uint64(0)
+	scored := uint64(0)
 	for _, s := range a.intervals {
-		judged += s.Judged()
+		scored += s.Scored()
 	}
-	dst = append(dst, judged)
+	dst = append(dst, scored)
 	for level := range a.levels {
 		covered := uint64(0)
 		for _, s := range a.intervals {

@@ -343,13 +343,13 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// Intervals of counts are served as whole numbers of at least 0, and judged as they are served.
+// Intervals of counts are served as whole numbers of at least 0, and scored as they are served.
 func TestIntervalsOfPossibleLabels(t *testing.T) {
 	counts := &model.Label{Min: new(float64), Integer: true}
 	levels := []float64{0.9}
 	a := account.New(1, levels, counts)
 	rng := rand.New(rand.NewPCG(8, 9))
-	judged, inside, width, score := 0.0, 0.0, 0.0, 0.0
+	scored, inside, width, score := 0.0, 0.0, 0.0, 0.0
 	for range 3000 {
 		value, y := 2*rng.Float64(), math.Floor(3*rng.ExpFloat64())
 		notes := a.AppendNotes(nil, []float64{value}, 1)
@@ -357,7 +357,7 @@ func TestIntervalsOfPossibleLabels(t *testing.T) {
 			if counts.Check([]float64{lower, upper}) != nil || lower > upper {
 				t.Fatalf("[%g, %g] are no counts", lower, upper)
 			}
-			judged++
+			scored++
 			width += upper - lower
 			score += upper - lower
 			if lower <= y && y <= upper {
@@ -370,7 +370,7 @@ func TestIntervalsOfPossibleLabels(t *testing.T) {
 	}
 	got := a.Summary().Intervals[0]
 	for what, c := range map[string][2]float64{
-		"coverage": {got.Coverage, inside / judged}, "width": {got.MeanWidth, width / judged}, "score": {got.MeanScore, score / judged},
+		"coverage": {got.Coverage, inside / scored}, "width": {got.MeanWidth, width / scored}, "score": {got.MeanScore, score / scored},
 	} {
 		if !(math.Abs(c[0]-c[1]) <= 1e-9*(1+c[1])) {
 			t.Errorf("%s %g, want %g", what, c[0], c[1])

@@ -175,16 +175,16 @@ type History struct {
 
 // HistoryOf loads a model and returns its history.
 func HistoryOf(ctx context.Context, m *hosted.Model) (h History, err error) {
-	var kept *history.History
+	var past *history.History
 	var now *history.Moment
 	err = m.View(ctx, func(m *machine.Machine) error {
-		kept, now, h.Experts = m.History(), m.Moment(), m.ExpertNames()
+		past, now, h.Experts = m.History(), m.Moment(), m.ExpertNames()
 		return nil
 	})
 	if err != nil {
 		return History{}, err
 	}
-	h.Points, h.Changes = kept.Points(0, now), kept.Marks()
+	h.Points, h.Changes = past.Points(0, now), past.Marks()
 	return h, nil
 }
 

@@ -86,7 +86,7 @@ func inputsOf(f *hosted.Figures, s *input.Schema) []InputStatistics {
 
 // ServedFigures are regret and certificate of what was served, NaN if they are not known.
 //
-// A label that comes late is judged by a prediction that lacks the labels learned in between. No
+// A label that comes late is scored by a prediction that lacks the labels learned in between. No
 // theorem bounds its loss beforehand; Excess is what all of them lost beyond prequential
 // predictions, and is known afterwards:
 //

@@ -137,8 +137,8 @@ type row struct {
 	inputs []byte
 	// id is the observation's identity, empty if it has none.
 	id string
-	// waiting is the pending prediction that the observation answers, or nil. If fromFollower, it is the prediction of Maker.
-	waiting      *record.Waiting
+	// pending is the pending prediction that the observation answers, or nil. If fromFollower, it is the prediction of Maker.
+	pending      *record.Pending
 	fromFollower bool
 	// seen is the value remembered under the id at the generation looked of the ids, nil if none was.
 	seen   []byte

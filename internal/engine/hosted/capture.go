@@ -344,12 +344,12 @@ func (m *Model) writeSnapshot(ctx context.Context) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	defer c.release()
-	kept := m.snapshots.newest.Load() == c.Sequence
-	if kept {
+	written := m.snapshots.newest.Load() == c.Sequence
+	if written {
 		_, err := m.snapshots.describe(c.Sequence)
-		kept = err == nil
+		written = err == nil
 	}
-	if !kept {
+	if !written {
 		if err := c.write(ctx); err != nil {
 			return Snapshot{}, err
 		}

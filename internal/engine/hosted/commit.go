@@ -52,8 +52,8 @@ type answerCopy struct {
 	duplicate bool
 }
 
-// keptBytes bounds an encoded record whose memory the pool keeps.
-const keptBytes = 1 << 20
+// maxPooledBytes bounds an encoded record whose memory the pool keeps.
+const maxPooledBytes = 1 << 20
 
 func (m *Model) newCommit() *commit {
 	c, ok := m.env.commits.Get().(*commit)
@@ -78,7 +78,7 @@ func (c *commit) free() {
 	clear(c.copies)
 	c.record.Observations, c.consumed, c.learning = c.record.Observations[:0], c.consumed[:0], c.learning[:0]
 	c.answers, c.copies, c.data = c.answers[:0], c.copies[:0], c.data[:0]
-	if cap(c.data) > keptBytes {
+	if cap(c.data) > maxPooledBytes {
 		c.data = nil
 	}
 	pool.Put(c)
@@ -140,11 +140,11 @@ func (c *commit) place(r *row, answer *Answer) error {
 			return err
 		}
 	}
-	if r.PredictionID != "" && r.waiting == nil {
+	if r.PredictionID != "" && r.pending == nil {
 		return fmt.Errorf("prediction_id %q: %w", r.id, ErrPredictionNotFound)
 	}
 	o := record.Observation{ID: r.id, Features: r.Features, Inputs: r.inputs, Labels: r.Labels, Class: r.Class, Weight: r.Weight}
-	if w := r.waiting; w != nil {
+	if w := r.pending; w != nil {
 		if !record.SameInput(w.Features, w.Inputs, r.Features, r.inputs) {
 			return fmt.Errorf("observation_id %q: %w: it was predicted with other %s", r.id, ErrConflict, c.inputField())
 		}
@@ -160,7 +160,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 		return err
 	}
 	switch {
-	case r.waiting == nil:
+	case r.pending == nil:
 	case r.fromFollower: // A follower made the prediction.
 		c.consumed = append(c.consumed, r.Maker.pending.key(r.id))
 	default:

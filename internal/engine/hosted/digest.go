@@ -14,8 +14,8 @@ const (
 	// A digest is due at the first end of a record at or after each multiple of digestEvery observations. These
 	// sequences are the same on every server.
 	digestEvery = 4096
-	// A server keeps the newest digestsKept digests of its own and of the owner.
-	digestsKept = 2
+	// A server keeps the newest maxDigests digests of its own and of the owner.
+	maxDigests = 2
 )
 
 // clear forgets all digests, because a restore has undone their states.
@@ -36,7 +36,7 @@ func (d *digests) sides() *sides {
 // keep adds a digest to one side, and reports whether the other side has a different digest of the same sequence. The
 // caller holds the lock.
 func (n stateDigest) keep(side *[]stateDigest, other []stateDigest) (differs bool) {
-	*side = append((*side)[max(0, len(*side)+1-digestsKept):], n)
+	*side = append((*side)[max(0, len(*side)+1-maxDigests):], n)
 	return slices.ContainsFunc(other, func(o stateDigest) bool { return o.sequence == n.sequence && o.digest != n.digest })
 }
 

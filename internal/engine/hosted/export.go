@@ -70,12 +70,12 @@ func (m *Model) readCarried(ctx context.Context, c *record.Carried, sequence uin
 		return nil
 	})
 	if err == nil {
-		err = m.pending.store.EachWaiting(ctx, func(p storage.Prediction) error {
+		err = m.pending.store.EachPending(ctx, func(p storage.Prediction) error {
 			if rejected = o.reserve(len(p.ID) + len(p.Value)); rejected != nil {
 				return rejected
 			}
 			p.Value = append([]byte(nil), p.Value...)
-			c.Waiting = append(c.Waiting, p)
+			c.Pending = append(c.Pending, p)
 			return nil
 		})
 	}

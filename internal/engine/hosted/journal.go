@@ -63,8 +63,8 @@ const (
 	// Up to fewRows rows are searched without a map: it would cost an idle model more memory than all
 	// the rest.
 	fewRows = 8
-	// A model keeps at most keptIDs bytes of values between two commits.
-	keptIDs = 64 << 10
+	// A model keeps at most maxRecentBytes bytes of values between two commits.
+	maxRecentBytes = 64 << 10
 )
 
 func (r *recent) lookUp(id string) (value []byte, ok bool) {
@@ -88,7 +88,7 @@ func (r *recent) clear() {
 	clear(r.mu.places)
 	clear(r.rows)
 	r.rows, r.values, r.whole = r.rows[:0], r.values[:0], false
-	if cap(r.values) > keptIDs {
+	if cap(r.values) > maxRecentBytes {
 		r.mu.places, r.rows, r.values = nil, nil, nil
 	}
 }

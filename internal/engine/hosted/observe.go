@@ -85,17 +85,17 @@ func (m *Model) lookFor(r *row, now time.Time) (err error) {
 	if r.seen, err = m.journal.lookUp(r.id); err != nil {
 		return err
 	}
-	if r.waiting, err = m.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
+	if r.pending, err = m.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
 		return err
 	}
-	if r.waiting == nil && r.Maker != nil {
-		if r.waiting, err = r.Maker.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
+	if r.pending == nil && r.Maker != nil {
+		if r.pending, err = r.Maker.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
 			return err
 		}
-		r.fromFollower = r.waiting != nil
+		r.fromFollower = r.pending != nil
 	}
-	if r.PredictionID != "" && r.waiting != nil {
-		r.Features, r.inputs = r.waiting.Features, r.waiting.Inputs
+	if r.PredictionID != "" && r.pending != nil {
+		r.Features, r.inputs = r.pending.Features, r.pending.Inputs
 		r.Inputs, err = m.decode(r.inputs)
 		return m.id.errorf(fmt.Sprintf("read prediction %q", r.id), err)
 	}
@@ -141,7 +141,7 @@ func (m *Model) check(ctx context.Context, rows []row) error {
 	for n := range rows {
 		r := &rows[n]
 		var err error
-		if r.PredictionID != "" && r.waiting == nil {
+		if r.PredictionID != "" && r.pending == nil {
 			// Unknown, expired, or already observed: place decides at the turn.
 			err = m.checkLabel(&r.Observation)
 		} else {

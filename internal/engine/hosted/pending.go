@@ -65,7 +65,7 @@ func (c *choosing) other(ids []string) chan struct{} {
 }
 
 // count is the number of pending predictions.
-func (p *pending) count() int64 { return p.store.CountWaiting() }
+func (p *pending) count() int64 { return p.store.CountPending() }
 
 // key names the prediction of an id for a commit that answers it.
 func (p *pending) key(id string) storage.Answered {
@@ -73,18 +73,18 @@ func (p *pending) key(id string) storage.Answered {
 }
 
 // get returns the pending prediction of an id, nil if there is none or it has expired.
-func (p *pending) get(id string, outputs int, now time.Time) (*record.Waiting, error) {
-	if p.store.CountWaiting() == 0 {
+func (p *pending) get(id string, outputs int, now time.Time) (*record.Pending, error) {
+	if p.store.CountPending() == 0 {
 		return nil, nil
 	}
-	kept, ok, err := p.store.GetWaiting(id)
+	kept, ok, err := p.store.GetPending(id)
 	if err != nil {
 		return nil, p.id.storagef(fmt.Sprintf("look up prediction %q", id), err)
 	}
 	if !ok || !kept.Expiry.After(now) {
 		return nil, nil
 	}
-	w, err := record.DecodeWaiting(kept.Value, outputs)
+	w, err := record.DecodePending(kept.Value, outputs)
 	if err != nil {
 		return nil, p.id.errorf(fmt.Sprintf("read prediction %q", id), fmt.Errorf("%w: %w", ErrCorrupt, err))
 	}
@@ -102,7 +102,7 @@ func (e *Env) CheckPending(id string, modelLimit, pending, more int64) error {
 	if limit := e.pendingLimit(modelLimit); pending+more > limit {
 		return fmt.Errorf("model %q: %w: %d wait and %d are to, the limit is %d", id, ErrPendingLimit, pending, more, limit)
 	}
-	if n := e.Store.CountWaiting(); n+more > e.PendingTotalLimit {
+	if n := e.Store.CountPending(); n+more > e.PendingTotalLimit {
 		return fmt.Errorf("%w: %d wait over all models and %d are to, the limit is %d", ErrPendingLimit, n, more, e.PendingTotalLimit)
 	}
 	return nil

@@ -160,7 +160,7 @@ func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now
 				continue
 			}
 		}
-		w := record.Waiting{
+		w := record.Pending{
 			ClassPrediction: answers[n].ClassPrediction, Sequence: answers[n].Sequence, Notes: answers[n].Notes,
 			Features: x.Features, Inputs: x.bytes, Parts: answers[n].Parts,
 		}
@@ -173,7 +173,7 @@ func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now
 	if err := m.env.CheckPending(m.ID(), metadata.MaxPending, m.pending.count(), int64(len(stored))); err != nil {
 		return err
 	}
-	return m.id.storagef("remember predictions", m.pending.store.PutWaiting(stored))
+	return m.id.storagef("remember predictions", m.pending.store.PutPending(stored))
 }
 
 // choose gives row n an id of the caller, and tells whether the prediction of that id is pending

@@ -185,7 +185,7 @@ func (m *Model) Publish(r recovery.Recovered, replay time.Duration) {
 	m.state.Lock()
 	m.state.machine, m.state.broken, m.state.known = r.Machine, nil, true
 	m.state.Unlock()
-	m.snapshots.found(r.Snapshot, m.env.Now())
+	m.snapshots.setNewest(r.Snapshot, m.env.Now())
 	m.snapshots.replay.Store(int64(min(replay, time.Duration(r.Sequence()-r.Snapshot)*time.Second)))
 	m.account()
 	m.news.wake()
@@ -239,9 +239,9 @@ func (m *Model) restoreRewound(sequence uint64) error {
 	m.forget() // Before the next epoch: no report of the state before has that epoch.
 	m.snapshots.epoch.Add(1)
 	// A snapshot that was being written during the rewind has an undone state.
-	kept, err := m.snapshots.store.Snapshots()
-	for n := 0; n < len(kept) && kept[n] > sequence && err == nil; n++ {
-		err = m.snapshots.store.RemoveSnapshot(kept[n])
+	sequences, err := m.snapshots.store.Snapshots()
+	for n := 0; n < len(sequences) && sequences[n] > sequence && err == nil; n++ {
+		err = m.snapshots.store.RemoveSnapshot(sequences[n])
 	}
 	if err != nil {
 		return m.id.storagef("remove snapshots of undone states", err)

@@ -89,8 +89,8 @@ func (s *snapshots) supersede(ctx context.Context) error {
 	return nil
 }
 
-// found notes the newest snapshot at a recovery.
-func (s *snapshots) found(sequence uint64, now time.Time) {
+// setNewest sets the newest snapshot after a recovery.
+func (s *snapshots) setNewest(sequence uint64, now time.Time) {
 	previous := s.newest.Swap(sequence)
 	if sequence == 0 {
 		if previous > 0 { // The model was restored to before its snapshots.

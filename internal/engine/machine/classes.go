@@ -65,12 +65,12 @@ func (m *Machine) learnClass(o *record.Observation, x []float64, a *record.Answe
 		losses.Served, losses.ServedLoss = []float64{}, a.ServedLoss
 		round.Served, round.Notes = &classes.Prediction{Class: s.Class, Probabilities: s.Probabilities}, s.Notes
 	}
-	judged, changed := m.account.Observe(losses, m.lossOf)
+	scored, changed := m.account.Observe(losses, m.lossOf)
 	figures := c.account.Observe(round)
 	if o.LeaderLoss != nil && figures.Observations > 0 {
 		m.account.Pair(figures.Prequential.Errors - *o.LeaderLoss)
 	}
-	m.record(&judged, &figures, changed)
+	m.record(&scored, &figures, changed)
 	recent, classified := m.account.Recent(), c.account.Recent()
 	a.Recent.Loss, a.Recent.Skill = recent.MeanLoss(&recent.Served), classified.Served.Skill()
 	return nil

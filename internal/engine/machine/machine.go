@@ -37,7 +37,7 @@ var (
 type Machine struct {
 	spec    model.Spec
 	learner model.Learner
-	// squared: the learner is judged by the squared loss.
+	// squared: the learner is scored by the squared loss.
 	squared  bool
 	sequence uint64
 	account  *account.Account
@@ -275,11 +275,11 @@ func (m *Machine) accountFor(o *record.Observation, outcome *model.Outcome, a *r
 		}
 		round.ServedLoss = a.ServedLoss
 	}
-	judged, changed := m.account.Observe(round, m.lossOf)
-	if o.LeaderLoss != nil && judged.Observations > 0 {
+	scored, changed := m.account.Observe(round, m.lossOf)
+	if o.LeaderLoss != nil && scored.Observations > 0 {
 		m.account.Pair(outcome.Loss - *o.LeaderLoss)
 	}
-	m.record(&judged, nil, changed)
+	m.record(&scored, nil, changed)
 	recent := m.account.Recent()
 	a.Recent.Loss, a.Recent.Skill = recent.MeanLoss(&recent.Served), recent.Served.Skill()
 	return nil

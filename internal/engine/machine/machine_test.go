@@ -87,12 +87,12 @@ func TestApplyIsTheLearner(t *testing.T) {
 			if o.Served != nil {
 				miss := o.Labels[0] - o.Served.Predictions[0]
 				want.Served, want.ServedPredictions, want.ServedLoss = true, o.Served.Predictions, miss*miss
-				if sequence > 0 { // The first is not judged.
+				if sequence > 0 { // The first is not scored.
 					served, servedLoss = served+1, servedLoss+want.ServedLoss
 				}
 			}
 			if recent := answers[sequence].Recent; sequence == 0 && !math.IsNaN(recent.Loss) {
-				t.Errorf("a recent loss of %g of no judged observation", recent.Loss)
+				t.Errorf("a recent loss of %g of no scored observation", recent.Loss)
 			}
 			answers[sequence].Recent = want.Recent // Package account tests them.
 			if !reflect.DeepEqual(answers[sequence], want) {

@@ -252,7 +252,7 @@ func (b *Box[T]) next() (t *task, rejected error, ok bool) {
 		return nil, b.mu.dropped, true
 	}
 	b.mu.busy = false
-	if cap(b.batch) > keptJobs {
+	if cap(b.batch) > maxIdleJobs {
 		b.batch = nil
 	}
 	return nil, nil, false
@@ -263,13 +263,13 @@ func (b *Box[T]) drop(n int) {
 	rest := copy(b.mu.jobs, b.mu.jobs[n:])
 	clear(b.mu.jobs[rest:])
 	b.mu.jobs = b.mu.jobs[:rest]
-	if rest == 0 && cap(b.mu.jobs) > keptJobs {
+	if rest == 0 && cap(b.mu.jobs) > maxIdleJobs {
 		b.mu.jobs = nil
 	}
 }
 
-// keptJobs is the length of a queue whose memory an empty box keeps.
-const keptJobs = 64
+// maxIdleJobs bounds the queue whose memory an empty box keeps.
+const maxIdleJobs = 64
 
 func (t *task) run() {
 	t.err = t.work(t.ctx)

@@ -16,7 +16,7 @@ import (
 const (
 	versionRecord  = 5
 	versionSeen    = 3
-	versionWaiting = 3
+	versionPending = 3
 	versionEntry   = 7
 	versionAlias   = 4
 	versionCarried = 2

@@ -58,26 +58,26 @@ func TestRecordRoundTrip(t *testing.T) {
 
 // What may not be served is not read as a waiting prediction.
 func TestWaitingThatMayNotBeServed(t *testing.T) {
-	for what, spoil := range map[string]func(*record.Waiting){
-		"value":               func(w *record.Waiting) { w.Values[0] = math.NaN() },
-		"standard error":      func(w *record.Waiting) { w.StandardErrors[0] = math.Inf(1) },
-		"leverage":            func(w *record.Waiting) { w.Leverage = 1.5 },
-		"probability":         func(w *record.Waiting) { w.Probability = -1 },
-		"standard errors":     func(w *record.Waiting) { w.StandardErrors = []float64{1, 2} },
-		"a negative leverage": func(w *record.Waiting) { w.Leverage = -2 },
-		"the parametric part": func(w *record.Waiting) { w.Parametric = []float64{math.NaN()} },
-		"parametric parts":    func(w *record.Waiting) { w.Parametric = []float64{1, 2} },
+	for what, spoil := range map[string]func(*record.Pending){
+		"value":               func(w *record.Pending) { w.Values[0] = math.NaN() },
+		"standard error":      func(w *record.Pending) { w.StandardErrors[0] = math.Inf(1) },
+		"leverage":            func(w *record.Pending) { w.Leverage = 1.5 },
+		"probability":         func(w *record.Pending) { w.Probability = -1 },
+		"standard errors":     func(w *record.Pending) { w.StandardErrors = []float64{1, 2} },
+		"a negative leverage": func(w *record.Pending) { w.Leverage = -2 },
+		"the parametric part": func(w *record.Pending) { w.Parametric = []float64{math.NaN()} },
+		"parametric parts":    func(w *record.Pending) { w.Parametric = []float64{1, 2} },
 	} {
-		w := sampleWaiting()
+		w := samplePending()
 		spoil(&w)
-		if _, err := record.DecodeWaiting(w.Encode(false), 1); err == nil {
+		if _, err := record.DecodePending(w.Encode(false), 1); err == nil {
 			t.Errorf("%s: it is read", what)
 		}
 	}
 	for _, leverage := range []float64{0, 1, model.NoLeverage} {
-		w := sampleWaiting()
+		w := samplePending()
 		w.Leverage, w.StandardErrors = leverage, []float64{}
-		got, err := record.DecodeWaiting(w.Encode(false), 1)
+		got, err := record.DecodePending(w.Encode(false), 1)
 		if err != nil || !reflect.DeepEqual(got, w) {
 			t.Errorf("%+v became %+v, %v", w, got, err)
 		}
@@ -86,11 +86,11 @@ func TestWaitingThatMayNotBeServed(t *testing.T) {
 
 // What a parametric part said alone is kept behind the rest, which is as it is without.
 func TestWaitingOfAParametricPart(t *testing.T) {
-	w, plain := sampleWaiting(), sampleWaiting()
+	w, plain := samplePending(), samplePending()
 	w.Values, w.StandardErrors, w.Parametric = []float64{1, 2}, []float64{3, 4}, []float64{5, -6}
 	plain.Values, plain.StandardErrors = w.Values, w.StandardErrors
 	data, rest := w.Encode(false), plain.Encode(false)
-	got, err := record.DecodeWaiting(data, 2)
+	got, err := record.DecodePending(data, 2)
 	if err != nil || !reflect.DeepEqual(got, w) {
 		t.Errorf("%+v became %+v, %v", w, got, err)
 	}
@@ -98,19 +98,19 @@ func TestWaitingOfAParametricPart(t *testing.T) {
 		t.Errorf("%x beside %x", data, rest)
 	}
 	for n := range data {
-		if got, err := record.DecodeWaiting(data[:n], 2); err == nil {
+		if got, err := record.DecodePending(data[:n], 2); err == nil {
 			t.Errorf("%d bytes of %d are %+v", n, len(data), got)
 		}
 	}
-	w = sampleWaiting()
+	w = samplePending()
 	w.Classes, w.Class, w.Probabilities, w.Parametric = []string{"a"}, 0, []float64{1}, []float64{7}
-	if got, err := record.DecodeWaiting(w.Encode(true), 1); err != nil || got.Parametric != nil {
+	if got, err := record.DecodePending(w.Encode(true), 1); err != nil || got.Parametric != nil {
 		t.Errorf("of a classifier %+v, %v", got, err)
 	}
 }
 
-func sampleWaiting() record.Waiting {
-	return record.Waiting{
+func samplePending() record.Pending {
+	return record.Pending{
 		ClassPrediction: model.ClassPrediction{Class: model.NoClass, Prediction: model.Prediction{
 			Values: []float64{1}, StandardErrors: []float64{2}, Leverage: 0.5, Probability: 0.25, Advice: []float64{3, 4},
 		}},
@@ -120,11 +120,11 @@ func sampleWaiting() record.Waiting {
 
 func sampleCarried() record.Carried {
 	seen := record.Seen{Answer: record.Answer{Sequence: 3, Predictions: []float64{1}, Loss: 2, Regret: math.NaN()}}
-	waiting := sampleWaiting()
+	waiting := samplePending()
 	return record.Carried{
 		Metadata: sampleEntry().Metadata,
 		IDs:      []storage.ID{{ID: "a", At: time.Unix(0, 7), Value: seen.Append(nil)}},
-		Waiting:  []storage.Prediction{{ID: "p", Expiry: time.Unix(8, 9), Value: waiting.Encode(false)}},
+		Pending:  []storage.Prediction{{ID: "p", Expiry: time.Unix(8, 9), Value: waiting.Encode(false)}},
 	}
 }
 
@@ -342,13 +342,13 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 		_, _ = record.DecodeSeen(data, 1)
-		_, _ = record.DecodeWaiting(data, 1)
+		_, _ = record.DecodePending(data, 1)
 	})
 }
 
 // An explanation is kept behind the rest.
 func TestWaitingWithItsExplanation(t *testing.T) {
-	w := sampleWaiting()
+	w := samplePending()
 	w.Parts = []model.Part{
 		{Family: "linear", Weights: []float64{0.5}, Contributions: []float64{2}},
 		{Family: "keys", Weights: []float64{0.5}, Contributions: []float64{3}, Keys: []model.KeyPart{
@@ -356,16 +356,16 @@ func TestWaitingWithItsExplanation(t *testing.T) {
 		}},
 	}
 	data := w.Encode(false)
-	if got, err := record.DecodeWaiting(data, 1); err != nil || !reflect.DeepEqual(got, w) {
+	if got, err := record.DecodePending(data, 1); err != nil || !reflect.DeepEqual(got, w) {
 		t.Errorf("%+v became %+v, %v", w, got, err)
 	}
 	for n := range data {
-		if got, err := record.DecodeWaiting(data[:n], 1); err == nil {
+		if got, err := record.DecodePending(data[:n], 1); err == nil {
 			t.Errorf("%d bytes of %d are %+v", n, len(data), got)
 		}
 	}
 	w.Parts[1].Keys[0].Contributions[0] = math.NaN()
-	if got, err := record.DecodeWaiting(w.Encode(false), 1); err == nil {
+	if got, err := record.DecodePending(w.Encode(false), 1); err == nil {
 		t.Errorf("%+v is read", got)
 	}
 }

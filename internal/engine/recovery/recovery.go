@@ -360,7 +360,7 @@ func (d *Derivation) Write() error {
 		}
 	}
 	if len(d.answered) > 0 {
-		if err := d.Handle.RemoveWaiting(d.answered); err != nil {
+		if err := d.Handle.RemovePending(d.answered); err != nil {
 			return fmt.Errorf("forget answered predictions: %w", StorageError(err))
 		}
 	}

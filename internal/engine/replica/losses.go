@@ -7,14 +7,14 @@ import (
 	"hindsight/internal/engine/record"
 )
 
-// lossesKept is how many losses of a leader are in memory: a follower that is further behind learns without them.
-const lossesKept = 1 << 14
+// maxLosses bounds the losses of a leader in memory: a follower that is further behind learns without them.
+const maxLosses = 1 << 14
 
 // Losses are the prequential losses of the newest observations of a leader, of a classifier 1 for an error. They
 // are in memory alone: a follower writes down what it learns beside them.
 type Losses struct {
 	mu sync.Mutex
-	// ring[s mod lossesKept] is the loss of sequence s, for the newest sequences up to end. It is NaN if the
+	// ring[s mod maxLosses] is the loss of sequence s, for the newest sequences up to end. It is NaN if the
 	// loss is not known, and if the label gate set the observation aside.
 	ring []float64
 	end  uint64
@@ -25,7 +25,7 @@ func (l *Losses) Add(r *record.Record, answers []record.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ring == nil {
-		l.ring = make([]float64, lossesKept)
+		l.ring = make([]float64, maxLosses)
 	}
 	for n := range answers {
 		a := &answers[n]
@@ -45,7 +45,7 @@ func (l *Losses) Add(r *record.Record, answers []record.Answer) {
 			loss = math.NaN()
 		}
 		l.end = a.Sequence
-		l.ring[l.end%lossesKept] = loss
+		l.ring[l.end%maxLosses] = loss
 	}
 }
 
@@ -53,10 +53,10 @@ func (l *Losses) Add(r *record.Record, answers []record.Answer) {
 func (l *Losses) At(sequence uint64) *float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ring == nil || sequence > l.end || sequence+lossesKept <= l.end {
+	if l.ring == nil || sequence > l.end || sequence+maxLosses <= l.end {
 		return nil
 	}
-	if loss := l.ring[sequence%lossesKept]; !math.IsNaN(loss) {
+	if loss := l.ring[sequence%maxLosses]; !math.IsNaN(loss) {
 		return &loss
 	}
 	return nil

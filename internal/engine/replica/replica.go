@@ -314,20 +314,20 @@ func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64)
 // is a follower itself.
 func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 	var errs []error
-	refuse := func(field, got, want string) {
+	reject := func(field, got, want string) {
 		errs = append(errs, &model.FieldError{Field: field, Err: hosted.ErrInvalidRequest, Got: got, Want: want})
 	}
 	differ := func(field string, got, want any) {
 		if !reflect.DeepEqual(got, want) {
-			refuse("spec."+field, fmt.Sprintf("%v", got), fmt.Sprintf("%v, as the model that it follows has", want))
+			reject("spec."+field, fmt.Sprintf("%v", got), fmt.Sprintf("%v, as the model that it follows has", want))
 		}
 	}
 	if f := leader.Registered().Follow; f != nil {
-		refuse("follows", fmt.Sprintf("%q, which follows %q", leader.ID(), f.Leader.ID), "a model that follows none")
+		reject("follows", fmt.Sprintf("%q, which follows %q", leader.ID(), f.Leader.ID), "a model that follows none")
 	}
 	switch {
 	case !reflect.DeepEqual(model.WithoutEncoding(spec.Inputs), model.WithoutEncoding(leader.Spec().Inputs)):
-		refuse("spec.inputs", fmt.Sprintf("%d inputs", len(spec.Inputs)),
+		reject("spec.inputs", fmt.Sprintf("%d inputs", len(spec.Inputs)),
 			fmt.Sprintf("the same %d inputs, but for the encodings of categories, as the model that it follows has", len(leader.Spec().Inputs)))
 	case len(spec.Inputs) == 0:
 		differ("dimension", spec.Dimension, leader.Spec().Dimension)

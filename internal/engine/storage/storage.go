@@ -101,7 +101,7 @@ type Import struct {
 	Sequence uint64
 	Snapshot []byte
 	IDs      []ID
-	Waiting  []Prediction
+	Pending  []Prediction
 }
 
 // Upkeep has the calls that concern all models.
@@ -114,8 +114,8 @@ type Upkeep interface {
 	Forget(ctx context.Context, before time.Time, keep int) error
 	// Time is the newest time of an Expire in the replicated log, 1970 or before if there is none.
 	Time() time.Time
-	// CountWaiting counts the predictions of all models, at a cost of O(1).
-	CountWaiting() int64
+	// CountPending counts the predictions of all models, at a cost of O(1).
+	CountPending() int64
 	// Due reports whether Expire at a time or Forget has anything to remove.
 	Due(now, before time.Time, keep int) (bool, error)
 	// Sync makes all earlier writes durable.
@@ -132,7 +132,7 @@ type Upkeep interface {
 type Model interface {
 	Log
 	IDs
-	Waiting
+	Pending
 	Snapshots
 	// Number is the store's number of the model. No other model ever gets the number. Replicas that apply
 	// the same commands give the same numbers.
@@ -244,20 +244,20 @@ type Prediction struct {
 	Minted bool
 }
 
-// Waiting are the pending predictions of a model. A prediction counts once from
-// PutWaiting to RemoveWaiting or Expire.
-type Waiting interface {
-	// PutWaiting stores new and existing predictions. On return they survive the end of the
+// Pending are the pending predictions of a model. A prediction counts once from
+// PutPending to RemovePending or Expire.
+type Pending interface {
+	// PutPending stores new and existing predictions. On return they survive the end of the
 	// process.
-	PutWaiting(rows []Prediction) error
-	// GetWaiting returns the prediction of an id, even if expired.
-	GetWaiting(id string) (Prediction, bool, error)
-	// RemoveWaiting removes predictions if they exist, from this server alone. It does not wait for durability.
-	RemoveWaiting(ids []string) error
-	// CountWaiting costs O(1).
-	CountWaiting() int64
-	// EachWaiting calls f for every prediction. The value is valid until f returns.
-	EachWaiting(ctx context.Context, f func(Prediction) error) error
+	PutPending(rows []Prediction) error
+	// GetPending returns the prediction of an id, even if expired.
+	GetPending(id string) (Prediction, bool, error)
+	// RemovePending removes predictions if they exist, from this server alone. It does not wait for durability.
+	RemovePending(ids []string) error
+	// CountPending costs O(1).
+	CountPending() int64
+	// EachPending calls f for every prediction. The value is valid until f returns.
+	EachPending(ctx context.Context, f func(Prediction) error) error
 }
 
 // SnapshotFile describes a snapshot.

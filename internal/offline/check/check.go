@@ -112,10 +112,10 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	if err := c.ids(ctx, i); err != nil {
 		return err
 	}
-	err = i.Handle.EachWaiting(ctx, func(p storage.Prediction) error {
+	err = i.Handle.EachPending(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
 		c.meter.add(len(p.Value))
-		if _, err := record.DecodeWaiting(p.Value, i.Spec.Outputs); err != nil {
+		if _, err := record.DecodePending(p.Value, i.Spec.Outputs); err != nil {
 			c.found(Finding{
 				Model: i.id, Place: fmt.Sprintf("the pending prediction %q", p.ID), Problem: err.Error(),
 				Meaning: "its label is answered with STATE_CORRUPT until it expires",

@@ -110,7 +110,7 @@ func (s suite) positionNumbers(t *testing.T) {
 	long := storage.Prediction{ID: string(make([]byte, storage.MaxID+1))}
 	for n, name := range []string{"a", "b", "c"} {
 		ctx := storage.At(t.Context(), position(n))
-		_, err := b.Store.Import(ctx, name, nil, storage.Import{Waiting: []storage.Prediction{prediction("p", 1), long}})
+		_, err := b.Store.Import(ctx, name, nil, storage.Import{Pending: []storage.Prediction{prediction("p", 1), long}})
 		wrapped(t, err, storage.ErrInvalidID, name)
 		m, err := b.Store.Create(ctx, name, nil)
 		must(t, err)

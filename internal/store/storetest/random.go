@@ -20,13 +20,13 @@ type plain struct {
 	value     string
 	log       []storage.Record
 	ids       map[string]storage.ID
-	waiting   map[string]storage.Prediction
+	pending   map[string]storage.Prediction
 	snapshots map[uint64]string
 }
 
 func newPlain(value string) *plain {
 	return &plain{
-		value: value, ids: map[string]storage.ID{}, waiting: map[string]storage.Prediction{}, snapshots: map[uint64]string{},
+		value: value, ids: map[string]storage.ID{}, pending: map[string]storage.Prediction{}, snapshots: map[uint64]string{},
 	}
 }
 
@@ -108,9 +108,9 @@ func (g *game) step() string {
 	case n < 42:
 		return g.putIDs(name)
 	case n < 62:
-		return g.putWaiting(name)
+		return g.putPending(name)
 	case n < 72:
-		return g.removeWaiting(name)
+		return g.removePending(name)
 	case n < 77:
 		return g.snapshot(name)
 	case n < 81:
@@ -147,10 +147,10 @@ func (g *game) create() string {
 		from := storage.Import{Sequence: g.rng.Uint64N(20), Snapshot: g.text()}
 		for range g.rng.IntN(5) {
 			from.IDs = append(from.IDs, g.idRow(g.id(), 0))
-			from.Waiting = append(from.Waiting, storage.Prediction{ID: g.id(), Value: g.text(), Expiry: at(g.clock + g.rng.Int64N(30))})
+			from.Pending = append(from.Pending, storage.Prediction{ID: g.id(), Value: g.text(), Expiry: at(g.clock + g.rng.Int64N(30))})
 		}
 		for n := range from.IDs {
-			p.ids[from.IDs[n].ID], p.waiting[from.Waiting[n].ID] = from.IDs[n], from.Waiting[n]
+			p.ids[from.IDs[n].ID], p.pending[from.Pending[n].ID] = from.IDs[n], from.Pending[n]
 		}
 		p.snapshots[from.Sequence] = string(from.Snapshot)
 		if from.Sequence > 0 {
@@ -206,7 +206,7 @@ func (g *game) putIDs(name string) string {
 	return "put ids " + name
 }
 
-func (g *game) putWaiting(name string) string {
+func (g *game) putPending(name string) string {
 	var rows []storage.Prediction
 	for range 1 + g.rng.IntN(4) {
 		p := storage.Prediction{ID: g.id(), Value: g.text(), Expiry: at(g.clock + g.rng.Int64N(30))}
@@ -216,24 +216,24 @@ func (g *game) putWaiting(name string) string {
 		}
 		rows = append(rows, p)
 	}
-	must(g.t, g.models[name].PutWaiting(rows))
+	must(g.t, g.models[name].PutPending(rows))
 	for _, p := range rows {
-		g.plain[name].waiting[p.ID] = p
+		g.plain[name].pending[p.ID] = p
 	}
-	return "put waiting " + name
+	return "put pending " + name
 }
 
-func (g *game) removeWaiting(name string) string {
+func (g *game) removePending(name string) string {
 	gone := []string{g.id(), g.id()}
-	for id := range g.plain[name].waiting {
+	for id := range g.plain[name].pending {
 		gone = append(gone, id, id)
 		break
 	}
-	must(g.t, g.models[name].RemoveWaiting(gone))
+	must(g.t, g.models[name].RemovePending(gone))
 	for _, id := range gone {
-		delete(g.plain[name].waiting, id)
+		delete(g.plain[name].pending, id)
 	}
-	return "remove waiting " + name
+	return "remove pending " + name
 }
 
 func (g *game) snapshot(name string) string {
@@ -294,7 +294,7 @@ func (g *game) expire() string {
 	got, want := map[storage.Model]int{}, map[storage.Model]int{}
 	must(g.t, g.b.Store.Expire(g.t.Context(), now, func(m storage.Model) { got[m]++ }))
 	for name, p := range g.plain {
-		maps.DeleteFunc(p.waiting, func(_ string, w storage.Prediction) bool {
+		maps.DeleteFunc(p.pending, func(_ string, w storage.Prediction) bool {
 			due := !w.Expiry.After(now)
 			if due {
 				want[g.models[name]]++
@@ -361,7 +361,7 @@ func (g *game) compare() {
 		}
 		wantLog(t, m, after, p.log...)
 		wantIDs(t, m, values(p.ids)...)
-		wantWaiting(t, m, values(p.waiting)...)
+		wantPending(t, m, values(p.pending)...)
 		kept := slices.SortedFunc(maps.Keys(p.snapshots), func(a, b uint64) int { return cmp.Compare(b, a) })
 		wantSnapshots(t, m, kept...)
 		for sequence, want := range p.snapshots {

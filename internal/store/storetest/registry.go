@@ -148,14 +148,14 @@ func filled(t *testing.T, m storage.Model) {
 	t.Helper()
 	must(t, m.Append(t.Context(), storage.Commit{Record: record(1, 2)}))
 	must(t, m.Append(t.Context(), storage.Commit{Record: record(3, 3), IDs: []storage.ID{id("a", 1), id("b", 2)}}))
-	must(t, m.PutIDs(t.Context(), []storage.ID{id("c", 3)}), m.PutWaiting([]storage.Prediction{prediction("p", 9)}), m.WriteSnapshot(2, []byte("state")))
+	must(t, m.PutIDs(t.Context(), []storage.ID{id("c", 3)}), m.PutPending([]storage.Prediction{prediction("p", 9)}), m.WriteSnapshot(2, []byte("state")))
 }
 
 func wantFilled(t *testing.T, m storage.Model) {
 	t.Helper()
 	wantLog(t, m, 0, record(1, 2), record(3, 3))
 	wantIDs(t, m, id("a", 1), id("b", 2), id("c", 3))
-	wantWaiting(t, m, prediction("p", 9))
+	wantPending(t, m, prediction("p", 9))
 	wantSnapshots(t, m, 2)
 }
 
@@ -166,14 +166,14 @@ func wantEmpty(t *testing.T, m storage.Model) {
 		t.Errorf("the log ends at %d, %v", last, err)
 	}
 	wantIDs(t, m)
-	wantWaiting(t, m)
+	wantPending(t, m)
 	wantSnapshots(t, m)
 	for _, name := range []string{"a", "b", "c"} {
 		if _, ok, err := m.ID(name); ok || err != nil {
 			t.Errorf("the id %q is remembered, %v", name, err)
 		}
 	}
-	if _, ok, err := m.GetWaiting("p"); ok || err != nil {
+	if _, ok, err := m.GetPending("p"); ok || err != nil {
 		t.Errorf("a prediction waits, %v", err)
 	}
 }
@@ -222,7 +222,7 @@ func (s suite) deletedModel(t *testing.T) {
 		"append":   m.Append(t.Context(), storage.Commit{Record: record(4, 4), IDs: []storage.ID{id("d", 4)}}),
 		"rewind":   m.Rewind(t.Context(), storage.Rewind{Sequence: 1}),
 		"truncate": m.Truncate(1), "ids": m.PutIDs(t.Context(), []storage.ID{id("e", 1)}),
-		"waiting": m.PutWaiting([]storage.Prediction{prediction("q", 9)}), "remove": m.RemoveWaiting([]string{"p"}),
+		"waiting": m.PutPending([]storage.Prediction{prediction("q", 9)}), "remove": m.RemovePending([]string{"p"}),
 		"snapshot": m.WriteSnapshot(7, []byte("state")), "aside": asideErr,
 		"delete": m.Delete(t.Context()),
 	} {
@@ -233,7 +233,7 @@ func (s suite) deletedModel(t *testing.T) {
 	if _, ok, _ := m.ID("a"); ok {
 		t.Error("an id is remembered")
 	}
-	if _, ok, _ := m.GetWaiting("p"); ok || m.CountWaiting() != 0 {
+	if _, ok, _ := m.GetPending("p"); ok || m.CountPending() != 0 {
 		t.Error("a prediction waits")
 	}
 	if list, _ := m.Snapshots(); len(list) > 0 {
@@ -265,7 +265,7 @@ func imported() storage.Import {
 	from := storage.Import{Sequence: 17, Snapshot: bytes.Repeat([]byte("state"), 1000)}
 	for n := range 3000 { // More than a backend may write at once.
 		from.IDs = append(from.IDs, id(fmt.Sprint("id", n), int64(n)))
-		from.Waiting = append(from.Waiting, prediction(fmt.Sprint("w", n), int64(n)))
+		from.Pending = append(from.Pending, prediction(fmt.Sprint("w", n), int64(n)))
 	}
 	return from
 }
@@ -277,7 +277,7 @@ func (s suite) importWhole(t *testing.T) {
 	must(t, err)
 	for range 2 {
 		wantIDs(t, m, from.IDs...)
-		wantWaiting(t, m, from.Waiting...)
+		wantPending(t, m, from.Pending...)
 		wantSnapshots(t, m, 17)
 		if data, err := m.ReadSnapshot(17); err != nil || !bytes.Equal(data, from.Snapshot) {
 			t.Errorf("a snapshot of %d bytes, %v", len(data), err)
@@ -309,7 +309,7 @@ func (s suite) importFails(t *testing.T) {
 	wrapped(t, err, cause, "m")
 	for _, spoil := range []func(*storage.Import){
 		func(i *storage.Import) { i.IDs[2999].ID = strings.Repeat("x", storage.MaxID+1) },
-		func(i *storage.Import) { i.Waiting[2999].ID = strings.Repeat("x", storage.MaxID+1) },
+		func(i *storage.Import) { i.Pending[2999].ID = strings.Repeat("x", storage.MaxID+1) },
 	} {
 		from := imported()
 		spoil(&from)
@@ -341,7 +341,7 @@ func (s suite) errorsPassed(t *testing.T) {
 		"models":  b.Store.Models(t.Context(), func(storage.RegistryEntry) error { calls++; return stop }),
 		"replay":  m.Replay(t.Context(), 0, func(storage.Record) error { calls++; return stop }),
 		"ids":     m.EachID(t.Context(), func(storage.ID) error { calls++; return stop }),
-		"waiting": m.EachWaiting(t.Context(), func(storage.Prediction) error { calls++; return stop }),
+		"waiting": m.EachPending(t.Context(), func(storage.Prediction) error { calls++; return stop }),
 	} {
 		if err != stop { //nolint:errorlint // As it is, says the contract.
 			t.Errorf("%s: %v", what, err)
@@ -359,7 +359,7 @@ func (s suite) contextEnds(t *testing.T) {
 	ctx, cause := ended(t)
 	wrapped(t, m.Replay(ctx, 0, func(storage.Record) error { return nil }), cause, "m")
 	wrapped(t, m.EachID(ctx, func(storage.ID) error { return nil }), cause, "m")
-	wrapped(t, m.EachWaiting(ctx, func(storage.Prediction) error { return nil }), cause, "m")
+	wrapped(t, m.EachPending(ctx, func(storage.Prediction) error { return nil }), cause, "m")
 	wrapped(t, m.Rewind(ctx, storage.Rewind{Sequence: 1}), cause, "m")
 	for what, err := range map[string]error{
 		"models": b.Store.Models(ctx, func(storage.RegistryEntry) error { return nil }),

@@ -81,32 +81,32 @@ func (s suite) longIDs(t *testing.T) {
 	b := s.open(t)
 	m := create(t, b.Store, "m")
 	longest, tooLong := strings.Repeat("x", storage.MaxID), strings.Repeat("x", storage.MaxID+1)
-	must(t, m.PutIDs(t.Context(), []storage.ID{id(longest, 1)}), m.PutWaiting([]storage.Prediction{prediction(longest, 1)}))
+	must(t, m.PutIDs(t.Context(), []storage.ID{id(longest, 1)}), m.PutPending([]storage.Prediction{prediction(longest, 1)}))
 	for what, err := range map[string]error{
 		"ids":     m.PutIDs(t.Context(), []storage.ID{id("a", 1), id(tooLong, 1)}),
 		"append":  m.Append(t.Context(), storage.Commit{Record: record(1, 1), IDs: []storage.ID{id(tooLong, 1)}}),
-		"waiting": m.PutWaiting([]storage.Prediction{prediction("a", 1), prediction(tooLong, 1)}),
-		"minted":  m.PutWaiting([]storage.Prediction{{ID: tooLong, Minted: true}}),
+		"waiting": m.PutPending([]storage.Prediction{prediction("a", 1), prediction(tooLong, 1)}),
+		"minted":  m.PutPending([]storage.Prediction{{ID: tooLong, Minted: true}}),
 	} {
 		t.Run(what, func(t *testing.T) { wrapped(t, err, storage.ErrInvalidID, "m") })
 	}
 	wantIDs(t, m, id(longest, 1))
-	wantWaiting(t, m, prediction(longest, 1))
+	wantPending(t, m, prediction(longest, 1))
 	wantLog(t, m, 0)
 }
 
-func (s suite) waiting(t *testing.T) {
+func (s suite) pending(t *testing.T) {
 	b := s.open(t)
 	m, other := create(t, b.Store, "m"), create(t, b.Store, "other")
-	must(t, m.PutWaiting([]storage.Prediction{prediction("a", 1), prediction("b", 2)}), m.PutWaiting(nil))
-	must(t, m.PutWaiting([]storage.Prediction{prediction("a", 9)})) // In place of the first.
-	must(t, other.PutWaiting([]storage.Prediction{prediction("a", 5)}))
-	must(t, m.RemoveWaiting([]string{"b", "nobody"}), m.RemoveWaiting(nil))
+	must(t, m.PutPending([]storage.Prediction{prediction("a", 1), prediction("b", 2)}), m.PutPending(nil))
+	must(t, m.PutPending([]storage.Prediction{prediction("a", 9)})) // In place of the first.
+	must(t, other.PutPending([]storage.Prediction{prediction("a", 5)}))
+	must(t, m.RemovePending([]string{"b", "nobody"}), m.RemovePending(nil))
 	must(t, b.Store.Sync(t.Context()))
 	for range 2 {
-		wantWaiting(t, m, prediction("a", 9))
-		wantWaiting(t, other, prediction("a", 5))
-		if p, ok, err := m.GetWaiting("b"); ok || err != nil {
+		wantPending(t, m, prediction("a", 9))
+		wantPending(t, other, prediction("a", 5))
+		if p, ok, err := m.GetPending("b"); ok || err != nil {
 			t.Errorf("b waits: %+v, %v", p, err)
 		}
 		b = b.Cut(t)
@@ -114,42 +114,42 @@ func (s suite) waiting(t *testing.T) {
 	}
 }
 
-func (s suite) waitingSurvives(t *testing.T) {
+func (s suite) pendingSurvives(t *testing.T) {
 	b := s.open(t)
 	m := create(t, b.Store, "m")
 	minted := prediction("minted", 9)
 	minted.Minted = true
-	must(t, m.PutWaiting([]storage.Prediction{prediction("a", 1), minted}))
+	must(t, m.PutPending([]storage.Prediction{prediction("a", 1), minted}))
 	b = b.Kill(t)
 	m = find(t, b.Store, "m")
-	wantWaiting(t, m, prediction("a", 1), prediction("minted", 9))
-	must(t, m.PutWaiting([]storage.Prediction{prediction("a", 3)}))
-	wantWaiting(t, m, prediction("a", 3), prediction("minted", 9))
+	wantPending(t, m, prediction("a", 1), prediction("minted", 9))
+	must(t, m.PutPending([]storage.Prediction{prediction("a", 3)}))
+	wantPending(t, m, prediction("a", 3), prediction("minted", 9))
 }
 
-func (s suite) waitingCount(t *testing.T) {
+func (s suite) pendingCount(t *testing.T) {
 	b := s.open(t)
 	m := create(t, b.Store, "m")
 	count := func(want int64) {
 		t.Helper()
-		if got := m.CountWaiting(); got != want {
+		if got := m.CountPending(); got != want {
 			t.Errorf("%d are counted, want %d", got, want)
 		}
 	}
-	must(t, m.PutWaiting([]storage.Prediction{prediction("a", 1), prediction("a", 2), prediction("a", 3)}))
+	must(t, m.PutPending([]storage.Prediction{prediction("a", 1), prediction("a", 2), prediction("a", 3)}))
 	count(1)
-	must(t, m.PutWaiting([]storage.Prediction{prediction("a", 3), prediction("b", 4), {ID: "c", Expiry: at(5), Minted: true}}))
+	must(t, m.PutPending([]storage.Prediction{prediction("a", 3), prediction("b", 4), {ID: "c", Expiry: at(5), Minted: true}}))
 	count(3)
-	must(t, m.RemoveWaiting([]string{"a", "a", "x", "b", "a"}))
+	must(t, m.RemovePending([]string{"a", "a", "x", "b", "a"}))
 	count(1)
-	must(t, m.RemoveWaiting([]string{"a"}), b.Store.Expire(t.Context(), at(4), func(storage.Model) { t.Error("expired") }))
+	must(t, m.RemovePending([]string{"a"}), b.Store.Expire(t.Context(), at(4), func(storage.Model) { t.Error("expired") }))
 	count(1)
 	// Used again between its expiry and the sweep.
-	must(t, m.PutWaiting([]storage.Prediction{prediction("c", 7)}), b.Store.Expire(t.Context(), at(6), func(storage.Model) { t.Error("expired") }))
+	must(t, m.PutPending([]storage.Prediction{prediction("c", 7)}), b.Store.Expire(t.Context(), at(6), func(storage.Model) { t.Error("expired") }))
 	count(1)
 	must(t, b.Store.Expire(t.Context(), at(7), func(storage.Model) {}), b.Store.Expire(t.Context(), at(7), func(storage.Model) { t.Error("expired twice") }))
 	count(0)
-	must(t, m.PutWaiting([]storage.Prediction{prediction("c", 7), prediction("d", 7)}), b.Store.Sync(t.Context()))
+	must(t, m.PutPending([]storage.Prediction{prediction("c", 7), prediction("d", 7)}), b.Store.Sync(t.Context()))
 	b = b.Cut(t)
 	m = find(t, b.Store, "m")
 	count(2)
@@ -157,7 +157,7 @@ func (s suite) waitingCount(t *testing.T) {
 
 // Calls for the same few ids at once: in the end as many are counted as are
 // there, and between them the count is possible.
-func (s suite) waitingAtOnce(t *testing.T) {
+func (s suite) pendingAtOnce(t *testing.T) {
 	b := s.open(t)
 	seed := newSeed(t)
 	models := []storage.Model{create(t, b.Store, "m"), create(t, b.Store, "other")}
@@ -173,13 +173,13 @@ func (s suite) waitingAtOnce(t *testing.T) {
 				var err error
 				switch rng.IntN(4) {
 				case 0:
-					err = m.PutWaiting([]storage.Prediction{prediction(name(), now+rng.Int64N(3)), prediction(name(), now)})
+					err = m.PutPending([]storage.Prediction{prediction(name(), now+rng.Int64N(3)), prediction(name(), now)})
 				case 1:
 					unique := prediction(fmt.Sprint("minted", minted.Add(1)), now)
 					unique.Minted = true
-					err = m.PutWaiting([]storage.Prediction{unique, prediction(name(), now)})
+					err = m.PutPending([]storage.Prediction{unique, prediction(name(), now)})
 				case 2:
-					err = m.RemoveWaiting([]string{name(), name(), fmt.Sprint("minted", minted.Load())})
+					err = m.RemovePending([]string{name(), name(), fmt.Sprint("minted", minted.Load())})
 				default:
 					err = b.Store.Expire(t.Context(), at(now), func(storage.Model) { expired.Add(1) })
 				}
@@ -187,7 +187,7 @@ func (s suite) waitingAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if count := m.CountWaiting(); count < 0 {
+				if count := m.CountPending(); count < 0 {
 					t.Errorf("%d are counted", count)
 				}
 			}
@@ -196,8 +196,8 @@ func (s suite) waitingAtOnce(t *testing.T) {
 	group.Wait()
 	for _, m := range models {
 		there := int64(0)
-		must(t, m.EachWaiting(t.Context(), func(storage.Prediction) error { there++; return nil }))
-		if count := m.CountWaiting(); count != there {
+		must(t, m.EachPending(t.Context(), func(storage.Prediction) error { there++; return nil }))
+		if count := m.CountPending(); count != there {
 			t.Errorf("%d are counted, %d are there", count, there)
 		}
 	}
@@ -214,28 +214,28 @@ func (s suite) expire(t *testing.T) {
 	for n := range int64(many) {
 		rows = append(rows, prediction(fmt.Sprint("w", n), n))
 	}
-	must(t, m.PutWaiting(rows), other.PutWaiting(rows[:10]))
+	must(t, m.PutPending(rows), other.PutPending(rows[:10]))
 	due := func(now int64) map[storage.Model]int {
 		t.Helper()
 		out := map[storage.Model]int{}
 		must(t, b.Store.Expire(t.Context(), at(now), func(m storage.Model) {
 			out[m]++
-			m.CountWaiting() // It may be asked, and asks for no lock that is held.
+			m.CountPending() // It may be asked, and asks for no lock that is held.
 		}))
 		return out
 	}
 	if got := due(4); len(got) != 2 || got[m] != 5 || got[other] != 5 { // 4 itself is not after 4.
 		t.Errorf("expired %v", got)
 	}
-	wantWaiting(t, m, rows[5:]...)
-	wantWaiting(t, other, rows[5:10]...)
+	wantPending(t, m, rows[5:]...)
+	wantPending(t, other, rows[5:10]...)
 	if got := due(many - 2); got[m] != many-6 || got[other] != 5 {
 		t.Errorf("expired %v", got)
 	}
 	must(t, b.Store.Sync(t.Context()))
 	b = b.Cut(t)
-	wantWaiting(t, find(t, b.Store, "m"), rows[many-1])
-	wantWaiting(t, find(t, b.Store, "other"))
+	wantPending(t, find(t, b.Store, "m"), rows[many-1])
+	wantPending(t, find(t, b.Store, "other"))
 }
 
 func (s suite) syncDurable(t *testing.T) {
@@ -318,7 +318,7 @@ func (s suite) copies(t *testing.T) {
 			Record: storage.Record{First: 1, Last: 1, Data: buffers[0]}, IDs: []storage.ID{{ID: "new", At: at(1), Value: buffers[1]}},
 		}),
 		m.PutIDs(t.Context(), []storage.ID{{ID: "a", At: at(1), Value: buffers[2]}}),
-		m.PutWaiting([]storage.Prediction{{ID: "p", Expiry: at(1), Value: buffers[3]}}),
+		m.PutPending([]storage.Prediction{{ID: "p", Expiry: at(1), Value: buffers[3]}}),
 		m.WriteSnapshot(1, buffers[4]))
 	for _, buffer := range buffers {
 		copy(buffer, "SPOIL")
@@ -330,7 +330,7 @@ func (s suite) copies(t *testing.T) {
 			must(t, err)
 			taken = append(taken, value)
 		}
-		p, _, err := m.GetWaiting("p")
+		p, _, err := m.GetPending("p")
 		must(t, err)
 		state, err := m.ReadSnapshot(1)
 		must(t, err)

@@ -167,7 +167,7 @@ func state(t *testing.T, s storage.Store) map[string]string {
 			fmt.Fprintf(&b, "\nid %s at %d: %s", id.ID, id.At.Unix(), id.Value)
 			return nil
 		}))
-		must(t, e.Model.EachWaiting(t.Context(), func(p storage.Prediction) error {
+		must(t, e.Model.EachPending(t.Context(), func(p storage.Prediction) error {
 			fmt.Fprintf(&b, "\nwaiting %s until %d: %s", p.ID, p.Expiry.Unix(), p.Value)
 			return nil
 		}))
@@ -255,10 +255,10 @@ func (w *writer) create() command {
 	from := storage.Import{Sequence: w.rng.Uint64N(20), Snapshot: []byte(w.unique("snapshot"))}
 	for range w.rng.IntN(5) {
 		from.IDs = append(from.IDs, w.id(0))
-		from.Waiting = append(from.Waiting, prediction(w.unique("imported"), w.rng.Int64N(100)))
+		from.Pending = append(from.Pending, prediction(w.unique("imported"), w.rng.Int64N(100)))
 	}
 	if w.rng.IntN(4) == 0 {
-		from.Waiting = append(from.Waiting, prediction(strings.Repeat("x", storage.MaxID+1), 1))
+		from.Pending = append(from.Pending, prediction(strings.Repeat("x", storage.MaxID+1), 1))
 	}
 	return command{what: "import " + name, apply: func(ctx context.Context, s storage.Store) error {
 		_, err := s.Import(ctx, name, value, from)
@@ -319,15 +319,15 @@ func (w *writer) rewind(m storage.Model) command {
 
 func (w *writer) waiting(m storage.Model) command {
 	rows := []storage.Prediction{prediction(w.unique("p"), w.rng.Int64N(100)), prediction(w.unique("p"), w.rng.Int64N(100))}
-	c := ofModel("put waiting", m.Number(), func(_ context.Context, m storage.Model) error { return m.PutWaiting(rows) })
+	c := ofModel("put waiting", m.Number(), func(_ context.Context, m storage.Model) error { return m.PutPending(rows) })
 	if w.rng.IntN(2) == 0 {
 		var gone []string
-		must(w.t, m.EachWaiting(w.t.Context(), func(p storage.Prediction) error {
+		must(w.t, m.EachPending(w.t.Context(), func(p storage.Prediction) error {
 			gone = append(gone, p.ID)
 			return nil
 		}))
 		gone = gone[:(len(gone)+1)/2]
-		c = ofModel("remove waiting", m.Number(), func(_ context.Context, m storage.Model) error { return m.RemoveWaiting(gone) })
+		c = ofModel("remove waiting", m.Number(), func(_ context.Context, m storage.Model) error { return m.RemovePending(gone) })
 	}
 	c.waiting = true
 	return c

@@ -66,10 +66,10 @@ func Run(t *testing.T, open func(t *testing.T) Backend) {
 	t.Run("ids are durable with the next append", s.idsDurable)
 	t.Run("forgetting", s.forget)
 	t.Run("long ids are refused", s.longIDs)
-	t.Run("waiting predictions", s.waiting)
-	t.Run("waiting predictions survive the process", s.waitingSurvives)
-	t.Run("the count of waiting predictions", s.waitingCount)
-	t.Run("the count beside concurrent calls", s.waitingAtOnce)
+	t.Run("pending predictions", s.pending)
+	t.Run("pending predictions survive the process", s.pendingSurvives)
+	t.Run("the count of pending predictions", s.pendingCount)
+	t.Run("the count beside concurrent calls", s.pendingAtOnce)
 	t.Run("expiring", s.expire)
 	t.Run("sync makes durable", s.syncDurable)
 	t.Run("snapshots", s.snapshots)
@@ -227,25 +227,25 @@ func prediction(name string, expiry int64) storage.Prediction {
 	return storage.Prediction{ID: name, Value: fmt.Appendf(nil, "%s until %d", name, expiry), Expiry: at(expiry)}
 }
 
-// wantWaiting fails the test unless these predictions alone wait.
-func wantWaiting(t *testing.T, m storage.Model, want ...storage.Prediction) {
+// wantPending fails the test unless these predictions alone wait.
+func wantPending(t *testing.T, m storage.Model, want ...storage.Prediction) {
 	t.Helper()
 	got := map[string]string{}
-	must(t, m.EachWaiting(t.Context(), func(p storage.Prediction) error {
+	must(t, m.EachPending(t.Context(), func(p storage.Prediction) error {
 		got[p.ID] = fmt.Sprint(p.Expiry.UnixNano(), string(p.Value))
 		return nil
 	}))
 	if len(got) != len(want) {
 		t.Errorf("%d predictions wait %v, want %d", len(got), got, len(want))
 	}
-	if n := m.CountWaiting(); n != int64(len(want)) {
+	if n := m.CountPending(); n != int64(len(want)) {
 		t.Errorf("%d predictions are counted, want %d", n, len(want))
 	}
 	for _, p := range want {
 		if got[p.ID] != fmt.Sprint(p.Expiry.UnixNano(), string(p.Value)) {
 			t.Errorf("%q waits as %q, want %+v", p.ID, got[p.ID], p)
 		}
-		if g, ok, err := m.GetWaiting(p.ID); err != nil || !ok || g.ID != p.ID || !g.Expiry.Equal(p.Expiry) || !bytes.Equal(g.Value, p.Value) {
+		if g, ok, err := m.GetPending(p.ID); err != nil || !ok || g.ID != p.ID || !g.Expiry.Equal(p.Expiry) || !bytes.Equal(g.Value, p.Value) {
 			t.Errorf("%q gives %+v, %v, %v; want %+v", p.ID, g, ok, err, p)
 		}
 	}

@@ -25,8 +25,8 @@ const minProbability = 1e-9
 // Account is the account of one classifier.
 type Account struct {
 	limit int
-	// predicted counts the judged observations with a served prediction, served sums the
-	// figures of these predictions. whole and recent are of judged observations, bins and
+	// predicted counts the scored observations with a served prediction, served sums the
+	// figures of these predictions. whole and recent are of scored observations, bins and
 	// classes of all.
 	predicted uint64
 	served    Figures
@@ -92,7 +92,7 @@ type Bin struct {
 // allocates only when a class is new. It panics if the number of the class is not below
 // the limit.
 //
-// Observe judges every observation but the first, which the model and the baselines answer
+// Observe scores every observation but the first, which the model and the baselines answer
 // before they know a class: its performance is the zero value.
 func (a *Account) Observe(r Round) Performance {
 	if r.Class < 0 || r.Class >= a.limit {
@@ -242,11 +242,11 @@ func (a *Account) possible(notes []float64) bool {
 
 // Summary sums up an account.
 type Summary struct {
-	// Predicted counts the judged observations with a served prediction: see Observe. Served
+	// Predicted counts the scored observations with a served prediction: see Observe. Served
 	// sums the figures of these predictions.
 	Predicted uint64
 	Served    Figures
-	// Whole is the performance over all judged observations, Recent over the newest ones.
+	// Whole is the performance over all scored observations, Recent over the newest ones.
 	Whole, Recent Performance
 	// Reliability is the table of the served probabilities, or of the prequential ones
 	// where nothing was served, of all observations.

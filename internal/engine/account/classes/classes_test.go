@@ -135,7 +135,7 @@ func sum(fs ...classes.Figures) (total classes.Figures) {
 }
 
 func (all naive) performance(from int) (p classes.Performance) {
-	for n := max(from, 1); n < len(all); n++ { // The first is not judged.
+	for n := max(from, 1); n < len(all); n++ { // The first is not scored.
 		r := all[n]
 		now := all.figures(n, r.Prequential, nil)
 		told := now

@@ -91,7 +91,7 @@ func (a *Account) check(v *codec.Visitor) {
 	}
 	unlearned := a.last == model.NoClass
 	if unlearned && (total > 0 || left != rows) || !unlearned && (left > 0 || a.classes[a.last].Observed == 0) {
-		v.Corrupt("%g judged observations, %d of classes, the last class %d", total, rows-left, a.last)
+		v.Corrupt("%g scored observations, %d of classes, the last class %d", total, rows-left, a.last)
 	}
 	if a.ranking != nil && a.ranking.total() > float64(rows) {
 		v.Corrupt("%g ranked observations of %d", a.ranking.total(), rows)

@@ -218,14 +218,14 @@ func (h *History) Size() uint64 {
 type Point struct {
 	// Sequence is the sequence of the last observation.
 	Sequence uint64
-	// Performance and Classes sum over the judged observations: see account.Account.Observe.
+	// Performance and Classes sum over the scored observations: see account.Account.Observe.
 	// Classes is nil but for a classifier. Numbers have six digits, and weights four decimals.
 	Performance account.Performance
 	Classes     *classes.Performance
 	// Moment is the moment of the last observation, without its counts.
 	Moment
 	// Coverage is the share of labels inside the intervals of each level, NaN if none was
-	// judged.
+	// scored.
 	Coverage []float64
 }
 
@@ -258,9 +258,9 @@ func (h *History) point(row []uint32, sequence uint64) Point {
 	row = row[h.shape.figures():]
 	if counts := h.shape.counts(); counts > 0 {
 		p.Coverage = make([]float64, h.shape.Levels)
-		judged := long(row[0])
+		scored := long(row[0])
 		for level := range p.Coverage {
-			p.Coverage[level] = long(row[1+level]) / judged // NaN of none.
+			p.Coverage[level] = long(row[1+level]) / scored // NaN of none.
 		}
 		row = row[counts:]
 	}

@@ -201,7 +201,7 @@ func TestHistoryIsThatOfAllRounds(t *testing.T) {
 					sum += p.Performance.Observations
 				}
 				if sum != float64(n-(n+8)/9) {
-					t.Fatalf("%s: the points are of %g judged rounds of %d", name, sum, n)
+					t.Fatalf("%s: the points are of %g scored rounds of %d", name, sum, n)
 				}
 			}
 			if n < len(all) {
@@ -248,9 +248,9 @@ func TestDecodeRefuses(t *testing.T) {
 		"no stride": put(9, 0), "a stride of 3": put(9, 3), "points of 1": put(9, 1), "256 points": put(17, 256),
 		"few long points": put(17, 100), "too many experts": put(25, 65),
 		"a regret": word(2, float32(math.Inf(1))), "a dictionary of parts": word(4, 1.5), "a dictionary below 0": word(4, -1),
-		"more judged than there are": word(5, 5), "judged in part": word(5, 1.5), "judged below 0": word(5, -1),
-		"a loss": word(6, float32(math.NaN())), "more held than judged": word(13, 3),
-		"an open point of 2": put(open, 2), "judged of nothing": put(open+8, math.Float64bits(1)), "sums of nothing": put(open+16, math.Float64bits(1)),
+		"more scored than there are": word(5, 5), "scored in part": word(5, 1.5), "scored below 0": word(5, -1),
+		"a loss": word(6, float32(math.NaN())), "more held than scored": word(13, 3),
+		"an open point of 2": put(open, 2), "scored of nothing": put(open+8, math.Float64bits(1)), "sums of nothing": put(open+16, math.Float64bits(1)),
 		"a sum": put(open+16, math.Float64bits(math.NaN())), "counts before": put(open+8*8, counts[0]+1), "changes": put(open+8*10, 101),
 	} {
 		bad := slices.Clone(data)

@@ -6,7 +6,7 @@ import (
 )
 
 // A row has, in words of 32 bits: the time in two words; the figures of the moment; the sums
-// of the figures; the number of judged intervals and, for each level, the number of intervals
+// of the figures; the number of scored intervals and, for each level, the number of intervals
 // that contained their label; the weights of two experts a word. All but the time and the
 // weights are shorts.
 const (

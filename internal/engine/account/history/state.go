@@ -97,7 +97,7 @@ func (h *History) check(v *codec.Visitor, sequence uint64, counts []uint64) {
 		v.Corrupt("%d observations in an open point of %d", h.opened, h.stride)
 	}
 	if n := h.open[0]; !(n >= 0 && n <= float64(h.opened) && n == math.Trunc(n)) {
-		v.Corrupt("%g judged observations in an open point of %d", n, h.opened)
+		v.Corrupt("%g scored observations in an open point of %d", n, h.opened)
 	}
 	for _, sum := range h.open {
 		if h.opened == 0 && sum != 0 {
@@ -131,7 +131,7 @@ func (h *History) checkRow(v *codec.Visitor, row []uint32) {
 	}
 	row = row[sums:]
 	if n := long(row[0]); !(n >= 0 && n <= float64(h.stride) && n == math.Trunc(n)) {
-		v.Corrupt("%g judged observations in a point of %d", n, h.stride)
+		v.Corrupt("%g scored observations in a point of %d", n, h.stride)
 	}
 	figures := h.shape.figures()
 	for i, w := range row[:figures] {
@@ -141,8 +141,8 @@ func (h *History) checkRow(v *codec.Visitor, row []uint32) {
 	}
 	row = row[figures:][:h.shape.counts()] // Every weight is valid.
 	for _, w := range row {
-		if n, judged := long(w), long(row[0]); !(n >= 0 && n <= judged && judged <= maxNumber) {
-			v.Corrupt("%g of %g intervals", n, judged)
+		if n, scored := long(w), long(row[0]); !(n >= 0 && n <= scored && scored <= maxNumber) {
+			v.Corrupt("%g of %g intervals", n, scored)
 		}
 	}
 }

@@ -88,8 +88,8 @@ type State struct {
 	// weighted and weight are Σ 0.95^i |residual| and Σ 0.95^i, total is Σ |residual|, all
 	// without the skipped residuals.
 	weighted, weight, total float64
-	// judged counts the observations whose interval was judged.
-	judged uint64
+	// scored counts the observations whose interval was scored.
+	scored uint64
 	// ring has the newest scores, that of observation n, from 0, at n mod scores. It is nil
 	// before the first score.
 	ring []float64
@@ -177,7 +177,7 @@ type Round struct {
 
 // Observe takes the label of a prediction. Labels may come late and in any order. A round
 // with a NaN is ignored. Observe costs O(levels), moves up to 200 predictions, and at times
-// passes over 100 scores. It allocates twice: with the first label and with the first judged
+// passes over 100 scores. It allocates twice: with the first label and with the first scored
 // interval.
 func (s *State) Observe(r Round) {
 	size, sigma, z := math.Min(math.Abs(r.Label-r.Served), maxMiss), r.Scale, r.Radii
@@ -209,7 +209,7 @@ func bounded(z []float64) bool {
 	return true
 }
 
-// scoreServed judges the intervals of one prediction as they were served, and learns from them
+// scoreServed scores the intervals of one prediction as they were served, and learns from them
 // before their projection.
 func (s *State) scoreServed(r *Round, size float64) {
 	if s.ring == nil {
@@ -232,10 +232,10 @@ func (s *State) scoreServed(r *Round, size float64) {
 			label = r.Label
 			lower, upper = r.Possible.ProjectInterval(r.Served-half, r.Served+half)
 		}
-		v.account(s.judged, label, lower, upper)
+		v.account(s.scored, label, lower, upper)
 		v.learn(score, largest, r.Radii[i])
 	}
-	s.judged++
+	s.scored++
 }
 
 func (s *State) allocate() {
@@ -248,7 +248,7 @@ func (s *State) allocate() {
 
 // push replaces the oldest score.
 func (s *State) push(score float64) {
-	at := s.judged % scores
+	at := s.scored % scores
 	old := s.ring[at]
 	s.ring[at] = score
 	switch {
@@ -319,9 +319,9 @@ func (v *level) hit(n uint64) bool { return v.hits[n%recent/64]>>(n%recent%64)&1
 type Statistics struct {
 	// Level is 1 − a, the nominal coverage.
 	Level float64
-	// Judged counts the served intervals whose label has come.
-	Judged uint64
-	// Coverage is the share of the judged intervals that contained their label. An interval
+	// Scored counts the served intervals whose label has come.
+	Scored uint64
+	// Coverage is the share of the scored intervals that contained their label. An interval
 	// contains its ends.
 	Coverage float64
 	// Recent is the number of intervals of RecentCoverage: the newest 1,000, or all if
@@ -349,25 +349,25 @@ func (s *State) Statistics(level int) Statistics {
 	v := &s.levels[level]
 	unknown := math.NaN()
 	t := Statistics{
-		Level: v.target, Judged: s.judged, Recent: int(min(s.judged, recent)),
+		Level: v.target, Scored: s.scored, Recent: int(min(s.scored, recent)),
 		Coverage: unknown, RecentCoverage: unknown, DiscountedCoverage: unknown, LeastCoverage: unknown, MeanWidth: unknown, MeanScore: unknown,
 	}
-	if s.judged > 0 {
-		n := float64(s.judged)
+	if s.scored > 0 {
+		n := float64(s.scored)
 		t.Coverage, t.RecentCoverage = float64(v.covered)/n, float64(v.recently)/float64(t.Recent)
 		t.DiscountedCoverage = v.faded * (1 - fading) / -math.Expm1(n*math.Log(fading))
 		t.MeanWidth, t.MeanScore = v.width.Value()/n, v.score.Value()/n
 	}
-	if s.judged >= 2*window {
+	if s.scored >= 2*window {
 		t.LeastCoverage = float64(v.leastCovered) / window
 	}
 	return t
 }
 
-// Judged returns the number of judged intervals of each level.
-func (s *State) Judged() uint64 { return s.judged }
+// Scored returns the number of scored intervals of each level.
+func (s *State) Scored() uint64 { return s.scored }
 
-// Covered returns the number of judged intervals of a level that contained their label.
+// Covered returns the number of scored intervals of a level that contained their label.
 func (s *State) Covered(level int) uint64 { return s.levels[level].covered }
 
 // Size returns the memory of the state in bytes, at a cost of O(1).

@@ -15,7 +15,7 @@ import (
 
 func levels() []float64 { return []float64{0.9, 0.99} }
 
-// run serves and judges each residual at once.
+// run serves and scores each residual at once.
 func run(s *interval.State, residuals []float64) {
 	for _, r := range residuals {
 		w := serve(s, 2, r)
@@ -31,13 +31,13 @@ func TestNothingIsKnownBeforeItIs(t *testing.T) {
 		}
 		s.Observe(interval.Round{Label: float64(i + 1)})
 	}
-	if !s.Known() || s.Statistics(0).Judged != 0 {
+	if !s.Known() || s.Statistics(0).Scored != 0 {
 		t.Errorf("known %v, %+v", s.Known(), s.Statistics(0))
 	}
 	st := s.Statistics(0)
 	for _, v := range []float64{st.Coverage, st.RecentCoverage, st.DiscountedCoverage, st.LeastCoverage, st.MeanWidth, st.MeanScore} {
 		if !math.IsNaN(v) {
-			t.Errorf("%+v: a figure before any interval was judged", st)
+			t.Errorf("%+v: a figure before any interval was scored", st)
 		}
 	}
 	zeros := interval.New(levels())
@@ -104,7 +104,7 @@ func finite(s *interval.State) bool {
 	for l := range levels() {
 		check(s.Radius(l))
 		st := s.Statistics(l)
-		if st.Judged > 0 {
+		if st.Scored > 0 {
 			check(st.Coverage)
 			check(st.MeanWidth)
 			check(st.MeanScore)
@@ -136,15 +136,15 @@ func TestNeverNaN(t *testing.T) {
 	// What was served comes from elsewhere, and may be anything.
 	s := interval.New(levels())
 	run(s, residuals(1, 50))
-	judged := s.Statistics(0).Judged
+	scored := s.Statistics(0).Scored
 	for _, sigma := range []float64{-1, math.NaN(), math.Inf(1), 1e300} {
 		s.Observe(interval.Round{Label: 1, Scale: sigma, Radii: []float64{1, 1}})
 	}
 	for _, z := range [][]float64{nil, {1}, {1, 1, 1}, {math.NaN(), 1}, {1, math.Inf(-1)}, {1e31, 1}} {
 		s.Observe(interval.Round{Label: 1, Scale: 1, Radii: z})
 	}
-	if !finite(s) || s.Statistics(0).Judged != judged {
-		t.Errorf("intervals that no state serves were judged: %+v", s.Statistics(0))
+	if !finite(s) || s.Statistics(0).Scored != scored {
+		t.Errorf("intervals that no state serves were scored: %+v", s.Statistics(0))
 	}
 }
 
@@ -196,8 +196,8 @@ func TestRestoreRefuses(t *testing.T) {
 		"nothing":                            nil,
 		"a byte less":                        good[:len(good)-1],
 		"a byte more":                        append(slices.Clone(good), 0),
-		"more judged":                        rest(1, 1201),
-		"none judged":                        rest(1, 0),
+		"more scored":                        rest(1, 1201),
+		"none scored":                        rest(1, 0),
 		"too many":                           rest(0, 1<<63),
 		"a weight of 0":                      rest(3, 0),
 		"a negative mean":                    rest(2, math.Float64bits(-1)),
@@ -260,7 +260,7 @@ func TestSizeAndAllocations(t *testing.T) {
 		t.Errorf("size %d, want %d", s.Size(), s.Bytes())
 	}
 	run(s, residuals(11, 20))
-	t.Logf("%d bytes, before the first judged %d", s.Size(), interval.New(levels()).Size())
+	t.Logf("%d bytes, before the first scored %d", s.Size(), interval.New(levels()).Size())
 	if s.Size() != s.Bytes() {
 		t.Errorf("size %d, want %d", s.Size(), s.Bytes())
 	}

@@ -114,7 +114,7 @@ func (n *naive) statistics() interval.Statistics {
 	}
 	total := len(n.hits)
 	t := interval.Statistics{
-		Judged: uint64(total), Coverage: part(n.hits), Recent: min(total, 1000),
+		Scored: uint64(total), Coverage: part(n.hits), Recent: min(total, 1000),
 		RecentCoverage: part(n.hits[max(0, total-1000):]), LeastCoverage: math.NaN(),
 		MeanWidth: mean(n.widths), MeanScore: mean(n.values),
 	}
@@ -199,7 +199,7 @@ func TestEqualsNaive(t *testing.T) {
 			if i%249 == 0 && i > 40 {
 				for l, n := range plain {
 					got, want := s.Statistics(l), n.statistics()
-					if got.Level != levels[l] || got.Judged != want.Judged || got.Recent != want.Recent ||
+					if got.Level != levels[l] || got.Scored != want.Scored || got.Recent != want.Recent ||
 						!near(got.Coverage, want.Coverage) || !near(got.RecentCoverage, want.RecentCoverage) ||
 						!near(got.DiscountedCoverage, want.DiscountedCoverage) ||
 						!near(got.LeastCoverage, want.LeastCoverage) || !near(got.MeanWidth, want.MeanWidth) || !near(got.MeanScore, want.MeanScore) {

@@ -15,14 +15,14 @@ const (
 )
 
 // Visit visits the state, in numbers of 8 bytes. The rings are present if an interval was
-// judged. Reading wants a new state, and derives what is not stored.
+// scored. Reading wants a new state, and derives what is not stored.
 func (s *State) Visit(v *codec.Visitor) {
-	v.Uint64(&s.known, &s.judged)
+	v.Uint64(&s.known, &s.scored)
 	v.Within(maxSum, &s.weighted, &s.weight, &s.total)
 	for i := range s.levels {
 		s.levels[i].visit(v)
 	}
-	if s.judged > 0 {
+	if s.scored > 0 {
 		if v.Reading() {
 			s.allocate()
 		}
@@ -55,54 +55,54 @@ func (l *level) visit(v *codec.Visitor) {
 // check rejects numbers that no residuals lead to, and derives what is not stored.
 func (s *State) check(v *codec.Visitor) {
 	switch {
-	case s.judged > s.known || s.known > maxCount:
-		v.Corrupt("%d residuals, %d intervals", s.known, s.judged)
+	case s.scored > s.known || s.known > maxCount:
+		v.Corrupt("%d residuals, %d intervals", s.known, s.scored)
 	case s.known <= skipped && (s.weighted != 0 || s.weight != 0 || s.total != 0),
 		s.known > skipped && !(s.weight >= 1 && s.weight <= maxWeight),
 		s.weighted < 0, s.total < 0:
 		v.Corrupt("means of %g/%g and %g over %d residuals", s.weighted, s.weight, s.total, s.known)
 	}
 	for n, score := range s.ring {
-		if score < 0 || math.Signbit(score) || score > 0 && uint64(n) >= s.judged {
-			v.Corrupt("score %d of %d is %g", n, s.judged, score)
+		if score < 0 || math.Signbit(score) || score > 0 && uint64(n) >= s.scored {
+			v.Corrupt("score %d of %d is %g", n, s.scored, score)
 		}
 	}
 	s.largest = maximum(s.ring)
 	for i := range s.levels {
-		s.levels[i].check(v, s.judged)
+		s.levels[i].check(v, s.scored)
 	}
 }
 
-func (l *level) check(v *codec.Visitor, judged uint64) {
-	if judged < 2*window && l.leastCovered != window {
-		v.Corrupt("a least window of %d after %d intervals", l.leastCovered, judged)
+func (l *level) check(v *codec.Visitor, scored uint64) {
+	if scored < 2*window && l.leastCovered != window {
+		v.Corrupt("a least window of %d after %d intervals", l.leastCovered, scored)
 	}
 	if l.faded < 0 || l.faded > float64(l.covered)*(1+1e-9) {
 		v.Corrupt("%d covered, %g discounted", l.covered, l.faded)
 	}
 	if l.hits == nil {
 		if l.covered != 0 {
-			v.Corrupt("%d covered and none judged", l.covered)
+			v.Corrupt("%d covered and none scored", l.covered)
 		}
 		return
 	}
-	for n := min(judged, recent); n < 64*ringWords; n++ {
+	for n := min(scored, recent); n < 64*ringWords; n++ {
 		if l.hits[n/64]>>(n%64)&1 != 0 {
-			v.Corrupt("bit %d is set after %d intervals", n, judged)
+			v.Corrupt("bit %d is set after %d intervals", n, scored)
 			return
 		}
 	}
 	l.recently = uint16(ones(l.hits))
-	for n := judged - min(judged, window); n < judged; n++ {
+	for n := scored - min(scored, window); n < scored; n++ {
 		if l.hit(n) {
 			l.lately++
 		}
 	}
-	missed := min(judged, recent) - uint64(l.recently)
-	if l.covered < uint64(l.recently) || l.covered > judged-missed {
-		v.Corrupt("%d of %d covered, %d recently", l.covered, judged, l.recently)
+	missed := min(scored, recent) - uint64(l.recently)
+	if l.covered < uint64(l.recently) || l.covered > scored-missed {
+		v.Corrupt("%d of %d covered, %d recently", l.covered, scored, l.recently)
 	}
-	if judged >= 2*window && l.leastCovered > l.lately {
+	if scored >= 2*window && l.leastCovered > l.lately {
 		v.Corrupt("a least window of %d, the newest of %d", l.leastCovered, l.lately)
 	}
 }

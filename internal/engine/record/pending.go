@@ -11,8 +11,8 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// Waiting is a pending prediction.
-type Waiting struct {
+// Pending is a pending prediction.
+type Pending struct {
 	// ClassPrediction is the prediction. That of a learner of real labels has no classes, and
 	// its Class is model.NoClass.
 	model.ClassPrediction
@@ -29,7 +29,7 @@ type Waiting struct {
 
 // Encode returns the bytes of a pending prediction, of a learner of real labels or of a
 // classifier.
-func (w *Waiting) Encode(classifier bool) []byte {
+func (w *Pending) Encode(classifier bool) []byte {
 	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice) + 2*len(w.Probabilities) + len(w.Parametric)
 	var flags byte
 	if w.Inputs != nil {
@@ -46,19 +46,19 @@ func (w *Waiting) Encode(classifier bool) []byte {
 	return encode(make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs)), func(v *codec.Visitor) { w.visit(v, flags, len(w.Values)) })
 }
 
-// DecodeWaiting reads the bytes that Encode wrote for a model with these outputs. It rejects
+// DecodePending reads the bytes that Encode wrote for a model with these outputs. It rejects
 // numbers that must not be served.
-func DecodeWaiting(data []byte, outputs int) (Waiting, error) {
-	w := Waiting{ClassPrediction: model.ClassPrediction{Class: model.NoClass}}
+func DecodePending(data []byte, outputs int) (Pending, error) {
+	w := Pending{ClassPrediction: model.ClassPrediction{Class: model.NoClass}}
 	if err := decode("pending prediction", data, func(v *codec.Visitor) { w.visit(v, 0, outputs) }); err != nil {
-		return Waiting{}, err
+		return Pending{}, err
 	}
 	return w, nil
 }
 
 // visit visits a prediction with these flags, which reading reads.
-func (w *Waiting) visit(v *codec.Visitor, flags byte, outputs int) {
-	v.Version(versionWaiting)
+func (w *Pending) visit(v *codec.Visitor, flags byte, outputs int) {
+	v.Version(versionPending)
 	v.Byte(&flags)
 	if flags&flagClass != 0 {
 		v.DelimitedFloats(&w.Values)
@@ -94,7 +94,7 @@ func (w *Waiting) visit(v *codec.Visitor, flags byte, outputs int) {
 }
 
 // visitClasses visits the prediction of a classifier, with the names of the classes.
-func (w *Waiting) visitClasses(v *codec.Visitor) {
+func (w *Pending) visitClasses(v *codec.Visitor) {
 	visitClass(v, &w.Class, &w.Probabilities)
 	if v.Reading() {
 		w.Classes = make([]string, len(w.Probabilities)) // Not nil even if empty.
@@ -105,7 +105,7 @@ func (w *Waiting) visitClasses(v *codec.Visitor) {
 }
 
 // visitParts visits an explanation.
-func (w *Waiting) visitParts(v *codec.Visitor) {
+func (w *Pending) visitParts(v *codec.Visitor) {
 	n := len(w.Parts)
 	if v.Length(&n, 4); v.Reading() { // A part takes 4 bytes at least.
 		w.Parts = make([]model.Part, n)
@@ -137,7 +137,7 @@ func visitFinite(v *codec.Visitor, numbers *[]float64) {
 }
 
 // servable reports whether all numbers may be served.
-func (w *Waiting) servable(outputs int) bool {
+func (w *Pending) servable(outputs int) bool {
 	for _, v := range slices.Concat(w.Values, w.Parametric) {
 		if !(math.Abs(v) <= math.MaxFloat64) {
 			return false
@@ -161,7 +161,7 @@ func (w *Waiting) servable(outputs int) bool {
 type Carried struct {
 	Metadata
 	IDs     []storage.ID
-	Waiting []storage.Prediction
+	Pending []storage.Prediction
 }
 
 // Encode returns the bytes of c.
@@ -196,14 +196,14 @@ func (c *Carried) visit(v *codec.Visitor, outputs int) {
 			return err
 		})
 	}
-	n = len(c.Waiting)
+	n = len(c.Pending)
 	if v.Count(&n, rowBytes); v.Reading() && n > 0 {
-		c.Waiting = make([]storage.Prediction, n)
+		c.Pending = make([]storage.Prediction, n)
 	}
-	for k := range c.Waiting {
-		r := &c.Waiting[k]
+	for k := range c.Pending {
+		r := &c.Pending[k]
 		visitRow(v, &r.ID, &r.Expiry, &r.Value, func() error {
-			_, err := DecodeWaiting(r.Value, outputs)
+			_, err := DecodePending(r.Value, outputs)
 			return err
 		})
 	}
