@@ -42,6 +42,7 @@ type column struct {
 	unit    string           // Of line; see dataset.Table.Unit.
 	line    int              // Of the current cell.
 	target  bool             // The cells are labels.
+	textual bool             // The cells are texts, whatever they look like.
 	unnamed bool             // See dataset.Table.Unnamed.
 	// cells counts the cells that are not empty, gaps those among them that may stand for a
 	// missing value; unknown counts the gaps among texts.
@@ -141,6 +142,10 @@ func (c *column) count(cell string) {
 		if dataset.IsUnknown(cell) {
 			c.unknown++
 		}
+		return
+	}
+	if c.textual {
+		c.see(&c.words, cell)
 		return
 	}
 	v, err := c.number(cell)

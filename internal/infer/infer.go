@@ -87,6 +87,8 @@ type Options struct {
 	Target string
 	// Classes says that the texts of a target with numbers are classes.
 	Classes bool
+	// Texts names columns whose cells are texts, though they look like numbers, booleans or times.
+	Texts []string
 }
 
 // Result is the result for a file.
@@ -180,6 +182,13 @@ func Read(table *dataset.Table, o Options) (*Result, error) {
 	}
 	for _, i := range targets {
 		f.columns[i].times, f.columns[i].target = nil, true
+	}
+	for _, name := range o.Texts {
+		i, err := table.Column(name)
+		if err != nil {
+			return nil, err
+		}
+		f.columns[i].times, f.columns[i].textual = nil, true
 	}
 	var y labels
 	if len(targets) > 0 {

@@ -28,7 +28,7 @@ func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse,
 	if err != nil {
 		return nil, err
 	}
-	o := infer.Options{Target: r.GetTarget(), Classes: r.GetClasses()}
+	o := infer.Options{Target: r.GetTarget(), Classes: r.GetClasses(), Texts: r.GetTexts()}
 	if o.Target == "" {
 		if o.Target, err = table.LikelyTarget(); err != nil {
 			return nil, err

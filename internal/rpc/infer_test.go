@@ -39,6 +39,16 @@ func TestInferSpec(t *testing.T) {
 	if line, _, _ := strings.Cut(r.GetValues(), "\n"); line != `[null,"Bern",1.5,null,null]` {
 		t.Errorf("values %s", r.GetValues())
 	}
+	digits := &hindsightv1.InferSpecRequest{Csv: "a,b,y\n1,1,1\n2,2,2\n", Texts: []string{"b"}}
+	if r, err = c.models.InferSpec(t.Context(), digits); err != nil {
+		t.Fatal(err)
+	}
+	if in := r.GetSpec().GetInputs(); in[0].GetNumeric() == nil || in[1].GetCategorical().GetMaxCategories() != 2 {
+		t.Errorf("%v, want a number and a category", in)
+	}
+	digits.Texts = []string{"c"}
+	_, err = c.models.InferSpec(t.Context(), digits)
+	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", `there is no column "c"`)
 	for csv, says := range map[string]string{
 		"":                  "csv: the file is empty",
 		"PAR1":              "csv: the file is Parquet where CSV is expected",

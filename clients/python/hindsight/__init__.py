@@ -12,7 +12,6 @@ local() in place of connect(...) starts a local server. hindsight.aio has the sa
 
 from hindsight import errors
 from hindsight._calls import UNCHANGED
-from hindsight._infer import infer
 from hindsight._local import local
 from hindsight._version import VERSION
 from hindsight.client import Client, Model
@@ -41,5 +40,5 @@ connect = Client.connect
 __all__ = [
     "UNCHANGED", "Alias", "Client", "Cluster", "Comparison", "Event", "HindsightError", "History", "Interval", "Model",
     "ModelInfo", "ModelStats", "Outcome", "Prediction", "Restored", "Retry", "Snapshot", "SpecCost",
-    "connect", "errors", "infer", "local",
+    "connect", "errors", "local",
 ]

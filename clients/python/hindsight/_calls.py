@@ -302,6 +302,10 @@ def validate(given: Spec) -> Call[messages.SpecCost]:
     return _models("ValidateSpec", model_pb2.ValidateSpecRequest(spec=spec(given)), messages.SpecCost.of)
 
 
+def infer(request: model_pb2.InferSpecRequest, read: Callable[[Any], dict[str, Any]]) -> Call[dict[str, Any]]:
+    return _models("InferSpec", request, read)
+
+
 def learners() -> Call[list[messages.Learner]]:
     return _models("ListLearners", model_pb2.ListLearnersRequest(), lambda a: [messages.Learner.of(x) for x in a.learners])
 

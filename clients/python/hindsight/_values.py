@@ -81,7 +81,7 @@ def _set(out: struct_pb2.Value, value: Any, name: str) -> None:
     elif isinstance(value, numbers.Real) or type(value).__name__ == "Decimal":
         out.number_value = number(value, f"input {name!r}")
     elif isinstance(value, datetime.date):
-        out.string_value = _moment(value)
+        out.string_value = moment(value)
     elif isinstance(value, Iterable) and not isinstance(value, (Mapping, bytes, set, frozenset)):
         out.list_value.SetInParent()
         for element in value:
@@ -111,7 +111,7 @@ def text_id(value: Any) -> str:
     return value
 
 
-def _moment(value: datetime.date) -> str:
+def moment(value: datetime.date) -> str:
     """A time in RFC 3339. A time without an offset keeps its clock, at offset 0."""
     if not isinstance(value, datetime.datetime):
         value = datetime.datetime(value.year, value.month, value.day)

@@ -25,7 +25,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, column_or_1d
 
 from hindsight import _infer, frames
-from hindsight._hosted import Given, Hosted, spec_of
+from hindsight._hosted import Given, Hosted, client_of, spec_of
 from hindsight._values import is_missing
 
 __all__ = ["XFAIL_CHECKS", "HindsightClassifier", "HindsightRegressor"]
@@ -67,7 +67,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     _hosted: Hosted
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Any:
-        """Learns the rows, from nothing. A DataFrame has named inputs, see hindsight.infer.
+        """Learns the rows, from nothing. A DataFrame has named inputs, see Client.infer.
 
         shuffle (the default) learns them in an order that their content and seed decide, and auto gets no lags: the
         last labels say nothing about a row. shuffle=False learns them in the order given, and takes the rows of predict
@@ -109,7 +109,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         import pandas
 
         first = y if isinstance(y, list) else y.reshape(len(y), -1)[:, 0]
-        return _infer.inputs_of(X, pandas.Series(first), self.learner == "auto" or "auto" in self.learner)
+        keys = self.learner == "auto" or "auto" in self.learner
+        inferred = client_of(self.client).run(_infer.columns_of(X, [pandas.Series(first)], None, keys))
+        return {"inputs": inferred["inputs"]}
 
     def _rows(self, X: Any) -> list[Any]:
         """The rows of data that is checked, as inputs of the model."""

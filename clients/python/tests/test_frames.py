@@ -129,18 +129,23 @@ class FramesTest(unittest.TestCase):
 
 
 class InferTest(unittest.TestCase):
-    """hindsight.infer decides as the command line does."""
+    """Client.infer decides as the command line does."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.client = hindsight.local(server=binary(), timeout=TIMEOUT)
+        cls.addClassCleanup(cls.client.close)
 
     def infer(self, values, **options):
         """The declaration of a column, without its name."""
-        given = hindsight.infer(pandas.DataFrame({"a": values}), **options)["inputs"][0]
+        given = self.client.infer(pandas.DataFrame({"a": values}), **options)["inputs"][0]
         self.assertEqual(given.pop("name"), "a")
         return given
 
     def test_trips(self):
         frame = pandas.read_csv(ROOT / "examples" / "trips.csv", parse_dates=["at"])
         # As hindsight infer --target delay, which makes booleans of yes and no.
-        self.assertEqual(hindsight.infer(frame, "delay"), {"inputs": [
+        self.assertEqual(self.client.infer(frame, "delay"), {"inputs": [
             {"name": "at", "time": {"cycles": ["CYCLE_HOUR_OF_DAY", "CYCLE_DAY_OF_WEEK"]}},
             {"name": "city", "categorical": {"max_categories": 4}},
             {"name": "rain", "categorical": {"max_categories": 2}},
@@ -158,7 +163,9 @@ class InferTest(unittest.TestCase):
         self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)]), {"categorical": {"key": True}})
         self.assertEqual(self.infer([f"x{n % 100}" for n in range(400)], keys=False), {"categorical": {"max_categories": 64}})
         self.assertEqual(self.infer([[1.0, 2.0], None]), {"vector": {"length": 2}})
-        self.assertEqual(self.infer(pandas.date_range("2026-01-01", periods=3)), {"time": {"cycles": [], "trend": True}})
+        self.assertEqual(self.infer(pandas.date_range("2026-01-01", periods=3)), {"time": {"trend": True}})
+        self.assertEqual(self.infer(["1", "2", "03"] * 30), {"categorical": {"max_categories": 3}})
+        self.assertEqual(self.infer(["yes", "no", None] * 30), {"categorical": {"max_categories": 2}})
         self.assertEqual(
             self.infer(pandas.date_range("2024-01-01", periods=9000, freq="h"))["time"],
             {"cycles": ["CYCLE_HOUR_OF_DAY", "CYCLE_DAY_OF_WEEK", "CYCLE_DAY_OF_YEAR"], "trend": True},
@@ -177,7 +184,7 @@ class InferTest(unittest.TestCase):
             ([decimal.Decimal("1.5"), decimal.Decimal("NaN"), decimal.Decimal("2.5")], "numeric"),
         ):
             frame = pandas.DataFrame({"a": values, "y": 1.0})
-            spec = hindsight.infer(frame, "y")
+            spec = self.client.infer(frame, "y")
             self.assertEqual([kind], [k for k in spec["inputs"][0] if k != "name"])
             with hindsight.local(server=binary(), timeout=TIMEOUT) as client:
                 self.assertEqual(len(client.create("a", spec).learn_frame(frame, "y")), len(frame))
@@ -189,9 +196,9 @@ class InferTest(unittest.TestCase):
             ([{1.0}, {2.0}], "column 'a': got object such as {1.0}"),
         ):
             with self.assertRaisesRegex((TypeError, ValueError), says):
-                hindsight.infer(pandas.DataFrame({"a": values}))
+                self.client.infer(pandas.DataFrame({"a": values}))
         with self.assertRaisesRegex(ValueError, "the frame has 2 columns called 'a', want a name for each"):
-            hindsight.infer(pandas.DataFrame([[1, 2, 3.0]], columns=["a", "a", "y"]), "y")
+            self.client.infer(pandas.DataFrame([[1, 2, 3.0]], columns=["a", "a", "y"]), "y")
 
     def test_categories_and_keys(self):
         cases = json.loads((ROOT / "internal" / "infer" / "testdata" / "categories.json").read_text())
@@ -201,7 +208,7 @@ class InferTest(unittest.TestCase):
                 frame = pandas.DataFrame({case["name"]: case["cells"], "other": 0.5})
                 if "labels" in case:
                     frame["y"] = case["labels"]
-                given = hindsight.infer(frame, "y" if "labels" in case else None)["inputs"][0]
+                given = self.client.infer(frame, "y" if "labels" in case else None)["inputs"][0]
                 kind = {"numeric": "number", "vector": "vector"}.get(next(k for k in given if k not in ("name", "missing")), "category")
                 if given["name"] == "other":
                     kind = "left out"
@@ -212,34 +219,34 @@ class InferTest(unittest.TestCase):
     def test_texts_of_several_words(self):
         frame = pandas.DataFrame({"note": [f"call {n} now to win" for n in range(100)], "name": [f"Ann {n} Doe" for n in range(100)]})
         with self.assertWarns(UserWarning):
-            self.assertEqual([{k: v for k, v in i.items() if k != "missing"} for i in hindsight.infer(frame)["inputs"]], [{"name": "note", "text": {}}])
+            self.assertEqual([{k: v for k, v in i.items() if k != "missing"} for i in self.client.infer(frame)["inputs"]], [{"name": "note", "text": {}}])
 
     def test_what_is_left_out_and_refused(self):
         frame = pandas.DataFrame({"a": range(100), "id": [f"x{n}" for n in range(100)], "no": None, "long": ["x" * 257, "y"] * 50})
         with self.assertWarns(UserWarning) as warned:
-            self.assertEqual([i["name"] for i in hindsight.infer(frame)["inputs"]], ["a"])
+            self.assertEqual([i["name"] for i in self.client.infer(frame)["inputs"]], ["a"])
         self.assertRegex(
             " ".join(str(w.message) for w in warned.warnings),
-            "'id' is left out: most of its texts do not repeat .*'no' is left out: it has no value.*'long' is left out: texts of up to 257 bytes",
+            "'id' is left out: most cells do not repeat .*'no' is left out: every cell is empty.*'long' is left out: texts of up to 257 bytes",
         )
         with self.assertRaisesRegex(ValueError, "no column that can be an input"):
-            hindsight.infer(frame[["a"]], "a")
+            self.client.infer(frame[["a"]], "a")
         with self.assertRaisesRegex(ValueError, "no column 'y'"):
-            hindsight.infer(frame, "y")
+            self.client.infer(frame, "y")
         with self.assertRaisesRegex(ValueError, "column 'y' has no label"):
-            hindsight.infer(frame[["a"]].assign(y=None), "y")
+            self.client.infer(frame[["a"]].assign(y=None), "y")
         with self.assertRaisesRegex(TypeError, "column 'a': got timedelta64.*want numbers, booleans"):
-            hindsight.infer(pandas.DataFrame({"a": pandas.to_timedelta([1, 2], unit="h")}))
+            self.client.infer(pandas.DataFrame({"a": pandas.to_timedelta([1, 2], unit="h")}))
         with self.assertRaisesRegex(ValueError, "column 'a': got lists of 1 to 2 numbers, want one length"):
-            hindsight.infer(pandas.DataFrame({"a": [[1], [1, 2]]}))
+            self.client.infer(pandas.DataFrame({"a": [[1], [1, 2]]}))
 
     def test_labels(self):
         frame = pandas.DataFrame({"a": range(9), "n": [1, 2, 3] * 3, "b": [True, False, True] * 3, "t": ["x", "y", "z"] * 3})
-        self.assertNotIn("classes", hindsight.infer(frame, "n"))
-        self.assertEqual(hindsight.infer(frame, "n", classes=True)["classes"], {"max_classes": 3})
-        self.assertEqual(hindsight.infer(frame, "b")["classes"], {"max_classes": 2})
-        self.assertEqual(hindsight.infer(frame, "t")["classes"], {"max_classes": 3})
-        self.assertEqual(hindsight.infer(frame, ["n", "a"])["outputs"], 2)
+        self.assertNotIn("classes", self.client.infer(frame, "n"))
+        self.assertEqual(self.client.infer(frame, "n", classes=True)["classes"], {"max_classes": 3})
+        self.assertEqual(self.client.infer(frame, "b")["classes"], {"max_classes": 2})
+        self.assertEqual(self.client.infer(frame, "t")["classes"], {"max_classes": 3})
+        self.assertEqual(self.client.infer(frame, ["n", "a"])["outputs"], 2)
 
 
 class InferredTest(unittest.TestCase):
@@ -251,9 +258,9 @@ class InferredTest(unittest.TestCase):
             "hour": [n % 8 for n in range(count)], "vector": [[1.0, n] for n in range(count)],
             "name": [f"row {n}" for n in range(count)], "late": [n % 8 > 5 for n in range(count)],
         }, index=range(7, 7 + count))
-        with self.assertWarns(UserWarning):
-            spec = hindsight.infer(frame, "late")
         with hindsight.local(server=binary(), timeout=TIMEOUT) as client:
+            with self.assertWarns(UserWarning):
+                spec = client.infer(frame, "late")
             model = client.create("a", spec | {"linear_awv": {}})
             model.learn_frame(frame, "late")
             predicted = model.predict_frame(frame)  # With the columns that are no inputs.
@@ -262,7 +269,7 @@ class InferredTest(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "no column 'hour', an input of the model"):
                 model.predict_frame(frame.drop(columns="hour"))
             self.assertEqual(client.model("a").get().classes, ("False", "True"))
-            counted = client.create("n", hindsight.infer(frame[["on", "hour"]], "hour", classes=True))
+            counted = client.create("n", client.infer(frame[["on", "hour"]], "hour", classes=True))
             counted.learn_frame(frame[["on", "hour"]].astype(float), "hour")
             self.assertEqual(counted.get().classes[:3], ("0", "1", "2"))
 

@@ -97,7 +97,7 @@ class PackageTest(unittest.TestCase):
         absent = "import sys\nsys.modules.update(dict.fromkeys(['numpy', 'pandas', 'sklearn', 'river', 'matplotlib']))\n"
         server = Server()
         self.addCleanup(server.close)
-        more = "import hindsight.river\nprint(hindsight.local, hindsight.infer, hindsight.river.Regressor().predict_one({}))\n"
+        more = "import hindsight.river\nprint(hindsight.local, hindsight.river.Regressor().predict_one({}))\n"
         told = run(sys.executable, "-c", absent + PROGRAM + more, server.address, cwd=HERE)
         self.assertRegex(told, r"__init__.py 1\n.* 0\.0\n$")
 

@@ -3451,7 +3451,9 @@ type InferSpecRequest struct {
 	// Also return the values of the cells.
 	Values bool `protobuf:"varint,4,opt,name=values,proto3" json:"values,omitempty"`
 	// What values takes the columns for: its inputs and classes. Default the inferred spec.
-	Spec          *ModelSpec `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	Spec *ModelSpec `protobuf:"bytes,5,opt,name=spec,proto3" json:"spec,omitempty"`
+	// Columns whose cells are texts, though they look like numbers, booleans or times.
+	Texts         []string `protobuf:"bytes,6,rep,name=texts,proto3" json:"texts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3517,6 +3519,13 @@ func (x *InferSpecRequest) GetValues() bool {
 func (x *InferSpecRequest) GetSpec() *ModelSpec {
 	if x != nil {
 		return x.Spec
+	}
+	return nil
+}
+
+func (x *InferSpecRequest) GetTexts() []string {
+	if x != nil {
+		return x.Texts
 	}
 	return nil
 }
@@ -6286,13 +6295,14 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x19\n" +
 	"\bloss_sum\x18\x02 \x01(\x01R\alossSum\x12\x16\n" +
 	"\x06weight\x18\x03 \x01(\x01R\x06weight\x12\x14\n" +
-	"\x05awake\x18\x04 \x01(\bR\x05awake\"\x9b\x01\n" +
+	"\x05awake\x18\x04 \x01(\bR\x05awake\"\xb1\x01\n" +
 	"\x10InferSpecRequest\x12\x10\n" +
 	"\x03csv\x18\x01 \x01(\tR\x03csv\x12\x16\n" +
 	"\x06target\x18\x02 \x01(\tR\x06target\x12\x18\n" +
 	"\aclasses\x18\x03 \x01(\bR\aclasses\x12\x16\n" +
 	"\x06values\x18\x04 \x01(\bR\x06values\x12+\n" +
-	"\x04spec\x18\x05 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\"\xa4\x01\n" +
+	"\x04spec\x18\x05 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12\x14\n" +
+	"\x05texts\x18\x06 \x03(\tR\x05texts\"\xa4\x01\n" +
 	"\x11InferSpecResponse\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x126\n" +
 	"\acolumns\x18\x02 \x03(\v2\x1c.hindsight.v1.InferredColumnR\acolumns\x12\x12\n" +

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Any, Optional, Union
 
-from hindsight import _calls, messages
+from hindsight import _calls, _infer, messages
 from hindsight._calls import UNCHANGED, Unchanged
 from hindsight._values import Input, Label, Span, Spec
 from hindsight.aio._connection import Connection
@@ -70,6 +70,18 @@ class Client(Connection):
     async def learners(self) -> list[messages.Learner]:
         """Lists the learners of a spec and their fields."""
         return await self.run(_calls.learners())
+
+    async def infer(
+        self, frame: pandas.DataFrame, label: Union[str, Sequence[str], None] = None, *, classes: Optional[bool] = None, keys: bool = True
+    ) -> dict[str, Any]:
+        """Infers a spec from a DataFrame, with the columns as named inputs, by the rules of "hindsight infer".
+
+        label is the column of the label, or the columns of several, and no input. Texts, booleans and categories are
+        classes; classes=True makes classes of numbers. Texts stay texts, though they look like numbers. The spec has no
+        learner: auto, or add one. keys=False, for other learners, gives the first 64 categories a feature each instead of
+        a key. A column that is no input is left out with a warning.
+        """
+        return await self.run(_infer.infer(frame, label, classes, keys))
 
     async def validate(self, spec: Spec) -> messages.SpecCost:
         """Fills in the defaults of a spec, and returns its features, memory and cost."""

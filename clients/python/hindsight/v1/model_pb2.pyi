@@ -354,18 +354,20 @@ class ImportModelResponse(_message.Message):
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ...) -> None: ...
 
 class InferSpecRequest(_message.Message):
-    __slots__ = ["classes", "csv", "spec", "target", "values"]
+    __slots__ = ["classes", "csv", "spec", "target", "texts", "values"]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     CSV_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     TARGET_FIELD_NUMBER: _ClassVar[int]
+    TEXTS_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     classes: bool
     csv: str
     spec: _spec_pb2.ModelSpec
     target: str
+    texts: _containers.RepeatedScalarFieldContainer[str]
     values: bool
-    def __init__(self, csv: _Optional[str] = ..., target: _Optional[str] = ..., classes: bool = ..., values: bool = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ...) -> None: ...
+    def __init__(self, csv: _Optional[str] = ..., target: _Optional[str] = ..., classes: bool = ..., values: bool = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class InferSpecResponse(_message.Message):
     __slots__ = ["columns", "rows", "spec", "values"]
