@@ -181,7 +181,7 @@ type RunningScaling struct{}
 // NoScaling leaves inputs and labels as they are.
 type NoScaling struct{}
 
-// Losses. The first-order learners have the hinge loss, online Newton steps its square.
+// Losses. Only online Newton steps have the squared hinge loss.
 const (
 	LossSquared      = "squared"
 	LossLogistic     = "logistic"

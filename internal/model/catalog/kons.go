@@ -23,16 +23,15 @@ const (
 // newton completes the options that the learners by online Newton steps share.
 func (c *completion) newton(given *model.NewtonSteps, lowest float64) kons.Options {
 	o := kons.Options{Outputs: c.outputs}
-	if given.Loss == model.LossHinge {
-		c.reject("loss", given.Loss, "squared, logistic or squared_hinge: the hinge loss is not curved, which online Newton steps rest on")
-	}
 	alpha := defaultClassAlpha
-	switch c.choice("loss", &given.Loss, model.LossSquared, model.LossLogistic, model.LossSquaredHinge) {
+	switch c.choice("loss", &given.Loss, model.LossSquared, model.LossLogistic, model.LossHinge, model.LossSquaredHinge) {
 	case model.LossLogistic:
 		o.Loss = losses.Logistic
 		o.Clip = c.number("clip", &given.Clip, defaultLogisticClip, minClip, maxLogisticClip)
-	case model.LossSquaredHinge:
-		o.Loss = losses.SquaredHinge
+	case model.LossHinge, model.LossSquaredHinge:
+		if o.Loss = losses.SquaredHinge; given.Loss == model.LossHinge {
+			o.Loss = losses.Hinge
+		}
 		o.Clip = c.number("clip", &given.Clip, defaultHingeClip, minClip, maxHingeClip)
 	default:
 		o.Loss, alpha = losses.Squared, defaultAlpha
@@ -65,6 +64,12 @@ func (c *completion) labelRange(given []float64, loss losses.Loss) (low, high fl
 // known. For the squared loss without a range C follows the labels.
 func (c *completion) eta(given **float64, o kons.Options) float64 {
 	clip := o.Clip
+	if o.Loss == losses.Hinge {
+		if *given != nil {
+			c.reject("eta", **given, "nothing: the steps of the hinge loss decay")
+		}
+		return 0
+	}
 	if o.Loss == losses.Squared {
 		if clip = o.High/2 - o.Low/2; clip == 0 {
 			if *given != nil {

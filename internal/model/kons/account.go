@@ -12,7 +12,7 @@ import (
 
 // account is the loss account of one output. Labels in Hindsight, Energy and Regret are
 // less the middle of the range. Hindsight and Regret stay 0 unless regret is tracked.
-// Certificate is ½Σωh/η, Bound max √ω|y|.
+// Certificate is ½Σωh/η of a curved loss, Bound max √ω|y|.
 type account struct {
 	ledger.Account
 
@@ -40,7 +40,7 @@ func (a *account) ridge(o *Options) float64 { return float64(o.Alpha * a.unit) }
 
 // boundSince bounds the part of the certificate since the last change of Ω, given log det(A/αΩ).
 func (a *account) boundSince(o *Options, logDet float64) float64 {
-	inverse := o.inverse(a.clip)
+	inverse := o.inverse(a)
 	return a.heaviest * float64(inverse*inverse) * (logDet - a.base) / 2
 }
 
@@ -100,6 +100,9 @@ func (a *account) figures(o *Options, logDet float64, fixed bool) model.Stats {
 	if s.Certified {
 		s.Certificate = a.Certificate.Value()
 		s.RegretBound = a.boundBefore + a.boundSince(o, logDet)
+		if o.Loss == losses.Hinge { // ½Σηωġ²(2C)² ≤ 2C max ω Σ1/√t.
+			s.RegretBound += 4 * a.clip * a.heaviest * math.Sqrt(float64(a.Rounds))
+		}
 	}
 	return s
 }

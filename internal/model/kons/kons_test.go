@@ -36,6 +36,8 @@ func ways() map[string]kons.Options {
 		"squared, wide range":    {Alpha: 0.1, Low: -4, High: 6},
 		"logistic":               {Alpha: 0.01, Loss: losses.Logistic, Clip: 5},
 		"logistic, narrow":       {Alpha: 0.1, Loss: losses.Logistic, Clip: 0.3},
+		"hinge":                  {Alpha: 0.05, Loss: losses.Hinge, Clip: 1.5},
+		"hinge, clip .4":         {Alpha: 0.3, Loss: losses.Hinge, Clip: 0.4},
 		"squared hinge":          {Alpha: 0.01, Loss: losses.SquaredHinge, Clip: 1},
 		"squared hinge, clip 3":  {Alpha: 0.3, Loss: losses.SquaredHinge, Clip: 3},
 		"squared hinge, clip .4": {Alpha: 0.3, Loss: losses.SquaredHinge, Clip: 0.4},

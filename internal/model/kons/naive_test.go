@@ -125,7 +125,7 @@ type naive struct {
 	m, w    vector
 	// trace is Tr A, condition κ, size max‖m‖, logDet log det(A/Λ).
 	trace, condition, size, logDet float64
-	// loses is Σωℓ, certificate ½Σ gᵀA⁻¹g.
+	// loses is Σωℓ, certificate ½Σ gᵀA⁻¹g, and of the hinge loss ½Σηωġ²(|ŷ|+C)².
 	loses, certificate float64
 	rounds, cuts       int
 	// worst is the largest error of a prediction as a part of its bound.
@@ -141,6 +141,11 @@ func (n *naive) slope(f, y float64) float64 {
 	switch n.loss {
 	case losses.Logistic:
 		return -y / (1 + math.Exp(y*f))
+	case losses.Hinge:
+		if y*f >= 1 {
+			return 0
+		}
+		return -y
 	case losses.SquaredHinge:
 		return -2 * y * math.Max(0, 1-y*f)
 	default:
@@ -152,6 +157,8 @@ func (n *naive) value(f, y float64) float64 {
 	switch n.loss {
 	case losses.Logistic:
 		return math.Log1p(math.Exp(-y * f))
+	case losses.Hinge:
+		return math.Max(0, 1-y*f)
 	case losses.SquaredHinge:
 		return math.Pow(math.Max(0, 1-y*f), 2)
 	default:
@@ -159,10 +166,12 @@ func (n *naive) value(f, y float64) float64 {
 	}
 }
 
-// eta is σ(C).
+// eta is σ(C), and of the hinge loss, whose σ is 0, 1/(C√t) as Theorem 1 has it.
 func (n *naive) eta() float64 {
 	c := n.clip
 	switch {
+	case n.loss == losses.Hinge:
+		return 1 / (c * math.Sqrt(float64(n.rounds)))
 	case n.loss == losses.Logistic:
 		return math.Exp(-c)
 	case n.loss == losses.Squared:
@@ -264,6 +273,9 @@ func (n *naive) observe(t *testing.T, s modeltest.Sample, served float64) {
 		n.inverse[i].add(row.over(entered).times(v).minus(), along)
 	}
 	n.certificate += step.high * step.high * q.over(entered).high / 2
+	if n.loss == losses.Hinge {
+		n.certificate += n.eta() * s.Weight * slope * slope * math.Pow(math.Abs(predicted)+n.clip, 2) / 2
+	}
 	n.logDet += math.Log1p(row.times(q).high)
 	n.trace += row.times(phi.dot(phi)).high
 	n.raise(s.Weight)

@@ -1,4 +1,4 @@
-// Package kons holds online Newton steps: learners of curved losses, with a
+// Package kons holds online Newton steps: learners of curved losses, and of the hinge loss, with a
 // certificate.
 //
 // A learner keeps A_t = αI + Σ η_s ġ_s² φ_sφ_sᵀ and weights w; ġ = ℓ'(ŷ) is the slope
@@ -16,6 +16,10 @@
 //	Σωℓ(ŷ) − Σωℓ(f) − (α/2)‖f‖² ≤ ½ Σ ωh/η ≤ max ω · log det(A/α)/(2η)
 //
 // with h the leverage of the row, η ≤ σ(C) and labels in [−C, C].
+//
+// The hinge loss has no curvature, σ = 0. Its step decays, η_t = 1/(C√t), and every round adds
+// ½ηωġ²(ŷ−f)² at most to the left side: the certificate has ½Σηωġ²(|ŷ|+C)² besides, its bound
+// 4C√t max ω (Theorem 1).
 //
 // The ridge follows the unit of the weights: α is multiplied by Ω, the weight of the first
 // round. After a round with a weight above 4Ω, Ω is that weight: A ← A + P, 0 ≤ P ≤ α(Ω−Ω')I,
@@ -52,7 +56,7 @@ type Options struct {
 	Low, High float64
 	// Clip is C of the other losses.
 	Clip float64
-	// Eta is η, 0 for σ(C). For the squared loss it wants a range.
+	// Eta is η, 0 for σ(C). For the squared loss it wants a range, of the hinge loss it is 0.
 	Eta float64
 	// Alpha is the ridge α > 0.
 	Alpha float64
@@ -69,7 +73,7 @@ type Options struct {
 func completed(o Options) Options {
 	o.Outputs = max(o.Outputs, 1)
 	squared := o.Loss == losses.Squared
-	if o.Loss < losses.Squared || o.Loss > losses.SquaredHinge || o.Loss == losses.Hinge || !(o.Alpha > 0) || !(o.Eta >= 0) || !(o.High >= o.Low) ||
+	if o.Loss < losses.Squared || o.Loss > losses.SquaredHinge || (o.Loss == losses.Hinge && o.Eta > 0) || !(o.Alpha > 0) || !(o.Eta >= 0) || !(o.High >= o.Low) ||
 		squared != (o.Clip == 0) || (!squared && (o.ranged() || o.TrackRegret || !(o.Clip > 0))) ||
 		(squared && !o.ranged() && o.Eta > 0) {
 		panic(fmt.Sprintf("kons: options %+v", o))
@@ -104,13 +108,16 @@ func (o *Options) clip() float64 {
 	return o.Clip
 }
 
-// inverse is 1/√η for c > 0. For the squared loss it has the unit of the label: no square
-// overflows, and a factor of two in the labels changes no digit.
-func (o *Options) inverse(c float64) float64 {
-	if o.given > 0 {
+// inverse is 1/√η of the next round of an account with C > 0. For the squared loss it has the
+// unit of the label: no square overflows, and a factor of two in the labels changes no digit.
+func (o *Options) inverse(a *account) float64 {
+	switch {
+	case o.given > 0:
 		return o.given
+	case o.Loss == losses.Hinge:
+		return math.Sqrt(float64(a.clip * math.Sqrt(float64(a.Rounds+1))))
 	}
-	return float64(2 * math.Sqrt2 * c)
+	return float64(2 * math.Sqrt2 * a.clip)
 }
 
 // certified tells whether the theorem applies in a fixed space while no label leaves the
@@ -138,6 +145,8 @@ type step struct {
 	slope, label float64
 	// width is √(ω/η).
 	width float64
+	// uncurved is ½ηωġ²(|ŷ|+C)² of a loss without curvature, else 0.
+	uncurved float64
 }
 
 // step is the change by a round, given ȳ and q. It lets C follow the label.
@@ -151,19 +160,23 @@ func (o *Options) step(a *account, mean, q, y, weight float64) step {
 	if a.clip == 0 {
 		return s // All labels so far are 0, and so is ŷ.
 	}
-	root, inverse := math.Sqrt(weight), o.inverse(a.clip)
+	root, inverse := math.Sqrt(weight), o.inverse(a)
 	s.width = float64(root * inverse)
 	if o.Loss == losses.Squared {
 		target = clamp(target, a.clip)
 	}
 	s.slope = float64(root * (o.Loss.Slope(s.predicted, target) / inverse))
 	s.label = float64(s.slope*s.predicted) - s.width
+	if o.Loss == losses.Hinge {
+		reach := math.Abs(s.predicted) + a.clip
+		s.uncurved = float64(s.slope*s.slope) * float64(reach*reach) / 2
+	}
 	return s
 }
 
-// certificate is ½ωh/η of a round of the leverage h.
+// certificate is the part of a round of the leverage h, ½ωh/η for a curved loss.
 func (s *step) certificate(leverage float64) float64 {
-	return float64(float64(s.width*s.width) * leverage / 2)
+	return float64(float64(s.width*s.width)*leverage/2) + s.uncurved
 }
 
 // clamp is v cut to [−c, c], 0 for NaN.
@@ -189,6 +202,6 @@ func (o *Options) leverage(largest float64, a *account, q float64) float64 {
 	if !(q > 0) {
 		return math.Max(largest, 0)
 	}
-	inverse := o.inverse(a.clip)
+	inverse := o.inverse(a)
 	return math.Max(largest, q/(q+float64(inverse*inverse)))
 }

@@ -216,6 +216,7 @@ func certified() map[string]kons.Options {
 		"squared": {Alpha: 0.3, Low: -1, High: 1, TrackRegret: true}, "squared, a slow step": {Alpha: 0.3, Low: 0, High: 4, Eta: 0.01},
 		"logistic": all["logistic"], "logistic, narrow": all["logistic, narrow"],
 		"squared hinge": all["squared hinge"], "squared hinge, clip 3": all["squared hinge, clip 3"],
+		"hinge": all["hinge"], "hinge, clip .4": all["hinge, clip .4"],
 	}
 }
 
@@ -224,7 +225,8 @@ func certified() map[string]kons.Options {
 //	Σωℓ(ŷ) − Σωℓ(f) − (α/2)‖f‖² ≤ certificate ≤ regret bound,
 //
 // here for the best of the functions, scaled into ±C: half of KONS (ICML 2017),
-// Proposition 1. The labels are a function's, random, and against the prediction.
+// Proposition 1, and Theorem 1 with σ = 0 for the hinge loss. The labels are a function's, random, and
+// against the prediction.
 func TestTheoremAgainstTheBestFunction_ICML_2017_Proposition1(t *testing.T) {
 	for name, o := range certified() {
 		for kind := range 4 {
@@ -384,7 +386,7 @@ func TestPredictionsFollowTheUnitOfTheLabel(t *testing.T) {
 
 // Signs of classes that are turned turn the scores.
 func TestScoresFollowTheSignOfTheClass(t *testing.T) {
-	for _, loss := range []losses.Loss{losses.Logistic, losses.SquaredHinge} {
+	for _, loss := range []losses.Loss{losses.Logistic, losses.Hinge, losses.SquaredHinge} {
 		for name, l := range learners(kons.Options{Alpha: 0.1, Loss: loss, Clip: 1.5}) {
 			a, b := l(), l()
 			for n, s := range modeltest.Samples(6, 2, 150) {

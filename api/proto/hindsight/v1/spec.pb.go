@@ -31,7 +31,7 @@ const (
 	Loss_LOSS_SQUARED Loss = 1
 	// log(1 + exp(-y f)), labels -1 and +1.
 	Loss_LOSS_LOGISTIC Loss = 2
-	// max(0, 1 - y f), labels -1 and +1; first-order learners only.
+	// max(0, 1 - y f), labels -1 and +1.
 	Loss_LOSS_HINGE Loss = 3
 	// max(0, 1 - y f)^2, labels -1 and +1; online Newton steps only.
 	Loss_LOSS_SQUARED_HINGE Loss = 4
@@ -3076,16 +3076,16 @@ type FourierKons struct {
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
 	// Orthogonal (default) or independent frequencies.
 	Orthogonal *bool `protobuf:"varint,3,opt,name=orthogonal,proto3,oneof" json:"orthogonal,omitempty"`
-	// The loss: squared (default), logistic or squared hinge.
+	// The loss: squared (default), logistic, hinge or squared hinge.
 	Loss Loss `protobuf:"varint,4,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
 	// The lowest and highest label of the squared loss. Predictions stay inside, a label outside
 	// steps as the nearest end, labels are unscaled. Needed for a certificate. Default: follows
 	// the labels.
 	Range []float64 `protobuf:"fixed64,5,rep,packed,name=range,proto3" json:"range,omitempty"`
-	// C, the largest score of the other losses. Default 5; 1 for squared hinge.
+	// C, the largest score of the other losses. Default 5; 1 for the hinge losses.
 	Clip *float64 `protobuf:"fixed64,6,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
-	// The step; for the squared loss it needs a range. Default: the largest that the theorem
-	// allows.
+	// The step; for the squared loss it needs a range, for the hinge loss it decays and is not
+	// given. Default: the largest that the theorem allows.
 	Eta *float64 `protobuf:"fixed64,7,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
 	// Ridge. Default 1; 0.01 unless the loss is squared.
 	Alpha *float64 `protobuf:"fixed64,8,opt,name=alpha,proto3,oneof" json:"alpha,omitempty"`
@@ -3195,11 +3195,11 @@ type ProsNKons struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel. Default Gaussian with sigma = 1.
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// The loss: squared (default), logistic or squared hinge.
+	// The loss: squared (default), logistic, hinge or squared hinge.
 	Loss Loss `protobuf:"varint,2,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
 	// The lowest and highest label of the squared loss: see FourierKons.
 	Range []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
-	// C, the largest score of the other losses. Default 5; 1 for squared hinge.
+	// C, the largest score of the other losses. Default 5; 1 for the hinge losses.
 	Clip *float64 `protobuf:"fixed64,4,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
 	// The step: see FourierKons.
 	Eta *float64 `protobuf:"fixed64,5,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
@@ -3350,11 +3350,11 @@ type Kons struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The kernel. Default Gaussian with sigma = 1.
 	Kernel *Kernel `protobuf:"bytes,1,opt,name=kernel,proto3" json:"kernel,omitempty"`
-	// The loss: squared (default), logistic or squared hinge.
+	// The loss: squared (default), logistic, hinge or squared hinge.
 	Loss Loss `protobuf:"varint,2,opt,name=loss,proto3,enum=hindsight.v1.Loss" json:"loss,omitempty"`
 	// The lowest and highest label of the squared loss: see FourierKons.
 	Range []float64 `protobuf:"fixed64,3,rep,packed,name=range,proto3" json:"range,omitempty"`
-	// C, the largest score of the other losses. Default 5; 1 for squared hinge.
+	// C, the largest score of the other losses. Default 5; 1 for the hinge losses.
 	Clip *float64 `protobuf:"fixed64,4,opt,name=clip,proto3,oneof" json:"clip,omitempty"`
 	// The step: see FourierKons.
 	Eta *float64 `protobuf:"fixed64,5,opt,name=eta,proto3,oneof" json:"eta,omitempty"`
