@@ -17,7 +17,7 @@ func tracked() model.Learner {
 	o.TrackRegret = true
 	rng := rand.New(rand.NewPCG(1, 2))
 	k := kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}
-	return raker.NewRaker([]feature.Map{feature.NewFourier(k, 2, 8, true, rng)}, o)
+	return raker.New([]feature.Map{feature.NewFourier(k, 2, 8, true, rng)}, o)
 }
 
 // solving is a learner whose Stats solves for the regret.

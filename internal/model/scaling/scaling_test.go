@@ -51,7 +51,7 @@ func warming(n, outputs int, forgetting float64) scaling.Options {
 // classes is the scaling of a learner of two classes.
 func classes(n int, running bool) scaling.Options {
 	o := options(1, func() model.Learner {
-		return raker.NewRaker([]feature.Map{feature.NewTaylor(dimension, 1, 2)}, raker.DefaultOptions(losses.Logistic, false))
+		return raker.New([]feature.Map{feature.NewTaylor(dimension, 1, 2)}, raker.DefaultOptions(losses.Logistic, false))
 	})
 	o.Warmup, o.Running = n, running
 	return o
