@@ -173,6 +173,9 @@ func (g *groups) takesPart() error {
 	}
 	for n := range g.all {
 		group := g.host.Group(uint32(n))
+		if node := group.Node(); node != nil && node.Held() != nil {
+			return fmt.Errorf("this server applies no changes: %w", node.Held())
+		}
 		if _, known := group.Owner(); !known && (n == 0 || group.Node() != nil) {
 			return errors.New("this server knows no owner of the cluster")
 		}

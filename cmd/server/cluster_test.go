@@ -100,6 +100,7 @@ type hit struct {
 type member struct {
 	number             int
 	dir, grpc, cluster string
+	program            string   // Of another build; empty for the test binary.
 	clients            string   // Where clients dial.
 	peers              []string // What it dials in place of the cluster addresses of others.
 	process            *process
@@ -185,20 +186,9 @@ func (f *fleet) member(number int) *member {
 func (f *fleet) start(members ...*member) {
 	f.t.Helper()
 	var starting sync.WaitGroup
-	program, err := os.Executable()
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	var join []string
-	for _, m := range f.members {
-		join = append(join, m.cluster)
-	}
 	for _, m := range members {
-		by := []string{"/usr/bin/env", peersOf + "=" + strings.Join(m.peers, ","), program}
-		flags := append([]string{"--grpc-address", m.grpc, "--cluster-address", m.cluster, "--cluster-join", strings.Join(join, ","), "--cluster-groups", strconv.Itoa(f.groups)}, f.flags...)
-		m.life.Add(1)
 		starting.Go(func() {
-			p, err := tryLaunch(f.t, m.dir, by, flags...)
+			p, err := f.try(m)
 			if err != nil {
 				f.t.Errorf("server %d ended: %v", m.number, shortened(err.Error()))
 			}
@@ -209,6 +199,23 @@ func (f *fleet) start(members ...*member) {
 	if f.t.Failed() {
 		f.t.FailNow()
 	}
+}
+
+// try starts a process of a member, which may end before it serves.
+func (f *fleet) try(m *member) (*process, error) {
+	f.t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	var join []string
+	for _, m := range f.members {
+		join = append(join, m.cluster)
+	}
+	by := []string{"/usr/bin/env", peersOf + "=" + strings.Join(m.peers, ","), cmp.Or(m.program, program)}
+	flags := append([]string{"--grpc-address", m.grpc, "--cluster-address", m.cluster, "--cluster-join", strings.Join(join, ","), "--cluster-groups", strconv.Itoa(f.groups)}, f.flags...)
+	m.life.Add(1)
+	return tryLaunch(f.t, m.dir, by, flags...)
 }
 
 // running are the members that run.
@@ -331,6 +338,7 @@ func (f *fleet) finish() findings {
 	for _, m := range f.running() {
 		f.terminate(m)
 	}
+	f.lower()
 	fresh := launch(f.t, f.t.TempDir())
 	f.create(fresh)
 	var found findings

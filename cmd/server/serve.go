@@ -249,7 +249,7 @@ func (s *server) serveCalls(ctx context.Context, models *groups, server *rpc.Ser
 func (s *server) storeOptions() store.Options {
 	c := s.config
 	return store.Options{
-		Cache: c.MemoryLimit / 8,
+		Cache: c.MemoryLimit / 8, Version: version,
 		Async: c.Durability == config.DurabilityAsync, Logger: s.log.Named("store"),
 		Synced: s.instruments.Stages.Fsync,
 	}

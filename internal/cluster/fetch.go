@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
 
@@ -75,7 +76,7 @@ func (n *Node) fetch(ctx context.Context, index uint64) error {
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stream, err := client.Checkpoint(ctx, &clusterv1.CheckpointRequest{Group: n.number, Index: index})
+	stream, err := client.Checkpoint(ctx, &clusterv1.CheckpointRequest{Group: n.number, Index: index, Format: storage.Format})
 	if err != nil {
 		return fmt.Errorf("cluster: ask %s for a checkpoint: %w", owner.Address, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/engine/storage"
 )
 
 const (
@@ -245,6 +246,9 @@ func (n *Node) tend(ctx context.Context, l *consensus.Log, lonely time.Duration)
 		}
 	}
 	if l.Owns() {
+		if n.local.Format() < storage.Format {
+			n.raise(ctx)
+		}
 		if n.host.draining.Load() {
 			if err := n.handOn(ctx, l); err != nil {
 				n.log.Debug("this server is drained but stays the owner", zap.Error(err))

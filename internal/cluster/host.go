@@ -21,6 +21,9 @@ import (
 	"hindsight/internal/store"
 )
 
+// ErrNewer says that the cluster has data that this program does not read.
+var ErrNewer = errors.New("cluster: a newer version of the program writes in the cluster")
+
 // ErrGroups reports that the option Groups is not the number of groups of the cluster.
 var ErrGroups = errors.New("cluster: the number of groups is fixed when a cluster is founded")
 
@@ -225,6 +228,9 @@ func (h *Host) foundGroup(ctx context.Context, number uint32) (err error) {
 //
 // The function serve calls Serve of the node, and waits for Restart, Failed or the end of ctx.
 func (h *Host) Run(ctx context.Context, serve func(ctx context.Context, n *Node) error) error {
+	if err := h.checkFormat(ctx); err != nil {
+		return err
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	var running sync.WaitGroup

@@ -99,7 +99,7 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	out := &clusterv1.HelloResponse{
 		Id: n.self.ID, Address: n.self.Address, Data: n.data, Servers: n.host.founders(), AgeMs: -1,
 		Draining: n.host.draining.Load(), Version: n.o.Version, Groups: uint32(n.o.Groups),
-		TimeNs: n.o.Now().UnixNano(),
+		TimeNs: n.o.Now().UnixNano(), Format: n.host.format(), Writes: storage.Format,
 	}
 	l := n.consensus.Load()
 	if l == nil {
@@ -139,6 +139,10 @@ func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clus
 	}
 	n.joining.Lock()
 	defer n.joining.Unlock()
+	if said.GetWrites() < n.local.Format() {
+		return nil, status.Errorf(codes.FailedPrecondition, "%s: %s reads at most format %d, the group has format %d: start version %s or a newer one there",
+			ErrNewer, r.GetAddress(), said.GetWrites(), n.local.Format(), n.o.Version)
+	}
 	if err := n.admit(ctx, l, Member{ID: r.GetId(), Address: r.GetAddress(), Voter: r.GetCurrent() && n.mayVote(l.Members())}); err != nil {
 		return nil, status.Error(codes.Unavailable, err.Error())
 	}
@@ -227,6 +231,10 @@ func (s memberServer) Checkpoint(r *clusterv1.CheckpointRequest, stream clusterv
 		return err
 	}
 	defer done()
+	if r.GetFormat() < n.local.Format() {
+		return status.Errorf(codes.FailedPrecondition, "%s: format %d, the server reads at most %d: start version %s or a newer one",
+			ErrNewer, n.local.Format(), r.GetFormat(), n.o.Version)
+	}
 	base := l.Applied()
 	if base < r.GetIndex() {
 		return status.Errorf(codes.FailedPrecondition, "the store ends at entry %d, before entry %d", base, r.GetIndex())

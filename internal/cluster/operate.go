@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"go.uber.org/zap"
+
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
 )
@@ -49,6 +51,8 @@ type MemberStatus struct {
 	// Age is Unheard if the member does not know it.
 	Age     time.Duration
 	Version string
+	// Writes is the newest format that the member writes.
+	Writes uint32
 	// Offset is how far the member's clock is ahead of this server's, give or take half a second.
 	Offset time.Duration
 }
@@ -77,6 +81,7 @@ func (n *Node) Members(ctx context.Context) []MemberStatus {
 		default:
 			m.Offset = a.offset
 			m.Applied, m.Draining, m.Version = a.said.GetApplied(), a.said.GetDraining(), a.said.GetVersion()
+			m.Writes = a.said.GetWrites()
 			if m.Age = Unheard; a.said.GetAgeMs() >= 0 {
 				m.Age = time.Duration(a.said.GetAgeMs()) * time.Millisecond
 			}
@@ -135,6 +140,33 @@ func find(members []Member, which string) (Member, error) {
 		}
 	}
 	return Member{}, fmt.Errorf("%w: %s", ErrNoMember, which)
+}
+
+// raise raises the format of the group to the newest that all members write. A member that does not answer may be an
+// older program.
+func (n *Node) raise(ctx context.Context) {
+	n.joining.Lock() // A server that joins meanwhile may be older too.
+	defer n.joining.Unlock()
+	to := storage.Format
+	for _, m := range n.Members(ctx) {
+		to = min(to, m.Writes)
+	}
+	if to <= n.local.Format() {
+		return
+	}
+	if err := n.store.Raise(ctx, to, n.o.Version); err != nil {
+		n.log.Warn("the format of the group is not raised", zap.Error(err))
+		return
+	}
+	n.log.Info("the format of the group is raised: older versions cannot read it any more", zap.Uint32("format", to))
+}
+
+// Held returns why this server applies no further changes although it takes part in the log, nil if it applies them.
+func (n *Node) Held() error {
+	if l := n.consensus.Load(); l != nil {
+		return l.Held()
+	}
+	return nil
 }
 
 // drain hands the ownership on. If it fails with ErrNoSuccessor, this server stays the owner until another server can

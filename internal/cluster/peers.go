@@ -15,6 +15,7 @@ import (
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/engine/storage"
 )
 
 const (
@@ -144,6 +145,27 @@ func within(ctx context.Context, wait time.Duration) (context.Context, context.C
 		wait = min(wait, time.Until(deadline)/10*9)
 	}
 	return context.WithTimeout(ctx, wait)
+}
+
+// checkFormat rejects a cluster whose format this program does not read. Servers that do not answer count as older.
+func (h *Host) checkFormat(ctx context.Context) error {
+	for _, a := range h.ask(ctx, 0, h.others()) {
+		if a.err == nil && a.said.GetFormat() > storage.Format {
+			return fmt.Errorf("%w: %s has format %d, this program reads at most %d: start version %s or a newer one",
+				ErrNewer, a.address, a.said.GetFormat(), storage.Format, a.said.GetVersion())
+		}
+	}
+	return nil
+}
+
+// format returns the newest format of the groups here.
+func (h *Host) format() (newest uint32) {
+	for _, g := range h.groups {
+		if n := g.node.Load(); n != nil {
+			newest = max(newest, n.local.Format())
+		}
+	}
+	return newest
 }
 
 // id returns the id of this server as a member of a group, empty if it is none.

@@ -94,7 +94,12 @@ func (s *Store) freeze(ctx context.Context, dir string) error {
 	if err != nil {
 		return err
 	}
-	return s.logDB.checkpoint(s.fs.PathJoin(dir, logDirectory))
+	if err := s.logDB.checkpoint(s.fs.PathJoin(dir, logDirectory)); err != nil {
+		return err
+	}
+	s.format.Lock()
+	defer s.format.Unlock()
+	return s.writeFormat(dir, s.format.number, s.format.version)
 }
 
 // linkSnapshots links the finished snapshots. A concurrent Delete may remove some of them.

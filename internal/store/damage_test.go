@@ -98,19 +98,6 @@ func TestDamagedRecords(t *testing.T) {
 	}
 }
 
-func TestAnotherFormatIsRefused(t *testing.T) {
-	for _, format := range []uint32{5, 7} {
-		fs := vfs.NewMem()
-		closed(t, open(t, fs))
-		tamper(t, fs, func(db *pebble.DB) error {
-			return db.Set([]byte{'v'}, binary.BigEndian.AppendUint32(nil, format), pebble.Sync)
-		})
-		if _, err := store.Open("data", store.Options{FS: fs}); !errors.Is(err, store.ErrVersion) {
-			t.Errorf("format %d is opened with %v", format, err)
-		}
-	}
-}
-
 // What a crash in the middle of DeleteModel leaves is gone when the directory
 // is opened again, and not counted.
 func TestLeftoversOfADeletedModel(t *testing.T) {

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,8 +10,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"go.uber.org/zap"
-
-	"hindsight/internal/engine/storage"
 )
 
 // directory is a directory with databases that share a cache and a guard.
@@ -91,7 +88,7 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 	}
 	options := &pebble.Options{
 		FS: out.fs, Cache: d.cache, MemTableSize: memTable,
-		FormatMajorVersion:          pebble.FormatNewest,
+		FormatMajorVersion:          pebbleFormat,
 		Logger:                      log,
 		EventListener:               log.events(),
 		MemTableStopWritesThreshold: pebbleStop,
@@ -119,33 +116,6 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 		return nil, errors.Join(err, out.close())
 	}
 	return out, nil
-}
-
-// checkVersion rejects a database of another format than want. It marks a new database.
-func (d *directory) checkVersion(db *database, want uint32) error {
-	value, ok, err := db.get([]byte{familyVersion})
-	switch {
-	case err != nil:
-		return fmt.Errorf("store: read the format version: %w", err)
-	case !ok && d.readOnly:
-		return fmt.Errorf("%w: %s has no format version", ErrNotThere, d.dir)
-	case ok && len(value) != 4:
-		return fmt.Errorf("store: %w: format version of %d bytes, want 4", storage.ErrCorrupt, len(value))
-	case ok:
-		if v := binary.BigEndian.Uint32(value); v < want {
-			return fmt.Errorf("%w, an older one: format %d, want %d", ErrVersion, v, want)
-		} else if v > want {
-			return fmt.Errorf("%w, a newer one: format %d, want %d", ErrVersion, v, want)
-		}
-		return nil
-	}
-	err = db.commit(pebble.Sync, func(b *pebble.Batch) error {
-		return b.Set([]byte{familyVersion}, binary.BigEndian.AppendUint32(nil, want), nil)
-	})
-	if err != nil {
-		return fmt.Errorf("store: mark the format version: %w", err)
-	}
-	return nil
 }
 
 // Failed implements storage.Upkeep.

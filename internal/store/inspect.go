@@ -35,6 +35,9 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
+	if err := s.checkFormat(); err != nil {
+		return nil, nil, err
+	}
 	// This check comes first, because an interrupted swap may have removed the log.
 	if err := s.checkSwapped(); err != nil {
 		return nil, nil, err
@@ -51,9 +54,6 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 	}
 	s.cache = pebble.NewCache(cacheBytes)
 	if s.logDB, err = s.openDB(logDirectory, false, logMemTable); err != nil {
-		return nil, nil, err
-	}
-	if err := s.checkVersion(s.logDB, formatVersion); err != nil {
 		return nil, nil, err
 	}
 	if pending = s.checkTail(pendingDirectory, true); pending == nil {
@@ -107,7 +107,7 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 		name     string
 		families []byte
 	}{
-		{s.logDB, logDirectory, []byte{familyVersion, familyNumber, familyRegistry, familyRewind, familyAlias, familyPosition, familyLog, familyID, familyIDAge}},
+		{s.logDB, logDirectory, []byte{familyNumber, familyRegistry, familyRewind, familyAlias, familyPosition, familyLog, familyID, familyIDAge}},
 		{s.pendingDB, pendingDirectory, []byte{familyPending, familyExpiry}},
 	} {
 		if db.database == nil {

@@ -13,7 +13,6 @@ import (
 
 // Families of keys. Integers are big-endian, so that keys sort by them.
 const (
-	familyVersion  = 'v' // -> format version
 	familyNumber   = 'n' // -> the newest model number
 	familyRegistry = 'r' // name -> number, value
 	familyRewind   = 'w' // model -> sequence

@@ -51,7 +51,6 @@ type RaftLog struct {
 
 const (
 	familyValue     = 'k' // key -> checksum, value
-	raftVersion     = 1
 	raftMemTable    = 8 << 20
 	raftCache       = 16 << 20
 	raftDepth       = 5 // The directories to sync: groups/<n>/raft, the data directory and the one above.
@@ -87,9 +86,6 @@ func OpenRaftLog(dir string, o Options) (_ *RaftLog, err error) {
 	}
 	l.cache = pebble.NewCache(raftCache)
 	if l.db, err = l.openDB(logDirectory, false, cmp.Or(o.memTable, raftMemTable)); err != nil {
-		return nil, err
-	}
-	if err := l.checkVersion(l.db, raftVersion); err != nil {
 		return nil, err
 	}
 	l.guard.opening.Store(false)

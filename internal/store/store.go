@@ -54,6 +54,8 @@ type Options struct {
 	Synced func(seconds float64)
 	// Restoring opens a directory with the file RestoringMark.
 	Restoring bool
+	// Version is the version of the program.
+	Version string
 	// Member allows Open to open the directory of a member of a cluster.
 	Member bool
 	// PendingAside sets the pending predictions aside, as if they were damaged.
@@ -77,7 +79,6 @@ const (
 	asyncInterval   = 100 * time.Millisecond
 	pendingInterval = time.Second
 	bloomBitsPerKey = 10
-	formatVersion   = 6
 	directoryMode   = 0o750
 	// Above these limits writes wait for flushes and compactions; see database.room.
 	maxMemTables = 4
@@ -103,6 +104,12 @@ type Store struct {
 	// pending guards pendingDB: users hold it shared, replacePending holds it exclusively.
 	// A user may hold files and writing. replacePending holds no other lock.
 	pending sync.RWMutex
+	// format is the number of the directory's format, and the version of a program that reads it.
+	format struct {
+		sync.Mutex
+		number  uint32
+		version string
+	}
 	// aside is the directory that the pending predictions were last set aside as.
 	aside atomic.Pointer[string]
 	// mending: a goroutine waits for damage of pendingDB.
@@ -168,6 +175,9 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		}
 		err = errors.Join(err, s.Close())
 	}()
+	if err := s.checkFormat(); err != nil {
+		return nil, err
+	}
 	if err := s.makeDirectories(); err != nil {
 		return nil, err
 	}
@@ -180,7 +190,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.checkMember(o.Member); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.RemoveCheckpoint(), s.swapIncoming()); err != nil {
+	if err := errors.Join(s.RemoveCheckpoint(), s.beginFormat(o.Member, o.Version), s.swapIncoming()); err != nil {
 		return nil, err
 	}
 	s.cache = pebble.NewCache(min(cmp.Or(o.Cache, cacheBytes), cacheBytes))
@@ -209,9 +219,6 @@ func (s *Store) openDatabases(o Options) (err error) {
 		return err
 	}
 	if s.logDB, err = s.openDB(logDirectory, o.Async, cmp.Or(o.memTable, logMemTable)); err != nil {
-		return err
-	}
-	if err := s.checkVersion(s.logDB, formatVersion); err != nil {
 		return err
 	}
 	return s.openPending(cmp.Or(o.memTable, pendingMemTable), o.PendingAside)

@@ -9,11 +9,6 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Version is the version of the entries that this program writes and applies. A change of the bytes of any command raises
-// Version, so that a program that does not know the bytes rejects the entry. Version 2 has the snapshot of a Rewind, the
-// answers of an Append, and Expire.
-const Version = 2
-
 // Kind says which call a command is.
 type Kind byte
 
@@ -32,10 +27,13 @@ const (
 	Expire
 	Digest
 	Snapshot
+	Raise
 )
 
 // Header is the beginning of an entry.
 type Header struct {
+	// Format is the format of the owner's store. All commands of the entry have it or an older one.
+	Format uint32
 	// Group is the number of the group of models whose log has the entry.
 	Group uint64
 	// Proposer identifies the process that proposed the entry. Serial numbers the entries of the process.
@@ -44,12 +42,12 @@ type Header struct {
 }
 
 // headerBytes is the longest header.
-const headerBytes = 1 + binary.MaxVarintLen64 + 16 + binary.MaxVarintLen64
+const headerBytes = binary.MaxVarintLen32 + binary.MaxVarintLen64 + 16 + binary.MaxVarintLen64
 
 // NewLogEntry returns an entry without commands and with capacity for room bytes of commands. The caller appends encoded
 // commands to it.
 func NewLogEntry(h Header, room int) []byte {
-	dst := append(make([]byte, 0, headerBytes+room), Version)
+	dst := binary.AppendUvarint(make([]byte, 0, headerBytes+room), uint64(h.Format))
 	dst = binary.AppendUvarint(dst, h.Group)
 	dst = append(dst, h.Proposer[:]...)
 	return binary.AppendUvarint(dst, h.Serial)
@@ -60,12 +58,12 @@ type Command struct {
 	Kind Kind
 	// Model is the number of the model, 0 for a call of the store.
 	Model uint64
-	// Name is the name of a new model or of an alias.
+	// Name is the name of a new model or of an alias. A Raise has the version of a program that reads the format.
 	Name string
 	// Value is nil for a Rewind that keeps the value of the model.
 	Value []byte
 	Also  []storage.Alias
-	// Sequence is the sequence of an Import, a Rewind, a Digest or a Snapshot.
+	// Sequence is the sequence of an Import, a Rewind, a Digest or a Snapshot, and the format of a Raise.
 	Sequence uint64
 	// Snapshot is the snapshot of an Import or a Rewind. A Rewind without one has nil. A command of the kind Snapshot has
 	// the part that begins at Offset, of a snapshot of Size bytes.
@@ -138,6 +136,8 @@ func (c *Command) appendBody(dst []byte) []byte {
 	case Snapshot:
 		dst = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(dst, c.Sequence), c.Size), c.Offset)
 		dst = appendBytes(dst, c.Snapshot)
+	case Raise:
+		dst = appendBytes(binary.AppendUvarint(dst, c.Sequence), c.Name)
 	case Delete:
 	}
 	return dst

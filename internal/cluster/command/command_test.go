@@ -43,11 +43,12 @@ func all() []command.Command {
 		{Kind: command.Expire, Expired: at, Forgotten: time.Unix(-1, 0), Keep: 300},
 		{Kind: command.Digest, Model: 7, Sequence: 4096, Digest: "digest"},
 		{Kind: command.Snapshot, Model: 8, Sequence: 300, Size: 7, Offset: 2, Snapshot: []byte("state")},
+		{Kind: command.Raise, Sequence: 300, Name: "v1.2.0"},
 	}
 }
 
 func header() command.Header {
-	return command.Header{Group: 300, Proposer: [16]byte{0: 1, 15: 16}, Serial: 1 << 50}
+	return command.Header{Format: storage.Format, Group: 300, Proposer: [16]byte{0: 1, 15: 16}, Serial: 1 << 50}
 }
 
 func encode(h command.Header, commands []command.Command) []byte {
@@ -90,7 +91,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%+v\nwant %+v", got[n], want[n])
 		}
 	}
-	_, none, err := decode(encode(command.Header{}, nil))
+	_, none, err := decode(encode(command.Header{Format: storage.Format}, nil))
 	if err != nil || len(none) > 0 {
 		t.Errorf("an entry without commands has %d, %v", len(none), err)
 	}
@@ -123,9 +124,9 @@ func TestDecodeAgain(t *testing.T) {
 
 var update = flag.Bool("update", false, "write the golden file anew")
 
-const golden = "testdata/version2.hex"
+const golden = "testdata/format6.hex"
 
-// The bytes of version 2 stay: the logs of other servers have them.
+// The bytes of format 6 stay: the logs of other servers have them.
 func TestGolden(t *testing.T) {
 	var lines []string
 	for _, c := range all() {
@@ -156,23 +157,23 @@ func TestDamage(t *testing.T) {
 		for bit := range 8 {
 			bad := bytes.Clone(data)
 			bad[n] ^= 1 << bit
-			if _, _, err := decode(bad); err != nil && !errors.Is(err, command.ErrMalformed) && !errors.Is(err, command.ErrNewer) {
+			if _, _, err := decode(bad); err != nil && !errors.Is(err, command.ErrMalformed) && !errors.Is(err, storage.ErrNewer) && !errors.Is(err, command.ErrOlder) {
 				t.Errorf("bit %d of byte %d: %v", bit, n, err)
 			}
 		}
 	}
 	for want, data := range map[error][]byte{
 		command.ErrMalformed: {0},
-		command.ErrNewer:     encode(header(), []command.Command{{Kind: 99}}),
+		storage.ErrNewer:     encode(header(), []command.Command{{Kind: 99}}),
 	} {
 		if _, _, err := decode(data); !errors.Is(err, want) {
 			t.Errorf("%v, want %v", err, want)
 		}
 	}
-	for version, want := range map[byte]error{command.Version + 1: command.ErrNewer, command.Version - 1: command.ErrOlder} {
-		data[0] = version
+	for format, want := range map[uint32]error{storage.Format + 1: storage.ErrNewer, storage.OldestFormat - 1: command.ErrOlder} {
+		data[0] = byte(format)
 		if _, _, err := decode(data); !errors.Is(err, want) {
-			t.Errorf("version %d: %v, want %v", version, err, want)
+			t.Errorf("format %d: %v, want %v", format, err, want)
 		}
 	}
 }
@@ -181,7 +182,7 @@ func TestDamage(t *testing.T) {
 func FuzzDecode(f *testing.F) {
 	f.Add(encode(header(), all()))
 	for _, c := range all() {
-		f.Add(encode(command.Header{}, []command.Command{c}))
+		f.Add(encode(command.Header{Format: storage.Format}, []command.Command{c}))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		h, commands, err := decode(data)

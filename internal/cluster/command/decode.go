@@ -11,8 +11,6 @@ import (
 
 // Sentinels of decoding.
 var (
-	// ErrNewer: a newer program wrote the entry. This program must apply neither the entry nor later entries.
-	ErrNewer = errors.New("command: the entry is of a newer version")
 	// ErrOlder: an older program wrote the entry. This program does not know its bytes.
 	ErrOlder = errors.New("command: the entry is of an older version")
 	// ErrMalformed: the bytes are not an entry.
@@ -36,17 +34,19 @@ type Raw struct {
 // is applied if one of its commands is not known. The entry aliases data.
 func Decode(data []byte) (*LogEntry, error) {
 	r := reader{data: data}
-	switch version := r.octet(); {
+	format := r.uvarint()
+	switch {
 	case r.err != nil:
 		return nil, r.err
-	case version == 0:
-		return nil, fmt.Errorf("%w: version 0", ErrMalformed)
-	case version < Version:
-		return nil, fmt.Errorf("%w: version %d, this program applies %d: restore a backup into a new cluster", ErrOlder, version, Version)
-	case version > Version:
-		return nil, fmt.Errorf("%w: version %d, this program applies %d: start a newer program", ErrNewer, version, Version)
+	case format == 0:
+		return nil, fmt.Errorf("%w: format 0", ErrMalformed)
+	case format < uint64(storage.OldestFormat):
+		return nil, fmt.Errorf("%w: format %d, this program reads %d to %d: restore a backup into a new cluster", ErrOlder, format, storage.OldestFormat, storage.Format)
+	case format > uint64(storage.Format):
+		return nil, fmt.Errorf("%w: format %d, this program reads at most %d", storage.ErrNewer, format, storage.Format)
 	}
 	e := &LogEntry{}
+	e.Format = uint32(format)
 	e.Group = r.uvarint()
 	copy(e.Proposer[:], r.take(uint64(len(e.Proposer))))
 	e.Serial = r.uvarint()
@@ -59,8 +59,8 @@ func Decode(data []byte) (*LogEntry, error) {
 		if !ok || err != nil {
 			return e, err
 		}
-		if c.Kind == 0 || c.Kind > Snapshot {
-			return nil, fmt.Errorf("%w: a command of kind %d", ErrNewer, c.Kind)
+		if c.Kind == 0 || c.Kind > Raise {
+			return nil, fmt.Errorf("%w: a command of kind %d", storage.ErrNewer, c.Kind)
 		}
 	}
 }
@@ -117,9 +117,11 @@ func (c *Command) Decode(raw Raw) error {
 		c.Sequence, c.Digest = r.uvarint(), r.text()
 	case Snapshot:
 		c.Sequence, c.Size, c.Offset, c.Snapshot = r.uvarint(), r.uvarint(), r.uvarint(), r.bytes()
+	case Raise:
+		c.Sequence, c.Name = r.uvarint(), r.text()
 	case Delete:
 	default:
-		return fmt.Errorf("%w: a command of kind %d", ErrNewer, raw.Kind)
+		return fmt.Errorf("%w: a command of kind %d", storage.ErrNewer, raw.Kind)
 	}
 	if r.err == nil && len(r.data) > 0 {
 		r.refuse("bytes behind a command")

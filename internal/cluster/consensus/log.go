@@ -374,6 +374,10 @@ func (l *Log) Owns() bool {
 	return l.raft.State() == raft.Leader && l.ownedTerm.Load() == l.raft.CurrentTerm() && l.machine.failed.Load() == nil
 }
 
+// Held returns why this server applies no further entry although its log goes on: a newer program wrote the next entry.
+// It is nil otherwise.
+func (l *Log) Held() error { return l.machine.held() }
+
 // Owner returns the owner that this server knows.
 func (l *Log) Owner() (Member, bool) {
 	address, id := l.raft.LeaderWithID()

@@ -311,6 +311,41 @@ func TestAMinorityRefuses(t *testing.T) {
 	}
 }
 
+// A server whose program does not know an entry applies neither it nor later entries, and does not end: it votes, keeps the
+// entries, and a newer program owns the log and applies them.
+func TestAnUnknownEntryHoldsAServer(t *testing.T) {
+	servers := found(t)
+	for _, s := range servers[:2] {
+		s.apply = func(entry string) error {
+			if entry == "new" {
+				return storage.ErrNewer
+			}
+			return nil
+		}
+	}
+	propose(t, servers[0], "one")
+	if err := servers[0].Propose(t.Context(), []byte("new")); !errors.Is(err, consensus.ErrNotKnown) {
+		t.Errorf("proposed: %v", err)
+	}
+	eventually(t, "the newer program owns the log", servers[2].Owns)
+	haveAll(t, []string{"one", "new"}, servers[2])
+	eventually(t, "an entry after it", func() bool { return owner(t, servers...).Propose(t.Context(), []byte("two")) == nil })
+	haveAll(t, []string{"one", "new", "two"}, servers[2])
+	for _, s := range servers[:2] {
+		eventually(t, "the server is held", func() bool { return errors.Is(s.Held(), storage.ErrNewer) })
+		select {
+		case err := <-s.Failed():
+			t.Errorf("%s failed: %v", s.self.ID, err)
+		default:
+		}
+		haveAll(t, []string{"one"}, s)
+		s.close(t)
+		s.apply = nil
+		s.open(t)
+		haveAll(t, []string{"one", "new", "two"}, s)
+	}
+}
+
 func TestAStateThatFailsEndsTheLog(t *testing.T) {
 	servers := found(t)
 	broken := errors.New("the disk is broken")

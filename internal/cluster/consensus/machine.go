@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 
 	"github.com/hashicorp/raft"
+
+	"hindsight/internal/engine/storage"
 )
 
 // errBehind: the owner's log begins after the state of this server.
@@ -29,15 +31,24 @@ type machine struct {
 	// failed is the first error. After it the machine applies no further entry, because a later entry must not be
 	// applied without the failed one.
 	failed atomic.Pointer[error]
-	// report receives failed, once.
+	// report receives failed once, unless the machine is held.
 	report func(error)
 }
 
 func (m *machine) fail(err error) error {
-	if m.failed.CompareAndSwap(nil, &err) {
+	if m.failed.CompareAndSwap(nil, &err) && m.held() == nil {
 		m.report(err)
 	}
 	return *m.failed.Load()
+}
+
+// held returns why the machine applies no further entry, if a newer program wrote the next one. The log goes on: this
+// server votes and keeps entries, and a newer program applies them from the log.
+func (m *machine) held() error {
+	if err := m.failed.Load(); err != nil && errors.Is(*err, storage.ErrNewer) {
+		return *err
+	}
+	return nil
 }
 
 // Apply implements raft.FSM.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/hashicorp/raft"
@@ -37,6 +38,7 @@ func (l *Log) watch() {
 	ticker := time.NewTicker(watchInterval)
 	defer ticker.Stop()
 	var s stall
+	attempt := 0
 	for {
 		select {
 		case <-l.stop:
@@ -47,7 +49,27 @@ func (l *Log) watch() {
 			if s.stalled(l.o.Now(), l.raft.State() == raft.Leader, l.tracked.write.Load()) {
 				l.fail(ErrStalled)
 			}
+			if err := l.Held(); err != nil {
+				l.handOver(err, attempt)
+				attempt++
+			}
 		}
+	}
+}
+
+// handOver hands leadership on, if this server leads and its machine is held. Each attempt is to another server, because
+// others may be held too.
+func (l *Log) handOver(held error, attempt int) {
+	if attempt == 0 {
+		l.log.Error("this server applies no further change: start a newer version", zap.Error(held))
+	}
+	others := slices.DeleteFunc(l.Members(), func(m Member) bool { return m.ID == l.o.Self.ID || !m.Voter })
+	if l.raft.State() != raft.Leader || len(others) == 0 {
+		return
+	}
+	to := others[attempt%len(others)]
+	if err := l.raft.LeadershipTransferToServer(raft.ServerID(to.ID), raft.ServerAddress(to.Address)).Error(); err != nil {
+		l.log.Warn("this server leads, and another server does not take over", zap.String("address", to.Address), zap.Error(err))
 	}
 }
 

@@ -168,6 +168,8 @@ func (s *Store) effect(p storage.Position, c *command.Command, proposedHere bool
 		change.Kind, err = storage.AliasSet, s.local.PutAlias(ctx, c.Name, c.Value)
 	case command.Expire:
 		return change, s.applyExpire(&s.apply.command)
+	case command.Raise:
+		err = s.local.Raise(ctx, uint32(min(c.Sequence, math.MaxUint32)), c.Name)
 	case command.RemoveAlias:
 		change.Kind, err = storage.AliasRemoved, s.local.RemoveAlias(ctx, c.Name)
 	default:

@@ -86,6 +86,7 @@ type flight struct {
 type batcher struct {
 	log      Log
 	group    uint64
+	format   func() uint32
 	proposer [16]byte
 	// wake has a token if the queue may have work for a sender.
 	wake    chan struct{}
@@ -105,7 +106,7 @@ type batcher struct {
 
 // newBatcher returns a batcher whose senders run until close.
 func newBatcher(ctx context.Context, o *Options, proposer [16]byte) *batcher {
-	b := &batcher{log: o.Log, group: o.Group, proposer: proposer, wake: make(chan struct{}, 1)}
+	b := &batcher{log: o.Log, group: o.Group, format: o.Local.Format, proposer: proposer, wake: make(chan struct{}, 1)}
 	b.mu.flights, b.mu.keys = map[uint64]*flight{}, map[uint64]struct{}{}
 	ctx, b.stop = context.WithCancel(context.WithoutCancel(ctx))
 	for range maxInFlight {
@@ -220,7 +221,7 @@ func (b *batcher) take() *flight {
 }
 
 func (b *batcher) entry(f *flight) []byte {
-	data := command.NewLogEntry(command.Header{Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
+	data := command.NewLogEntry(command.Header{Format: b.format(), Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
 	for _, c := range f.calls {
 		data = command.Copy(data, c.body)
 	}

@@ -306,23 +306,25 @@ func TestLocalStoreFails(t *testing.T) {
 // Apply rejects an entry of another version or of another group, malformed bytes, and an entry with an unknown command
 // behind a known one. It applies no command of such an entry.
 func TestEntriesThatCannotBeRead(t *testing.T) {
-	alias, unknown := command.Command{Kind: command.PutAlias, Name: "x"}, command.Command{Kind: command.Snapshot + 1}
+	alias, unknown := command.Command{Kind: command.PutAlias, Name: "x"}, command.Command{Kind: command.Raise + 1}
+	raise := command.Command{Kind: command.Raise, Sequence: uint64(storage.Format) + 1, Name: "v9"}
 	for _, c := range []struct {
 		entry []byte
 		want  error
 	}{
-		{append([]byte{command.Version + 1}, make([]byte, 40)...), command.ErrNewer},
-		{append([]byte{command.Version - 1}, make([]byte, 40)...), command.ErrOlder},
-		{[]byte{command.Version, 0}, command.ErrMalformed},
-		{unknown.Append(alias.Append(command.NewLogEntry(command.Header{}, 0))), command.ErrNewer},
-		{append(alias.Append(command.NewLogEntry(command.Header{}, 0)), byte(command.PutAlias)), command.ErrMalformed},
-		{alias.Append(command.NewLogEntry(command.Header{Group: 1}, 0)), command.ErrMalformed},
+		{append([]byte{byte(storage.Format + 1)}, make([]byte, 40)...), storage.ErrNewer},
+		{append([]byte{byte(storage.OldestFormat - 1)}, make([]byte, 40)...), command.ErrOlder},
+		{[]byte{byte(storage.Format), 0}, command.ErrMalformed},
+		{unknown.Append(alias.Append(command.NewLogEntry(command.Header{Format: storage.Format}, 0))), storage.ErrNewer},
+		{raise.Append(command.NewLogEntry(command.Header{Format: storage.Format}, 0)), storage.ErrNewer},
+		{append(alias.Append(command.NewLogEntry(command.Header{Format: storage.Format}, 0)), byte(command.PutAlias)), command.ErrMalformed},
+		{alias.Append(command.NewLogEntry(command.Header{Format: storage.Format, Group: 1}, 0)), command.ErrMalformed},
 	} {
 		g := newGate(t, newDisk(t).open(t))
 		if err := g.Apply(1, c.entry); !errors.Is(err, c.want) {
 			t.Errorf("%v, want %v", err, c.want)
 		}
-		good := command.NewLogEntry(command.Header{}, 0)
+		good := command.NewLogEntry(command.Header{Format: storage.Format}, 0)
 		if err := g.Apply(2, good); !errors.Is(err, c.want) {
 			t.Errorf("the next entry: %v", err)
 		}
@@ -338,7 +340,7 @@ func TestSnapshotsThatNeverArrive(t *testing.T) {
 	part := func(m storage.Model, offset uint64) {
 		c := command.Command{Kind: command.Snapshot, Model: m.Number(), Sequence: 7, Size: 8, Offset: offset, Snapshot: []byte("half")}
 		g.index++
-		must(t, g.Apply(g.index, c.Append(command.NewLogEntry(command.Header{Proposer: [16]byte{1}}, 0))))
+		must(t, g.Apply(g.index, c.Append(command.NewLogEntry(command.Header{Format: storage.Format, Proposer: [16]byte{1}}, 0))))
 	}
 	for _, m := range all {
 		part(m, 0)

@@ -175,6 +175,14 @@ func (s *Store) expire(ctx context.Context, c command.Command) error {
 	return fmt.Errorf("replicated: expire rows: %w", err)
 }
 
+// Raise implements storage.Formats. Entries that were proposed before have the previous format, also behind the Raise.
+func (s *Store) Raise(ctx context.Context, format uint32, version string) error {
+	if _, err := s.propose(ctx, &command.Command{Kind: command.Raise, Sequence: uint64(format), Name: version}); err != nil {
+		return fmt.Errorf("replicated: raise the format to %d: %w", format, err)
+	}
+	return nil
+}
+
 // Create implements storage.Registry.
 func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.Model, error) {
 	return s.proposeModel(ctx, "create", &command.Command{Kind: command.Create, Name: name, Value: value})

@@ -49,6 +49,7 @@ type Store interface {
 	Registry
 	Aliases
 	Upkeep
+	Formats
 }
 
 // Registry holds the models.
@@ -125,6 +126,17 @@ type Upkeep interface {
 	Failed() error
 	// Position returns the last written position, zero before the first.
 	Position() Position
+}
+
+// Formats gates what is written, so that programs of two formats can share a cluster.
+type Formats interface {
+	// Format returns the format of the store. All that is written has this format or an older one.
+	//
+	//	OldestFormat <= Format() <= Format
+	Format() uint32
+	// Raise durably raises the format, which never sinks. The version of a program that reads the format is for error
+	// messages of older programs.
+	Raise(ctx context.Context, format uint32, version string) error
 }
 
 // Model is the stored part of one model. Methods of a deleted model fail or have

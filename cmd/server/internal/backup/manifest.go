@@ -152,6 +152,8 @@ func belongs(name string) bool {
 	switch first {
 	case "log", "pending":
 		return rest != "" && rest != lockFile && !strings.Contains(rest, "/")
+	case "format":
+		return rest == ""
 	case "snapshots":
 		return strings.Count(rest, "/") == 1 && strings.HasSuffix(rest, ".hs")
 	}

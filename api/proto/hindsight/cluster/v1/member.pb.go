@@ -124,7 +124,11 @@ type HelloResponse struct {
 	// hosted are the groups of the server with models, if the request asks for all.
 	Hosted []*HostedGroup `protobuf:"bytes,15,rep,name=hosted,proto3" json:"hosted,omitempty"`
 	// time_ns is the server's time of day, in nanoseconds since 1970.
-	TimeNs        int64 `protobuf:"varint,16,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
+	TimeNs int64 `protobuf:"varint,16,opt,name=time_ns,json=timeNs,proto3" json:"time_ns,omitempty"`
+	// format is the newest format of the server's stores.
+	Format uint32 `protobuf:"varint,17,opt,name=format,proto3" json:"format,omitempty"`
+	// writes is the newest format that the server can write.
+	Writes        uint32 `protobuf:"varint,18,opt,name=writes,proto3" json:"writes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -267,6 +271,20 @@ func (x *HelloResponse) GetHosted() []*HostedGroup {
 func (x *HelloResponse) GetTimeNs() int64 {
 	if x != nil {
 		return x.TimeNs
+	}
+	return 0
+}
+
+func (x *HelloResponse) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
+	}
+	return 0
+}
+
+func (x *HelloResponse) GetWrites() uint32 {
+	if x != nil {
+		return x.Writes
 	}
 	return 0
 }
@@ -506,7 +524,9 @@ type CheckpointRequest struct {
 	// group is the number of the Raft group.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	// index is the index of an entry. The checkpoint must have all entries up to it.
-	Index         uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	Index uint64 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
+	// format is the newest format that the server reads.
+	Format        uint32 `protobuf:"varint,3,opt,name=format,proto3" json:"format,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -551,6 +571,13 @@ func (x *CheckpointRequest) GetGroup() uint32 {
 func (x *CheckpointRequest) GetIndex() uint64 {
 	if x != nil {
 		return x.Index
+	}
+	return 0
+}
+
+func (x *CheckpointRequest) GetFormat() uint32 {
+	if x != nil {
+		return x.Format
 	}
 	return 0
 }
@@ -1088,7 +1115,7 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\fHelloRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x10\n" +
-	"\x03all\x18\x03 \x01(\bR\x03all\"\xde\x03\n" +
+	"\x03all\x18\x03 \x01(\bR\x03all\"\x8e\x04\n" +
 	"\rHelloResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -1106,7 +1133,9 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\x06groups\x18\r \x01(\rR\x06groups\x124\n" +
 	"\amembers\x18\x0e \x03(\v2\x1a.hindsight.cluster.v1.PeerR\amembers\x129\n" +
 	"\x06hosted\x18\x0f \x03(\v2!.hindsight.cluster.v1.HostedGroupR\x06hosted\x12\x17\n" +
-	"\atime_ns\x18\x10 \x01(\x03R\x06timeNs\"6\n" +
+	"\atime_ns\x18\x10 \x01(\x03R\x06timeNs\x12\x16\n" +
+	"\x06format\x18\x11 \x01(\rR\x06format\x12\x16\n" +
+	"\x06writes\x18\x12 \x01(\rR\x06writes\"6\n" +
 	"\x04Peer\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\"~\n" +
@@ -1119,10 +1148,11 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x03 \x01(\tR\aaddress\x12\x18\n" +
 	"\acurrent\x18\x04 \x01(\bR\acurrent\"\x0e\n" +
-	"\fJoinResponse\"?\n" +
+	"\fJoinResponse\"W\n" +
 	"\x11CheckpointRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x14\n" +
-	"\x05index\x18\x02 \x01(\x04R\x05index\"\x98\x01\n" +
+	"\x05index\x18\x02 \x01(\x04R\x05index\x12\x16\n" +
+	"\x06format\x18\x03 \x01(\rR\x06format\"\x98\x01\n" +
 	"\x12CheckpointResponse\x12\x16\n" +
 	"\x05begin\x18\x01 \x01(\x04H\x00R\x05begin\x12\x14\n" +
 	"\x04file\x18\x02 \x01(\tH\x00R\x04file\x12\x14\n" +

@@ -1,0 +1,156 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"hindsight/internal/engine/storage"
+)
+
+// nextProgram builds the test binary of the next version, whose format differs by its number.
+func nextProgram(t *testing.T) string {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "next.test")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags=grpcnotrace,nextformat", "-o", program, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return program
+}
+
+// formatOf returns the format of a member's directory.
+func (f *fleet) formatOf(m *member) (format uint32) {
+	f.t.Helper()
+	text, err := os.ReadFile(filepath.Join(m.directory(f.group), "format"))
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &format)
+	}
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return format
+}
+
+// lower marks the directories of stopped servers with the format of this program, which reads the bytes of the next.
+func (f *fleet) lower() {
+	f.t.Helper()
+	for _, m := range f.members {
+		for group := range uint32(f.groups + 1) {
+			name := filepath.Join(m.directory(group), "format")
+			if _, err := os.Stat(name); m.program == "" || err != nil {
+				continue
+			}
+			if err := os.WriteFile(name, fmt.Appendln(nil, storage.Format), 0o600); err != nil {
+				f.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// replaceBy restarts a member by another program, as an operator does or after a kill.
+func (f *fleet) replaceBy(m *member, program string) {
+	f.t.Helper()
+	if f.rng.IntN(2) == 0 {
+		m.process.kill(f.t)
+	} else {
+		f.terminate(m)
+	}
+	m.program = program
+	f.start(m)
+	f.settle()
+	f.pause(100, 500)
+}
+
+// raised waits until all members have a format.
+func (f *fleet) raised(format uint32) {
+	f.t.Helper()
+	for _, m := range f.members {
+		eventually(f.t, fmt.Sprint("server ", m.number, " has format ", format), func() bool { return f.formatOf(m) == format })
+	}
+}
+
+// rejects checks that a program neither serves the directory of a stopped member nor changes it.
+func (f *fleet) rejects(m *member, program, want string) {
+	f.t.Helper()
+	before := contents(f.t, m.dir)
+	was := m.program
+	m.program = program
+	p, err := f.try(m)
+	if err == nil {
+		err = <-p.ended
+		p.command = nil
+	}
+	if m.program = was; err == nil || !strings.Contains(err.Error(), want) {
+		f.t.Errorf("the older program on server %d: %v, want %q", m.number, err, want)
+	}
+	after := contents(f.t, m.dir)
+	delete(after, "LOCK")
+	for path, sum := range before {
+		if path != "LOCK" && after[path] != sum {
+			f.t.Errorf("the older program changed %s", path)
+		}
+	}
+}
+
+// While clients learn, servers are upgraded and downgraded one after the other, some by a kill, the owner first or last. The
+// format rises once all servers write it. After that an older program ends before it changes anything. What was
+// acknowledged is learned once.
+func TestRollingUpgrade(t *testing.T) {
+	endToEnd(t)
+	next := nextProgram(t)
+	const oldest, newest = storage.Format, storage.Format + 1
+	f := newFleet(t, *tortureSeed, 3, 1)
+	f.load(8, f.models)
+	for round := range upgradeRounds {
+		first := f.owner()
+		if round%2 == 1 {
+			first = f.other(first)
+		}
+		f.replaceBy(first, next)
+		second := f.other(first)
+		f.replaceBy(second, next)
+		f.raised(oldest) // A server writes only the older format yet.
+		f.replaceBy(second, "")
+		f.replaceBy(first, "")
+	}
+	for len(f.upgraded(next)) < len(f.members) {
+		m := f.owner()
+		if m.program == next {
+			m = f.other(m)
+		}
+		if m.program != next {
+			f.replaceBy(m, next)
+		}
+	}
+	f.raised(newest)
+	m := f.other(f.owner())
+	f.terminate(m)
+	f.rejects(m, "", "start version")
+	if err := errors.Join(os.RemoveAll(m.dir), os.Mkdir(m.dir, 0o700)); err != nil { // A new member.
+		t.Fatal(err)
+	}
+	f.rejects(m, "", "start version")
+	f.start(m)
+	f.settle()
+	f.raised(newest)
+	f.report(f.finish())
+}
+
+// upgradeRounds is how often TestRollingUpgrade begins an upgrade and takes it back.
+const upgradeRounds = 2
+
+// upgraded returns the members that run a program.
+func (f *fleet) upgraded(program string) (all []*member) {
+	for _, m := range f.members {
+		if m.program == program {
+			all = append(all, m)
+		}
+	}
+	return all
+}

@@ -1,0 +1,6 @@
+//go:build !nextformat
+
+package storage
+
+// ahead is how many formats this program writes beside the oldest.
+const ahead = 0

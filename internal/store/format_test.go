@@ -1,0 +1,130 @@
+package store_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
+)
+
+// write writes a file durably.
+func write(t *testing.T, fs vfs.FS, name, text string) {
+	t.Helper()
+	f, err := fs.Create(name, vfs.WriteCategoryUnspecified)
+	if err == nil {
+		_, err = f.Write([]byte(text))
+		err = errors.Join(err, f.Sync(), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// all returns the contents of all files below a directory.
+func all(t *testing.T, fs vfs.FS, dir string) map[string]string {
+	t.Helper()
+	out := map[string]string{}
+	names, err := fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		path := fs.PathJoin(dir, name)
+		if info, err := fs.Stat(path); err == nil && info.IsDir() {
+			maps.Copy(out, all(t, fs, path))
+			continue
+		}
+		f, err := fs.Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := io.ReadAll(f)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		out[path] = string(data)
+	}
+	return out
+}
+
+// A directory of another format is rejected before anything in it changes, also one whose other format is in a
+// checkpoint that is to replace its databases.
+func TestAnotherFormatIsRefused(t *testing.T) {
+	newer := fmt.Sprintf("%d v9.9\n", storage.Format+1)
+	for name, change := range map[string]func(fs vfs.FS) (want string){
+		"newer": func(fs vfs.FS) string {
+			write(t, fs, "data/format", newer)
+			return "start version v9.9 or a newer one"
+		},
+		"older": func(fs vfs.FS) string {
+			write(t, fs, "data/format", fmt.Sprintf("%d v0.1\n", storage.OldestFormat-1))
+			return fmt.Sprintf("format %d of version v0.1, want %d", storage.OldestFormat-1, storage.OldestFormat)
+		},
+		"without a format": func(fs vfs.FS) string {
+			if err := fs.Remove("data/format"); err != nil {
+				t.Fatal(err)
+			}
+			return "has no file"
+		},
+		"newer checkpoint": func(fs vfs.FS) string {
+			if err := fs.MkdirAll("data/groups/0/incoming", 0o750); err != nil {
+				t.Fatal(err)
+			}
+			write(t, fs, "data/groups/0/incoming/format", newer)
+			write(t, fs, "data/groups/0/incoming/complete", "7")
+			return "start version v9.9"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			s := open(t, fs)
+			create(t, s, "m")
+			closed(t, s)
+			want := change(fs)
+			before := all(t, fs, "data")
+			for _, member := range []bool{false, true} {
+				_, err := store.Open("data", store.Options{FS: fs, Member: member})
+				if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), want) {
+					t.Errorf("%v, want %q", err, want)
+				}
+			}
+			if after := all(t, fs, "data"); !maps.Equal(before, after) {
+				t.Errorf("the directory has changed: %d files, want %d", len(after), len(before))
+			}
+		})
+	}
+}
+
+// A server alone writes the newest format. A member of a cluster begins with the oldest, and keeps a format that was raised.
+func TestFormats(t *testing.T) {
+	fs := vfs.NewMem()
+	s := open(t, fs)
+	if got := s.Format(); got != storage.Format {
+		t.Errorf("alone: format %d, want %d", got, storage.Format)
+	}
+	closed(t, s)
+	fs = vfs.NewMem()
+	for _, want := range []uint32{storage.OldestFormat, storage.Format} {
+		s, err := store.Open("data", store.Options{FS: fs, Member: true, Version: "v1"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := s.Format(); got != want {
+			t.Errorf("member: format %d, want %d", got, want)
+		}
+		if err := s.Raise(t.Context(), storage.Format, "v2"); err != nil {
+			t.Error(err)
+		}
+		if err := s.Raise(t.Context(), storage.Format+1, "v3"); !errors.Is(err, storage.ErrNewer) {
+			t.Errorf("a format that this program does not write: %v", err)
+		}
+		closed(t, s)
+	}
+}
