@@ -9,4 +9,5 @@ var (
 	CombineGo   = combineGo
 	DescendGo   = descendGo
 	DistancesGo = distancesGo
+	MinimaGo    = minimaGo
 )

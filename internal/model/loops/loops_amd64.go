@@ -163,6 +163,16 @@ func Distances(dst, rows []float32, stride int, z, weights []float32) {
 	distancesGo(dst, rows, stride, z, weights)
 }
 
+// Minima lowers least[k] to the bits of the least of the distances k, k + Shares, k + 2 Shares …, without
+// those after the last whole Shares. Distances are not negative: their bits are in their order.
+func Minima(least *[Shares]uint32, distances []float32) {
+	if len(distances) < Shares || !cpu.X86.HasAVX2 {
+		minimaGo(least, distances)
+		return
+	}
+	minimaAVX2(&least[0], &distances[0], len(distances)/Shares)
+}
+
 // rotateAVX2 is rotateGo of n entries.
 //
 //go:noescape
@@ -228,3 +238,8 @@ func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries,
 //
 //go:noescape
 func distancesAVX2(dst, rows *float32, n, stride int, z, weights *float32, columns int)
+
+// minimaAVX2 is minimaGo of a number of whole Shares, not 0.
+//
+//go:noescape
+func minimaAVX2(least *uint32, distances *float32, count int)

@@ -37,3 +37,6 @@ func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
 func Distances(dst, rows []float32, stride int, z, weights []float32) {
 	distancesGo(dst, rows, stride, z, weights)
 }
+
+// Minima finds the least distances of shares.
+func Minima(least *[Shares]uint32, distances []float32) { minimaGo(least, distances) }

@@ -31,6 +31,26 @@ func TestDistancesHaveTheBitsOfGo(t *testing.T) {
 	}
 }
 
+func TestMinimaHaveTheBitsOfGo(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, n := range []int{0, 127, 128, 129, 1000, 8192} {
+		distances := make([]float32, n)
+		for i := range distances {
+			distances[i] = float32(math.Exp(5 * rng.NormFloat64()))
+		}
+		var got, want [loops.Shares]uint32
+		for k := range got {
+			got[k] = math.Float32bits(float32(1 + k))
+		}
+		want = got
+		loops.Minima(&got, distances)
+		loops.MinimaGo(&want, distances)
+		if got != want {
+			t.Errorf("%d distances: %v, want %v", n, got, want)
+		}
+	}
+}
+
 func BenchmarkDistances(b *testing.B) {
 	for _, columns := range []int{8, 16, 32} {
 		stride := columns + 11

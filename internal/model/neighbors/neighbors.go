@@ -154,22 +154,17 @@ func (s *Scratch) measure(distances, rows []float32, stride int) {
 	}
 }
 
-// reach returns the bits of a distance within which at least MinRows rows lie. It divides the rows into 2 MinRows shares,
-// takes the least distance of each share, and returns the MinRows-th smallest of these. Rows beyond it are not sorted.
+// reach returns the bits of a distance within which at least MinRows rows lie: of the least distances of
+// shares of the rows, the MinRows-th smallest. Rows beyond it are not sorted.
 func reach(distances []float32) uint32 {
-	const shares = 2 * MinRows
-	if len(distances) < shares {
+	if len(distances) < loops.Shares {
 		return math.MaxUint32
 	}
-	var least [shares]uint32
+	var least [loops.Shares]uint32
 	for k := range least {
 		least[k] = math.MaxUint32
 	}
-	for ; len(distances) >= shares; distances = distances[shares:] {
-		for k, d := range (*[shares]float32)(distances) {
-			least[k] = min(least[k], math.Float32bits(d))
-		}
-	}
+	loops.Minima(&least, distances)
 	slices.Sort(least[:])
 	return least[MinRows-1]
 }

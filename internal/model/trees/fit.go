@@ -148,23 +148,23 @@ func (f *Forest) bag(r *ring) (units int64) {
 	g.draw(r.inputs, r.kind.drawn(len(r.inputs)))
 	slots := uint64(f.w.Slots())
 	count := min(j.start, uint64(f.w.Capacity()))
-	slot, bits, rows, total := int((j.start-count)%slots), uint64(0), g.rows[:0], int64(0)
+	slot, bits, rows, taken, total := int((j.start-count)%slots), uint64(0), g.rows[:slots], 0, int64(0)
 	for i := range count {
 		if i%4 == 0 {
 			bits = g.rng.Uint64()
 		}
-		if float32(bits&0xffff+1) <= inBag*f.w.Counts[slot] { // Never a row of less than 1/inBag.
-			packed := pack(r.residuals[slot] - j.mean + old.values[j.old[slot]])
-			g.packed[slot] = packed
-			total += packed
-			rows = append(rows, uint16(slot))
-		}
+		// Every row is written, and a row that is not taken is overwritten: there is no branch to predict.
+		packed := pack(r.residuals[slot] - j.mean + old.values[j.old[slot]])
+		is := number(float32(bits&0xffff+1) <= inBag*f.w.Counts[slot]) // Never of a row of less than 1/inBag.
+		g.packed[slot], rows[taken] = packed, uint16(slot)
+		total += packed & -int64(is)
+		taken += is
 		bits >>= 16
 		if slot++; slot == int(slots) {
 			slot = 0
 		}
 	}
-	g.rows = rows
+	g.rows = rows[:taken]
 	g.begin(total)
 	return unitsBag * int64(count)
 }

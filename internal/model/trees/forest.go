@@ -10,7 +10,7 @@ import (
 type ring struct {
 	kind   Kind
 	inputs []uint16
-	trees  []tree
+	trees  [Trees]tree
 	// residuals are q(y) − q(o) − Σ f_j by slot, where o counts as a for a centred column.
 	residuals []int64
 	// made counts the trees fitted. Tree made mod Trees is the oldest.
@@ -58,7 +58,7 @@ func New(o Options, w *window.Window) *Forest {
 	}
 	mostLeaves, groups := 1, 1
 	for _, k := range o.Columns {
-		r := ring{kind: k, inputs: o.inputs(k), trees: make([]tree, Trees), residuals: make([]int64, w.Slots())}
+		r := ring{kind: k, inputs: o.inputs(k), residuals: make([]int64, w.Slots())}
 		for i := range r.trees {
 			r.trees[i] = newTree(k.leaves())
 		}
@@ -122,7 +122,7 @@ func (f *Forest) Predict(dst []float64, sums []int64, row []float32, served floa
 			offset = f.mean + f.effect(row)
 		case Residuals:
 		}
-		sums[c] = sumTrees(r.trees, row)
+		sums[c] = sumTrees(&r.trees, row)
 		dst[c] = offset + float64(unit*(float64(sums[c])/one))
 	}
 }
@@ -196,7 +196,7 @@ func (f *Forest) Observe(eighths []int, sums []int64) {
 		if sums != nil {
 			r.residuals[slot] -= sums[c]
 		} else {
-			r.residuals[slot] -= sumTrees(r.trees, f.row)
+			r.residuals[slot] -= sumTrees(&r.trees, f.row)
 		}
 		share := int64(8)
 		if eighths != nil {

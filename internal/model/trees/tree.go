@@ -37,27 +37,37 @@ func (t *tree) copy(u *tree) {
 	copy(t.values, u.values[:u.size])
 }
 
-// leaf is the leaf of a row.
-func (t *tree) leaf(row []float32) int {
-	nodes, i := t.nodes, 0
-	for {
-		n := &nodes[i]
-		if n.left == 0 {
-			return i
-		}
-		i = int(n.left)
-		if row[n.input] > n.cut {
-			i++
-		}
+// next is the node after node own for a row, or own of a leaf. It has no branch to predict.
+func (n *node) next(own int, row []float32) int {
+	next := int(n.left) + number(row[n.input] > n.cut)
+	if n.left == 0 {
+		next = own
 	}
+	return next
 }
 
-// sumTrees is Σ f_j(row).
-func sumTrees(trees []tree, row []float32) int64 {
+// number is 1 for true. The compiler makes no branch of it.
+func number(is bool) int {
+	if is {
+		return 1
+	}
+	return 0
+}
+
+// sumTrees is Σ f_j(row). Four trees descend at a time, for each step waits for the node before it.
+func sumTrees(trees *[Trees]tree, row []float32) int64 {
 	sum := int64(0)
-	for j := range trees {
-		t := &trees[j]
-		sum += t.values[t.leaf(row)]
+	for first := 0; first < Trees; first += 4 {
+		a, b, c, d := &trees[first], &trees[first+1], &trees[first+2], &trees[first+3]
+		i, j, k, l := 0, 0, 0, 0
+		for {
+			p, q, r, s := &a.nodes[i], &b.nodes[j], &c.nodes[k], &d.nodes[l]
+			if p.left|q.left|r.left|s.left == 0 {
+				break
+			}
+			i, j, k, l = p.next(i, row), q.next(j, row), r.next(k, row), s.next(l, row)
+		}
+		sum += a.values[i] + b.values[j] + c.values[k] + d.values[l]
 	}
 	return sum
 }
