@@ -68,7 +68,7 @@ func TestExplain(t *testing.T) {
 }
 
 // The part of a key is its effect: of 20 users the means of the labels differ by more than the noise.
-// A user that was never seen has no part, and the row stays as it was.
+// A user that was never seen has no part, a missing one has, and the row stays as it was.
 func TestExplainKeys(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", &hindsightv1.ModelSpec{Inputs: inputsOf(t, `[{"name": "load", "numeric": {}}, {"name": "user", "categorical": {"key": true}},
@@ -77,13 +77,17 @@ func TestExplainKeys(t *testing.T) {
 	row := func(user int) *structpb.Struct {
 		return object(t, fmt.Sprintf(`{"load": %g, "user": "u%d", "shop": %d}`, rng.NormFloat64(), user, rng.IntN(5)))
 	}
-	for range 600 {
+	nobody := func() *structpb.Struct { return object(t, fmt.Sprintf(`{"load": 0, "user": null, "shop": %d}`, rng.IntN(5))) }
+	for n := range 600 {
+		if n%10 == 0 {
+			s.observes(t, "m", nobody(), 2)
+		}
 		user := rng.IntN(20)
 		s.observes(t, "m", row(user), 10+float64(user%5)+0.1*rng.NormFloat64())
 	}
-	parts := func(user int) map[string]float64 {
+	parts := func(row *structpb.Struct) map[string]float64 {
 		t.Helper()
-		r := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: row(user), Explain: true, Remember: proto.Bool(false)}))(t)
+		r := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Inputs: row, Explain: true, Remember: proto.Bool(false)}))(t)
 		of := map[string]float64{}
 		for _, f := range r.GetPrediction().GetExplanation() {
 			for _, k := range f.GetKeys() {
@@ -95,13 +99,16 @@ func TestExplainKeys(t *testing.T) {
 		}
 		return of
 	}
-	high, low, unknown := parts(4), parts(5), parts(99)
-	t.Log(high, low, unknown)
+	high, low, unknown, missing := parts(row(4)), parts(row(5)), parts(row(99)), parts(nobody())
+	t.Log(high, low, unknown, missing)
 	if d := high["user"] - low["user"]; !(math.Abs(d-4) < 0.6) || !(math.Abs(high["shop"]) < 0.5) || len(high) != 2 {
 		t.Errorf("users whose labels differ by 4: %v, %v", high, low)
 	}
 	if unknown["user"] != 0 {
 		t.Errorf("the part of a user without labels is %v", unknown)
+	}
+	if !(missing["user"] < -3) {
+		t.Errorf("the part of a missing user, whose labels are 8 lower, is %v", missing)
 	}
 }
 

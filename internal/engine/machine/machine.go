@@ -401,8 +401,9 @@ func (m *Machine) Explain(p *model.Prediction, in Input) (parts []model.Part, er
 	return parts, nil
 }
 
-// noCategory is no text of a request: texts are UTF-8.
-const noCategory = "\xff"
+// noCategory is no text of a request: texts are UTF-8. The key of a missing value is that of the
+// byte 0xff alone.
+const noCategory = "\xff\xff"
 
 // Check returns an error if an observation must not be logged. Apply learns every other
 // observation, unless its class exceeds ClassRoom by then. Apply also learns observations
