@@ -120,7 +120,7 @@ func (l *Learner) ask(s *scratch) {
 	if f == nil {
 		return
 	}
-	f.fill(o.solved, s.inner, s.lags[:l.o.lags()*k], s.seen, k)
+	f.fill(l, o.solved, s.inner, s.lags[:l.o.lags()*k], s.seen)
 	f.factor.Solve(o.solved, o.priors)
 	for at := 1; at <= l.ridges; at++ {
 		if at == l.ridges {
@@ -189,7 +189,7 @@ func (l *Learner) fitOpening(s *scratch, r row) {
 	if refitDue(l.n) && p.fit.refit(l) {
 		return
 	}
-	p.fit.fill(s.opening.solved, s.inner, s.lags[:l.o.lags()*k], r.seen, k)
+	p.fit.fill(l, s.opening.solved, s.inner, s.lags[:l.o.lags()*k], r.seen)
 	p.fit.rotate(&s.opening, s.opening.solved, r.y, float64(r.weight*float64(l.n))/l.weights.Sum)
 }
 

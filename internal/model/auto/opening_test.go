@@ -314,3 +314,25 @@ func TestRefitsAreWithinTheBudget(t *testing.T) {
 		t.Error("no opening for ten inputs")
 	}
 }
+
+// A sentinel in one input of 2 % of the first rows costs next to nothing: the ridges cut it as the
+// other experts do.
+func TestOpeningCutsSentinels(t *testing.T) {
+	o := auto.Options{Dimension: 4, Outputs: 1, Lags: 1, Frequencies: 8, Microseconds: 500}
+	clean, dirty := auto.New(o), auto.New(o)
+	rng := rand.New(rand.NewPCG(9, 36))
+	var loss, lossOfDirty float64
+	for n := range 300 {
+		x := []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()}
+		r := observation{x: x, y: []float64{3*x[0] + 2*x[1] - x[2] + 0.3*rng.NormFloat64()}, weight: 1}
+		loss += observe(t, clean, r).Loss
+		if r.x = slices.Clone(x); n%50 == 49 {
+			r.x[3] = -9999
+		}
+		lossOfDirty += observe(t, dirty, r).Loss
+	}
+	t.Logf("loss with sentinels over the loss without: %.3f", lossOfDirty/loss)
+	if lossOfDirty > 1.05*loss {
+		t.Errorf("loss %g with sentinels, %g without", lossOfDirty, loss)
+	}
+}

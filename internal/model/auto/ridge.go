@@ -107,11 +107,13 @@ func (f *ridgeFit) scaled(at int, v float64) float64 {
 	return within((v-f.offsets[at])/f.scales[at], -maxScaled, maxScaled)
 }
 
-// fill writes the features of an input, given the lags of which the first seen are known.
-func (f *ridgeFit) fill(z, x, lags []float64, seen uint64, outputs int) {
+// fill writes the features of an input, given the lags of which the first seen are known. Strange
+// values are cut: one −9999 would decide the fit.
+func (f *ridgeFit) fill(l *Learner, z, x, lags []float64, seen uint64) {
+	outputs := l.o.Outputs
 	z[0] = constant
 	for j, v := range x {
-		z[1+j] = f.scaled(j, v)
+		z[1+j] = f.scaled(j, l.cutOf(j, v))
 	}
 	for i := range z[1+len(x):] {
 		z[1+len(x)+i] = 0
@@ -170,7 +172,7 @@ func (f *ridgeFit) refit(l *Learner) bool {
 	}
 	p := problem{order: r, leading: l.o.leading(), outputs: k, rows: make([]float64, (n+loops.Rows)*r)}
 	for i, row := range l.kept {
-		f.fill(p.rows[i*r:][:r], l.innerOf(l.scratch, row.x), row.lags[:l.o.lags()*k], row.seen, k)
+		f.fill(l, p.rows[i*r:][:r], l.innerOf(l.scratch, row.x), row.lags[:l.o.lags()*k], row.seen)
 		for j, y := range row.y {
 			p.labels = append(p.labels, f.scaled(d+j, y))
 		}

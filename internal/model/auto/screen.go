@@ -223,6 +223,16 @@ func (l *Learner) meanOf(input int) float64 {
 	return l.inputs.Mean(input)
 }
 
+// cutOf moves a strange value of an input of the levels to its limit: see moments.Table.Cut.
+func (l *Learner) cutOf(input int, v float64) float64 {
+	if l.screen != nil {
+		if input = l.screen.slots[input]; input == none {
+			return v
+		}
+	}
+	return l.inputs.Cut(input, v)
+}
+
 // slotOf is the input of the levels that an input is, or none.
 func (l *Learner) slotOf(input int) int {
 	if l.screen == nil {
