@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -11,11 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/zap"
-
 	"hindsight/internal/engine"
-	"hindsight/internal/model"
-	"hindsight/internal/model/catalog"
 )
 
 // A rate is that of the observations of the last minute, and of the ten seconds that are
@@ -190,58 +185,5 @@ func TestPages(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("%+v lists %v, want %v", o, got, want)
 		}
-	}
-}
-
-// BenchmarkListModels lists a page of 100 of 100,000 models, none of them in memory.
-func BenchmarkListModels(b *testing.B) {
-	const models = 100_000
-	s, end, err := files{newFS()}.open()
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer func() {
-		if err := end(); err != nil {
-			b.Error(err)
-		}
-	}()
-	o := engine.Options{
-		ModelOptions: engine.ModelOptions{
-			Limits: engine.Limits{Queue: 1024, PendingLimit: 1000, PendingTotalLimit: 5000, ModelMemory: 1 << 20},
-			Store:  s, Now: time.Now, Log: zap.NewNop(), NewID: func() (string, error) { return "", nil },
-			SnapshotReplay: 1 << 60, SnapshotInterval: time.Hour, SnapshotsKept: 3, LabelTTL: time.Hour,
-		},
-		Timings: func(string, string) engine.Timings { return noTimings{} }, ForgetTimings: func(string, string) {},
-		IDWindow: time.Hour, IDWindowMin: 1000, ModelLimit: models, Sweep: time.Hour,
-	}
-	e := must(engine.OpenWith(context.Background(), o, catalog.New))(b)
-	defer func() {
-		if err := e.Close(); err != nil {
-			b.Error(err)
-		}
-	}()
-	spec := model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}}
-	for n := range models {
-		id := fmt.Sprintf("m%06d", n)
-		must(e.CreateModel(b.Context(), id, spec, engine.CreateOptions{Metadata: engine.Metadata{Labels: map[string]string{"k": strconv.Itoa(n % 10)}}}))(b)
-	}
-	for name, o := range map[string]engine.ListOptions{
-		"by id":              {After: &engine.Cursor{ID: "m050000"}},
-		"by id with figures": {After: &engine.Cursor{ID: "m050000"}, Figures: true},
-		"by label":           {Labels: map[string]string{"k": "3"}},
-		"contains":           {Contains: "999"},
-		"by creation":        {Order: engine.ByCreated, Descending: true},
-		"by loss":            {Order: engine.ByRecentLoss},
-		"by rate":            {Order: engine.ByRate, Descending: true, Figures: true},
-	} {
-		o.Limit = 100
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				if page, err := e.ListModels(b.Context(), o); err != nil || len(page.Models) == 0 {
-					b.Fatal(page, err)
-				}
-			}
-		})
 	}
 }

@@ -13,8 +13,11 @@ import (
 
 // Figures are the cheap figures of a state.
 type Figures struct {
-	Stats   model.Stats
-	Summary account.Summary
+	// Resident: the figures are of a state in memory that has not failed. It has learned Sequence observations.
+	Resident bool
+	Sequence uint64
+	Stats    model.Stats
+	Summary  account.Summary
 	// Time is when the newest observation was learned, in nanoseconds since 1970; 0 without observations.
 	Time int64
 	// Inputs are those of named inputs, Classes those of a classifier, else nil.
@@ -32,7 +35,7 @@ type ClassStatistics struct {
 // FiguresOf reads the figures of a machine with these statistics.
 func FiguresOf(m *machine.Machine, stats model.Stats) Figures {
 	summary := m.Summary()
-	f := Figures{Stats: stats, Summary: summary, Time: m.Time(), Inputs: m.Inputs()}
+	f := Figures{Sequence: m.Sequence(), Stats: stats, Summary: summary, Time: m.Time(), Inputs: m.Inputs()}
 	if c := m.ClassSummary(); c != nil {
 		f.Classes = &ClassStatistics{Names: m.Classes(), Summary: *c}
 	}

@@ -136,6 +136,7 @@ func (m *Model) Figures() (f Figures, known bool, broken error) {
 			f.Stats = now
 		}
 		f = FiguresOf(s.machine, f.Stats)
+		f.Resident = s.machine.Failed() == nil
 	}
 	return f, s.known || s.broken != nil, s.broken
 }
@@ -196,29 +197,6 @@ func (m *Model) Sequence() (uint64, error) {
 		return sequence, nil
 	}
 	return m.LogEnd()
-}
-
-// State is what Peek sees.
-type State struct {
-	// Machine is nil if the model is not in memory, Last its figures of when it left.
-	Machine *machine.Machine
-	Last    *Figures
-	Broken  error
-	// Known: the model was in memory since the start.
-	Known bool
-}
-
-// Peek calls f with the state, which does not change during f. It does not load the model.
-func (m *Model) Peek(f func(State)) {
-	m.state.RLock()
-	defer m.state.RUnlock()
-	s := &m.state
-	now := State{Machine: s.machine, Broken: s.broken, Known: s.known}
-	if s.last != nil {
-		last := s.last.figures()
-		now.Last = &last
-	}
-	f(now)
 }
 
 // Broken is why the model no longer learns, nil if it does.

@@ -84,35 +84,25 @@ type sums struct {
 
 // sumsOf reads the losses of the state, or of the last one in memory.
 func sumsOf(m *hosted.Model) (s sums, err error) {
-	m.Peek(func(state hosted.State) {
-		var summary account.Summary
-		var c *classes.Summary
-		switch {
-		case state.Machine != nil:
-			s.sequence, s.known, err = state.Machine.Sequence(), true, state.Machine.Failed()
-			summary, c = state.Machine.Summary(), state.Machine.ClassSummary()
-		case state.Broken != nil:
-			err = state.Broken
-		default:
-			if last := state.Last; last != nil {
-				s.known, summary = true, last.Summary
-				if last.Classes != nil {
-					c = &last.Classes.Summary
-				}
-			}
-			s.sequence, err = m.LogEnd()
+	f, known, broken := m.Figures()
+	s.known, s.sequence = known, f.Sequence
+	if !f.Resident {
+		if broken != nil {
+			return s, broken
 		}
-		s.whole, s.squares, s.pairs = summary.Whole, summary.Squares, summary.Pairs
-		loss, observations := summary.Recent.Served.Loss, summary.Recent.Observations
-		if c != nil {
-			s.classes = c.Whole
-			loss, observations = c.Recent.Served.Errors, c.Recent.Observations
-		}
-		s.recent = math.Inf(1)
-		if observations > 0 {
-			s.recent = loss / observations
-		}
-	})
+		s.sequence, err = m.LogEnd()
+	}
+	summary := &f.Summary
+	s.whole, s.squares, s.pairs = summary.Whole, summary.Squares, summary.Pairs
+	loss, observations := summary.Recent.Served.Loss, summary.Recent.Observations
+	if c := f.Classes; c != nil {
+		s.classes = c.Whole
+		loss, observations = c.Recent.Served.Errors, c.Recent.Observations
+	}
+	s.recent = math.Inf(1)
+	if observations > 0 {
+		s.recent = loss / observations
+	}
 	return s, err
 }
 
@@ -224,9 +214,7 @@ func (r *Follower) step(ctx context.Context, leader *Follower) (more bool, err e
 	if f.Epoch != leader.model.Registered().Restored.Epoch {
 		return false, ErrRestored
 	}
-	var broken error
-	leader.model.Peek(func(s hosted.State) { broken = s.Broken })
-	if broken != nil {
+	if broken := leader.model.Broken(); broken != nil {
 		return false, broken // Another model may have taken its place, and been restored since.
 	}
 	sequence, room, err := r.model.Resume()

@@ -65,9 +65,7 @@ func (s *Set) each(f func(*queue)) {
 
 // Learned reports the observations of a record.
 func (s *Set) Learned(r *record.Record, answers []record.Answer) {
-	if s.all.Load() != nil {
-		s.each(func(q *queue) { q.take(r, answers) })
-	}
+	s.each(func(q *queue) { q.take(r, answers) })
 }
 
 // Restored reports that the model was restored to a sequence.
