@@ -253,54 +253,6 @@ func testAfterASwitch(t *testing.T, newDisk func() disk) {
 	}
 }
 
-// Clients send each observation twice by an alias that is switched all the time. Each is
-// learned once.
-func TestExactlyOnceByAnAliasThatIsSwitched(t *testing.T) {
-	h := startOn(t, newFS(), newClock())
-	h.create(t, "a", linear(1))
-	h.create(t, "b", linear(1))
-	h.setAlias(t, "live", "a")
-	const clients, each = 4, 60
-	var all sync.WaitGroup
-	stop := make(chan struct{})
-	var switching sync.WaitGroup
-	switching.Go(func() {
-		for n := 0; ; n++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			if _, err := h.SetAlias(context.Background(), "live", []string{"b", "a"}[n%2], ""); err != nil {
-				t.Error(err)
-				return
-			}
-		}
-	})
-	for client := range clients {
-		all.Go(func() {
-			for n := range each {
-				o := engine.Observation{ObservationID: fmt.Sprint(client, "-", n), Features: []float64{1}, Labels: []float64{1}, Weight: 1}
-				var twice sync.WaitGroup
-				for range 2 {
-					twice.Go(func() {
-						if _, _, err := h.send(context.Background(), o); err != nil {
-							t.Error(err)
-						}
-					})
-				}
-				twice.Wait()
-			}
-		})
-	}
-	all.Wait()
-	close(stop)
-	switching.Wait()
-	if a, b := h.sequence(t, "a"), h.sequence(t, "b"); a+b != clients*each {
-		t.Errorf("a learned %d and b %d, want %d together", a, b, clients*each)
-	}
-}
-
 // What a model learned before a crash and before the alias was set to another one is
 // found there, although the model was not loaded since: its log has the id, and the store
 // has not.

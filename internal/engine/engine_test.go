@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -69,22 +68,6 @@ func testPredictThenObserve(t *testing.T, newDisk func() disk) {
 	}
 }
 
-func TestPredictLeavesTheModelAsItWas(t *testing.T) { onBackends(t, testPredictLeavesTheModelAsItWas) }
-
-func testPredictLeavesTheModelAsItWas(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	h := start(t, newDisk(), newClock())
-	h.create(t, "m", taylor(1, 3))
-	h.observe(t, "m", engine.Observation{Features: []float64{0.3}, Labels: []float64{1}})
-	before := h.stats(t, "m").Digest
-	for range 50 {
-		h.predict(t, "m", 0.7)
-	}
-	if h.stats(t, "m").Digest != before {
-		t.Error("Predict changed the state")
-	}
-}
-
 func TestObservingTwiceLearnsOnce(t *testing.T) { onBackends(t, testObservingTwiceLearnsOnce) }
 
 func testObservingTwiceLearnsOnce(t *testing.T, newDisk func() disk) {
@@ -138,35 +121,6 @@ func testSameIDOtherContentIsRefused(t *testing.T, newDisk func() disk) {
 	}
 	if h.stats(t, "m").Digest != before {
 		t.Error("a refused observation changed the state")
-	}
-}
-
-func TestConcurrentDuplicatesLearnOnce(t *testing.T) {
-	onBackends(t, testConcurrentDuplicatesLearnOnce)
-}
-
-func testConcurrentDuplicatesLearnOnce(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	h := start(t, newDisk(), newClock())
-	h.create(t, "m", linear(1))
-	p := h.predict(t, "m", 2)
-	var group sync.WaitGroup
-	firsts := make(chan engine.Answer, 64)
-	for range 64 {
-		group.Go(func() {
-			a, err := h.Observe(context.Background(), "m", []engine.Observation{{PredictionID: p.ID, Labels: []float64{1}, Weight: 1}})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			if !a[0].Duplicate {
-				firsts <- a[0]
-			}
-		})
-	}
-	group.Wait()
-	if len(firsts) != 1 || h.stats(t, "m").Observations != 1 {
-		t.Errorf("learned %d times, %d first answers", h.stats(t, "m").Observations, len(firsts))
 	}
 }
 

@@ -139,33 +139,6 @@ func restoreThatIsGivenUp(t *testing.T, newDisk func() disk) {
 	}
 }
 
-// An append of unknown outcome, done or not, and one that is rejected: the caller
-// is told so, the model goes on, and a retry is learned once.
-func TestUnknownAppend(t *testing.T) { onBackends(t, testUnknownAppend) }
-
-func testUnknownAppend(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	for name, next := range map[string]int32{"done": appendDone, "not done": appendNotDone, "refused": appendRejected} {
-		h, f := startFaulty(t, newDisk(), newClock())
-		h.create(t, "m", linear(1))
-		h.observe(t, "m", one("a", 1)...)
-		f.appends.next.Store(next)
-		if _, err := h.Observe(t.Context(), "m", one("b", 2)); !errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrStorage) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if a := h.observe(t, "m", one("b", 2)...)[0]; a.Duplicate != (next == appendDone) || a.Sequence != 2 {
-			t.Errorf("%s, the retry: %+v", name, a)
-		}
-		if a := h.observe(t, "m", one("a", 1)...)[0]; !a.Duplicate || a.Sequence != 1 {
-			t.Errorf("%s, what was learned before: %+v", name, a)
-		}
-		if n := h.Totals().Wakes.Load(); n != 1 {
-			t.Errorf("%s: the model was loaded %d times, want 1", name, n)
-		}
-		h.stop(t)
-	}
-}
-
 // panicking is a learner that panics at one label, and predicts what is no number
 // before another.
 type panicking struct{ model.Learner }
@@ -388,44 +361,6 @@ func testSnapshotIsDueByTheTimeOfAReplay(t *testing.T, newDisk func() disk) {
 			t.Errorf("learning takes %s: a snapshot was written", c.step)
 		}
 		h.stop(t)
-	}
-}
-
-// An exported model takes its ids and its waiting predictions along, unless it
-// is asked not to.
-func TestExportTakesIDsAlong(t *testing.T) { onBackends(t, testExportTakesIDsAlong) }
-
-func testExportTakesIDsAlong(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	h := start(t, newDisk(), newClock())
-	h.create(t, "m", linear(1))
-	first := h.observe(t, "m", one("a", 1)...)[0]
-	p := h.predict(t, "m", 2)
-	for _, without := range []bool{false, true} {
-		data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{WithoutIDs: without})
-		if err != nil {
-			t.Fatal(err)
-		}
-		name := fmt.Sprint("copy-", without)
-		must(h.ImportModel(t.Context(), name, data))(t)
-		again := h.observe(t, name, one("a", 1)...)[0]
-		if again.Duplicate == without || again.Loss != first.Loss && !without {
-			t.Errorf("without %v: a retry is answered %+v, first %+v", without, again, first)
-		}
-		label := engine.Observation{PredictionID: p.ID, Labels: []float64{3}, Weight: 1}
-		a, err := h.Observe(t.Context(), name, []engine.Observation{label})
-		if without {
-			if !errors.Is(err, engine.ErrPredictionNotFound) {
-				t.Errorf("without: %+v, %v", a, err)
-			}
-			continue
-		}
-		if err != nil || !a[0].Served || a[0].ServedPredictions[0] != p.Values[0] {
-			t.Errorf("the label of a prediction that was taken along: %+v, %v", a, err)
-		}
-		if got := h.stats(t, name).Pending; got != 0 {
-			t.Errorf("%d wait", got)
-		}
 	}
 }
 

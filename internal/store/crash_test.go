@@ -166,10 +166,52 @@ func wantState(t *testing.T, m storage.Model, sequence int) {
 	}
 }
 
+// cutPower cuts the power at every moment of an operation on a store with these models, in each durability and with and
+// without a position. It fails the test unless every outcome is that of a cut. The function some chooses the cuts.
+func cutPower[K comparable](
+	t *testing.T, models []string, do func(ctx context.Context, s *store.Store) error,
+	some func(*rand.Rand, []*vfs.MemFS) []*vfs.MemFS, outcome func(*testing.T, vfs.FS, func(*store.Options)) K, outcomes ...K,
+) {
+	t.Helper()
+	oneGoroutine(t)
+	for name, set := range durabilities() {
+		for at, ctx := range contexts(t) {
+			t.Run(name+at, func(t *testing.T) {
+				rng, disk := seeded(t), vfs.NewCrashableMem()
+				s := open(t, disk, set) //nolint:contextcheck // It has no context.
+				for _, m := range models {
+					learnedModel(t, s, m) //nolint:contextcheck // It has no context.
+				}
+				closed(t, s)
+				all := crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
+					if err := do(ctx, s); err != nil {
+						t.Fatal(err)
+					}
+				})
+				counts := map[K]int{}
+				for n, left := range some(rng, all) {
+					counts[outcome(t, left, set)]++
+					if t.Failed() {
+						t.Fatalf("at cut %d", n)
+					}
+				}
+				t.Log(counts)
+				for _, o := range outcomes {
+					if counts[o] == 0 {
+						t.Errorf("no power cut left %v", o)
+					}
+				}
+			})
+		}
+	}
+}
+
+// everyCut are all cuts.
+func everyCut(_ *rand.Rand, all []*vfs.MemFS) []*vfs.MemFS { return all }
+
 // A crash anywhere in Rewind: the model is as it was, or its intention is there
 // and the log as far as the sequence, or it is done; the same call completes it.
 func TestRewindCrashes(t *testing.T) {
-	oneGoroutine(t)
 	const sequence = kept + 50 // Inside a record.
 	back := storage.Rewind{
 		Sequence: sequence,
@@ -179,35 +221,11 @@ func TestRewindCrashes(t *testing.T) {
 			return err == nil && n > sequence
 		},
 	}
-	for name, set := range durabilities() {
-		for at, ctx := range contexts(t) {
-			t.Run(name+at, func(t *testing.T) {
-				rng := seeded(t)
-				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
-				learnedModel(t, s, "m")     //nolint:contextcheck // It has no context.
-				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
-				closed(t, s)
-				outcomes := map[string]int{}
-				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
-					if err := find(t, s, "m").Rewind(ctx, back); err != nil { //nolint:contextcheck // It has no context.
-						t.Fatal(err)
-					}
-				}) {
-					outcomes[rewindOutcome(t, left, set, back)]++ //nolint:contextcheck // It has no context.
-					if t.Failed() {
-						t.Fatalf("at cut %d", n)
-					}
-				}
-				t.Log(outcomes)
-				for _, outcome := range []string{"as it was", "rewinding", "done"} {
-					if outcomes[outcome] == 0 {
-						t.Errorf("no power cut left a model %s", outcome)
-					}
-				}
-			})
-		}
-	}
+	rewind := func(ctx context.Context, s *store.Store) error { return find(t, s, "m").Rewind(ctx, back) } //nolint:contextcheck // find has no context.
+	cutPower(t, []string{"m", "other"}, rewind, everyCut, func(t *testing.T, left vfs.FS, set func(*store.Options)) string {
+		t.Helper()
+		return rewindOutcome(t, left, set, back)
+	}, "as it was", "rewinding", "done")
 }
 
 func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back storage.Rewind) (outcome string) {
@@ -275,42 +293,25 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 // A crash anywhere in Import leaves all of the model or nothing; what is left
 // is in no later model, and not counted.
 func TestImportCrashes(t *testing.T) {
-	oneGoroutine(t)
 	from := storage.Import{Sequence: learned, Snapshot: []byte("state")}
 	for n := 1; n <= 1100; n++ { // More than one portion.
 		from.IDs = append(from.IDs, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
 		from.Pending = append(from.Pending, storage.Prediction{ID: strconv.Itoa(n), Expiry: time.Unix(int64(n), 0)})
 	}
-	for name, set := range durabilities() {
-		for at, ctx := range contexts(t) {
-			t.Run(name+at, func(t *testing.T) {
-				rng := seeded(t)
-				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
-				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
-				closed(t, s)
-				outcomes := map[bool]int{}
-				all := crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
-					if _, err := s.Import(ctx, "m", []byte("value"), from); err != nil {
-						t.Fatal(err)
-					}
-				})
-				// Most writes are of ids and predictions, so the test crashes only before some of them.
-				last := len(all) - 15
-				rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
-				for n, left := range all[max(0, last-times(8, 30)):] {
-					outcomes[importOutcome(t, left, set, from)]++ //nolint:contextcheck // It has no context.
-					if t.Failed() {
-						t.Fatalf("at cut %d", n)
-					}
-				}
-				t.Log(outcomes)
-				if outcomes[true] == 0 || outcomes[false] == 0 {
-					t.Errorf("not both outcomes: %v", outcomes)
-				}
-			})
-		}
+	imported := func(ctx context.Context, s *store.Store) error {
+		_, err := s.Import(ctx, "m", []byte("value"), from)
+		return err
 	}
+	// Most writes are of ids and predictions, so the test crashes only before some of them.
+	some := func(rng *rand.Rand, all []*vfs.MemFS) []*vfs.MemFS {
+		last := len(all) - 15
+		rng.Shuffle(last, func(i, j int) { all[i], all[j] = all[j], all[i] })
+		return all[max(0, last-times(8, 30)):]
+	}
+	cutPower(t, []string{"other"}, imported, some, func(t *testing.T, left vfs.FS, set func(*store.Options)) bool {
+		t.Helper()
+		return importOutcome(t, left, set, from)
+	}, true, false)
 }
 
 func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from storage.Import) (there bool) {
@@ -355,34 +356,8 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 
 // A crash anywhere in Delete leaves all of the model or nothing.
 func TestDeleteCrashes(t *testing.T) {
-	oneGoroutine(t)
-	for name, set := range durabilities() {
-		for at, ctx := range contexts(t) {
-			t.Run(name+at, func(t *testing.T) {
-				rng := seeded(t)
-				disk := vfs.NewCrashableMem()
-				s := open(t, disk, set)     //nolint:contextcheck // It has no context.
-				learnedModel(t, s, "m")     //nolint:contextcheck // It has no context.
-				learnedModel(t, s, "other") //nolint:contextcheck // It has no context.
-				closed(t, s)
-				outcomes := map[bool]int{}
-				for n, left := range crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
-					if err := find(t, s, "m").Delete(ctx); err != nil { //nolint:contextcheck // It has no context.
-						t.Fatal(err)
-					}
-				}) {
-					outcomes[deleteOutcome(t, left, set)]++ //nolint:contextcheck // It has no context.
-					if t.Failed() {
-						t.Fatalf("at cut %d", n)
-					}
-				}
-				t.Log(outcomes)
-				if outcomes[true] == 0 || outcomes[false] == 0 {
-					t.Errorf("not both outcomes: %v", outcomes)
-				}
-			})
-		}
-	}
+	remove := func(ctx context.Context, s *store.Store) error { return find(t, s, "m").Delete(ctx) } //nolint:contextcheck // find has no context.
+	cutPower(t, []string{"m", "other"}, remove, everyCut, deleteOutcome, true, false)
 }
 
 func deleteOutcome(t *testing.T, left vfs.FS, set func(*store.Options)) (there bool) {
