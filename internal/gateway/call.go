@@ -42,6 +42,8 @@ const (
 	// One body may hold this many times what all bodies may hold together.
 	maxShare  = 4
 	busyDelay = 50 * time.Millisecond
+	// The most bytes of what the JSON library says of a body.
+	maxReason = 256
 	// The header that bounds, in a cluster, the age in milliseconds of the answering state.
 	ageHeader = "hindsight-age-ms"
 )
@@ -347,6 +349,9 @@ func reason(data []byte, m protoreflect.MessageDescriptor, err error) string {
 	// The library writes a space or a non-breaking space behind its name.
 	text := strings.ReplaceAll(err.Error(), "\u00a0", " ")
 	text = strings.TrimPrefix(strings.TrimPrefix(text, "proto: "), "syntax error ")
+	if len(text) > maxReason { // It repeats a name or a value of the body.
+		text = strings.ToValidUTF8(text[:maxReason], "") + "…"
+	}
 	var line, column int
 	if _, err := fmt.Sscanf(text, "(line %d:%d): ", &line, &column); err == nil {
 		_, text, _ = strings.Cut(text, "): ")

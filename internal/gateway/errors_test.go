@@ -100,6 +100,7 @@ func TestRefusals(t *testing.T) {
 		{"a field", "POST", predict, `{"feature":[1,2]}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `unknown field "feature"`},
 		{"a type", "POST", predict, `{"features":"a"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 1, column 13"},
 		{"a number that is too large", "POST", predict, `{"features":[1e999]}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "1e999"},
+		{"a long number", "POST", predict, `{"features":[` + strings.Repeat("1", 1000) + `]}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "11…"},
 		{"two values", "POST", predict, `{"features":[1,2]} {}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 1"},
 		{"a list", "POST", predict, `[1,2]`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "line 1"},
 		{"a deep value", "POST", predict, `{"inputs":{"a":` + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + `}}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", ""},
@@ -172,6 +173,11 @@ func TestConditions(t *testing.T) {
 	for method, body := range map[string]string{"PATCH": `{"displayName":"M"}`, "DELETE": ""} {
 		h.call(t, method, "/v1/models/m", body, "If-Unmodified-Since", "x").refused(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Unmodified-Since", "etag")
 		h.call(t, method, "/v1/models/m", body, "If-Match", `"x"`).refused(t, method, 412, "ABORTED", "ETAG_MISMATCH", "", "")
+		for _, empty := range []string{"", `""`} {
+			r := h.request(t, method, "/v1/models/m", body)
+			r.Header.Set("If-Match", empty)
+			h.do(t, r).refused(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "want the etag")
+		}
 	}
 	h.call(t, "POST", "/v1/models/m:predict", "{}", "If-Match", "x").refused(t, "a call without an etag", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "")
 	h.want(t, "GET", "/v1/models/m", "", "If-Match", `"x"`)

@@ -171,11 +171,13 @@ func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) 
 	return c, nil
 }
 
-// setEtag sets the etag that must match from the header If-Match.
+// setEtag sets the etag that must match from the header If-Match. It refuses an empty one, which
+// the call would take for none.
 func (c *call) setEtag(r *http.Request, request protoreflect.Message) error {
 	const name = "If-Match"
-	got := r.Header.Get(name)
-	if got == "" || got == "*" || isSafe(r.Method) {
+	headers := r.Header.Values(name)
+	got := strings.Join(headers, ", ")
+	if len(headers) == 0 || got == "*" || isSafe(r.Method) {
 		return nil
 	}
 	if c.body != "" && c.body != "*" {
@@ -186,6 +188,9 @@ func (c *call) setEtag(r *http.Request, request protoreflect.Message) error {
 		return badParameter(name, fmt.Sprintf("%s: got %q, want nothing: PATCH and DELETE of a model alone have an etag", name, got))
 	}
 	tag := strings.Trim(got, `"`)
+	if tag == "" {
+		return badParameter(name, fmt.Sprintf("%s: got %q, want the etag of the model", name, got))
+	}
 	if given := request.Get(f).String(); given != "" && given != tag {
 		return badParameter(name, fmt.Sprintf("%s: got %q, want the request's etag %q, or one of them", name, got, given))
 	}

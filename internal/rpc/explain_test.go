@@ -77,7 +77,9 @@ func TestExplainKeys(t *testing.T) {
 	row := func(user int) *structpb.Struct {
 		return object(t, fmt.Sprintf(`{"load": %g, "user": "u%d", "shop": %d}`, rng.NormFloat64(), user, rng.IntN(5)))
 	}
-	nobody := func() *structpb.Struct { return object(t, fmt.Sprintf(`{"load": 0, "user": null, "shop": %d}`, rng.IntN(5))) }
+	nobody := func() *structpb.Struct {
+		return object(t, fmt.Sprintf(`{"load": 0, "user": null, "shop": %d}`, rng.IntN(5)))
+	}
 	for n := range 600 {
 		if n%10 == 0 {
 			s.observes(t, "m", nobody(), 2)
