@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 
@@ -336,20 +335,5 @@ func TestStackRegret(t *testing.T) {
 	// Weights are part of the forecaster's own prediction, not of this one.
 	if regret > bound || regret < -1e-9*lost {
 		t.Errorf("regret %g, bound %g", regret, bound)
-	}
-}
-
-func TestQuantile(t *testing.T) {
-	rng := rand.New(rand.NewPCG(15, 1))
-	for n := range 200 {
-		values := make([]float64, 1+n)
-		for i := range values {
-			values[i] = float64(rng.IntN(1 + n/2)) // Often equal.
-		}
-		sorted, k := slices.Clone(values), rng.IntN(len(values))
-		slices.Sort(sorted)
-		if got := auto.Quantile(values, k); got != sorted[k] {
-			t.Fatalf("number %d of %v is %g", k, sorted, got)
-		}
 	}
 }

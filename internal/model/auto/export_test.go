@@ -26,9 +26,6 @@ func PlanCosts(o Options) (flops []uint64, experts []int) {
 	return flops, experts
 }
 
-// Quantile is the k-th smallest.
-func Quantile(values []float64, k int) float64 { return quantile(values, k) }
-
 // NewLevel1 is a learner without a lineup and without an opening.
 func NewLevel1(o Options) *Learner { return newLearner(o, lineup{}, 0) }
 

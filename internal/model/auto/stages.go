@@ -3,6 +3,8 @@ package auto
 import (
 	"math"
 	"slices"
+
+	"hindsight/internal/model/loops"
 )
 
 // row is an observation, kept until the last stage and the end of the opening.
@@ -142,42 +144,10 @@ func medianDistance(room []float64, rows [][]float64, square func(a, b []float64
 			room = append(room, square(a, b))
 		}
 	}
-	if m := math.Sqrt(quantile(room, len(room)/2)); m > leastDistance {
+	if m := math.Sqrt(loops.Smallest(room, len(room)/2)); m > leastDistance {
 		return m
 	}
 	return 1
-}
-
-// quantile is the k-th smallest value, from 0. It reorders the values, in linear time on
-// average: a sort costs several times as much.
-//
-// Source: Hoare, Communications of the ACM 4 (1961), Algorithm 65.
-func quantile(values []float64, k int) float64 {
-	for low, high := 0, len(values)-1; low < high; {
-		pivot, i, j := values[low+(high-low)/2], low, high
-		for i <= j {
-			for values[i] < pivot {
-				i++
-			}
-			for values[j] > pivot {
-				j--
-			}
-			if i <= j {
-				values[i], values[j] = values[j], values[i]
-				i++
-				j--
-			}
-		}
-		switch {
-		case k <= j:
-			high = j
-		case k >= i:
-			low = i
-		default:
-			return values[k]
-		}
-	}
-	return values[k]
 }
 
 func squaredDistance(a, b []float64) float64 {

@@ -165,8 +165,7 @@ func reach(distances []float32) uint32 {
 		least[k] = math.MaxUint32
 	}
 	loops.Minima(&least, distances)
-	slices.Sort(least[:])
-	return least[MinRows-1]
+	return loops.Smallest(least[:], MinRows-1)
 }
 
 // distance is D of a neighbour.
