@@ -132,14 +132,14 @@ func takeInto(
 
 // copyOut copies a checkpoint to a place. It returns when the checkpoint is gone.
 func copyOut(at *checkpoint, place *backup.Place, about backup.Manifest, p *progress) (backup.Taken, error) {
-	models, err := sequences(at.gone, at.directory, store.Options{})
+	models, identity, err := sequences(at.gone, at.directory, store.Options{})
 	if err != nil {
 		return backup.Taken{}, fmt.Errorf("the checkpoint: %w", err)
 	}
 	about.Models = models
 	// Place.Retain removes files that no manifest names. Take is safe from it while the one
 	// checkpoint of the directory exists.
-	return place.Take(at.gone, at.directory, about, p.copied)
+	return place.Take(at.gone, identity, at.directory, about, p.copied)
 }
 
 // copied reports the progress of a copy.
@@ -150,20 +150,23 @@ func (p *progress) copied(at backup.Progress) {
 	})
 }
 
-// sequences returns the models of a directory that no server has open.
-func sequences(ctx context.Context, dir string, o store.Options) (_ []backup.Model, err error) {
+// sequences returns the models and the identity of a directory that no server has open.
+func sequences(ctx context.Context, dir string, o store.Options) (_ []backup.Model, identity string, err error) {
 	disk, waiting, err := store.Inspect(dir, o)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	defer func() { err = errors.Join(err, disk.Close()) }()
 	if waiting != nil {
-		return nil, fmt.Errorf("the pending predictions: %w", waiting)
+		return nil, "", fmt.Errorf("the pending predictions: %w", waiting)
 	}
 	models, err := check.Models(ctx, disk)
+	if err == nil {
+		identity, err = disk.Identity()
+	}
 	out := make([]backup.Model, 0, len(models))
 	for _, m := range models {
 		out = append(out, backup.Model(m))
 	}
-	return out, err
+	return out, identity, err
 }

@@ -354,7 +354,7 @@ func fetch(ctx context.Context, from source, dir string, p *progress) error {
 		}
 		return err
 	}
-	found, err := sequences(ctx, dir, store.Options{Restoring: true})
+	found, _, err := sequences(ctx, dir, store.Options{Restoring: true})
 	if err != nil {
 		return err
 	}

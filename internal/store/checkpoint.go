@@ -97,9 +97,13 @@ func (s *Store) freeze(ctx context.Context, dir string) error {
 	if err := s.logDB.checkpoint(s.fs.PathJoin(dir, logDirectory)); err != nil {
 		return err
 	}
+	id, err := s.Identity()
+	if err != nil {
+		return err
+	}
 	s.format.Lock()
 	defer s.format.Unlock()
-	return s.writeFormat(dir, s.format.number, s.format.version)
+	return errors.Join(s.writeFormat(dir, s.format.number, s.format.version), s.writeIdentity(dir, id))
 }
 
 // linkSnapshots links the finished snapshots. A concurrent Delete may remove some of them.

@@ -168,6 +168,9 @@ func (s *Store) swapIncoming() error {
 	if err := s.raiseFormat(format, version); err != nil {
 		return err
 	}
+	if err := s.swapIdentity(in); err != nil {
+		return err
+	}
 	for _, part := range checkpointParts() {
 		if err := s.swap(s.fs.PathJoin(in, part), s.path(part)); err != nil {
 			return fmt.Errorf("store: put a checkpoint in place: %w", err)
@@ -199,7 +202,7 @@ func (s *Store) swap(from, to string) error {
 
 // EachFile calls f for every file of a checkpoint, with the name relative to the checkpoint.
 func (s *Store) EachFile(ctx context.Context, checkpoint string, f func(name string, r io.Reader) error) error {
-	for _, part := range append(checkpointParts(), formatFile) {
+	for _, part := range append(checkpointParts(), formatFile, identityFile) {
 		if err := s.eachFile(ctx, checkpoint, part, f); err != nil {
 			return fmt.Errorf("store: read a checkpoint: %w", err)
 		}
@@ -275,7 +278,7 @@ func (in *Incoming) makeDirectory(dir string) error {
 // Create begins a file.
 func (in *Incoming) Create(name string) error {
 	part, _, _ := strings.Cut(name, "/")
-	if in.file != nil || !iofs.ValidPath(name) || name != formatFile && (!slices.Contains(checkpointParts(), part) || part == name) {
+	if in.file != nil || !iofs.ValidPath(name) || name != formatFile && name != identityFile && (!slices.Contains(checkpointParts(), part) || part == name) {
 		return fmt.Errorf("store: a checkpoint must not have the file %q", name)
 	}
 	path := in.s.fs.PathJoin(in.dir, in.s.fs.PathJoin(strings.Split(name, "/")...))

@@ -190,7 +190,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.checkMember(o.Member); err != nil {
 		return nil, err
 	}
-	if err := errors.Join(s.RemoveCheckpoint(), s.beginFormat(o.Member, o.Version), s.swapIncoming()); err != nil {
+	if err := errors.Join(s.RemoveCheckpoint(), s.beginFormat(o.Member, o.Version), s.swapIncoming(), s.beginIdentity()); err != nil {
 		return nil, err
 	}
 	s.cache = pebble.NewCache(min(cmp.Or(o.Cache, cacheBytes), cacheBytes))

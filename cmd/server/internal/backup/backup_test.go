@@ -54,12 +54,12 @@ func TestTakeAndFetch(t *testing.T) {
 	write(t, from, files())
 	p := place(t, to)
 	var last backup.Progress
-	taken, err := p.Take(t.Context(), from, at(0), nil)
+	taken, err := p.Take(t.Context(), "store", from, at(0), nil)
 	if err != nil || taken.NewFiles != 3 || taken.NewBytes != 7 || len(taken.Manifest.Files) != 5 || taken.Manifest.Bytes() != 10 {
 		t.Fatalf("%+v, %v", taken, err)
 	}
 	write(t, from, map[string]string{"log/000003.sst": "three"})
-	if again, err := p.Take(t.Context(), from, at(1), nil); err != nil || again.NewFiles != 1 || again.NewBytes != 5 {
+	if again, err := p.Take(t.Context(), "store", from, at(1), nil); err != nil || again.NewFiles != 1 || again.NewBytes != 5 {
 		t.Errorf("%+v, %v", again, err)
 	}
 	m := must(p.Find(t.Context(), "20260301T090000.000Z"))(t)
@@ -89,7 +89,7 @@ func TestFind(t *testing.T) {
 		t.Error(err)
 	}
 	for minute := range 3 {
-		must(p.Take(t.Context(), from, at(10*minute), nil))(t)
+		must(p.Take(t.Context(), "store", from, at(10*minute), nil))(t)
 	}
 	for minute, want := range map[int]string{-5: "20260301T090000.000Z", 0: "20260301T090000.000Z", 1: "20260301T091000.000Z", 59: "20260301T092000.000Z"} {
 		if m, err := p.Since(t.Context(), at(minute).Created); err != nil || m.Name != want {
@@ -110,7 +110,7 @@ func TestClockSetBack(t *testing.T) {
 	write(t, from, files())
 	p := place(t, t.TempDir())
 	for n, minute := range []int{30, 10, 10, 30, 31} {
-		taken := must(p.Take(t.Context(), from, at(minute), nil))(t)
+		taken := must(p.Take(t.Context(), "store", from, at(minute), nil))(t)
 		want := []string{"093000.000", "093000.001", "093000.002", "093000.003", "093100.000"}[n]
 		if taken.Manifest.Name != "20260301T"+want+"Z" || !taken.Manifest.Created.Equal(at(minute).Created) {
 			t.Errorf("%d: %s, created %v", minute, taken.Manifest.Name, taken.Manifest.Created)
@@ -127,7 +127,7 @@ func TestRemovedWhileItIsRead(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	write(t, from, files())
 	p := place(t, to)
-	taken := must(p.Take(t.Context(), from, at(0), nil))(t)
+	taken := must(p.Take(t.Context(), "store", from, at(0), nil))(t)
 	must(p.Retain(t.Context(), 0))(t)
 	if damaged, err := p.Fetch(t.Context(), taken.Manifest, t.TempDir(), nil); !errors.Is(err, backup.ErrNoBackup) || len(damaged) > 0 {
 		t.Errorf("%v, %v", damaged, err)
@@ -199,7 +199,7 @@ func TestPlaceThatMayNotBeRead(t *testing.T) {
 	from, to := t.TempDir(), t.TempDir()
 	write(t, from, files())
 	p := place(t, to)
-	must(p.Take(t.Context(), from, at(0), nil))(t)
+	must(p.Take(t.Context(), "store", from, at(0), nil))(t)
 	backups := filepath.Join(to, "backups")
 	noError(t, os.Chmod(backups, 0))
 	if _, err := p.Find(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
@@ -215,7 +215,7 @@ func TestRetain(t *testing.T) {
 	p := place(t, to)
 	for minute := range 4 {
 		write(t, from, map[string]string{"log/000001.sst": fmt.Sprint("table ", minute), "log/000002.sst": "all have it"})
-		must(p.Take(t.Context(), from, at(minute), nil))(t)
+		must(p.Take(t.Context(), "store", from, at(minute), nil))(t)
 	}
 	write(t, to, map[string]string{"objects/ab/unfinished.tmp": "left"})
 	kept := filepath.Join(to, "backups", "20260301T090300.000Z.json")

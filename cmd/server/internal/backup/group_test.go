@@ -43,7 +43,7 @@ func TestUntil(t *testing.T) {
 	for _, minute := range []int{1, 3} {
 		m := at(minute)
 		m.Group = backup.Group{Number: 1, Of: 2}
-		must(p.Take(t.Context(), from, m, nil))(t)
+		must(p.Take(t.Context(), "store", from, m, nil))(t)
 	}
 	for name, want := range map[string]string{
 		"20260301T090100.000Z": "20260301T090100.000Z", "20260301T090259.999Z": "20260301T090100.000Z", "20260301T090300.000Z": "20260301T090300.000Z",

@@ -69,11 +69,15 @@ type Taken struct {
 	NewBytes int64
 }
 
-// Take backs up a directory that does not change. About has the fields of the manifest but
+// Take backs up a directory of a store, which does not change. It fails with ErrHeld if the place belongs to another
+// store. About has the fields of the manifest but
 // its files and its name. The name is the time, or follows the name of the newest backup if the
 // clock was set back, so that the last backup taken is the newest.
-func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Report) (Taken, error) {
+func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, report Report) (Taken, error) {
 	m := &about
+	if err := p.claim(ctx, store, m.Created); err != nil {
+		return Taken{}, fmt.Errorf("backup: %w", err)
+	}
 	names, err := p.Names(ctx)
 	if err != nil {
 		return Taken{}, err
@@ -90,16 +94,9 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Rep
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	// A file may have been removed meanwhile.
-	if there, err = p.objects(ctx); err != nil {
+	keys, err := p.has(ctx, m)
+	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
-	}
-	keys := make([]string, len(m.Files))
-	for n, f := range m.Files {
-		keys[n] = key(f.SHA256)
-		if size, ok := there[keys[n]]; !ok || size != f.Bytes {
-			return Taken{}, fmt.Errorf("backup: %s is not in the place after it was written", keys[n])
-		}
 	}
 	// A killed backup may have written some of the files without a sync.
 	if err := p.sync(ctx, keys...); err != nil {
@@ -108,7 +105,27 @@ func (p *Place) Take(ctx context.Context, dir string, about Manifest, report Rep
 	if err := p.publish(ctx, m); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
+	// Whoever has removed the lease or objects meanwhile may have damaged the backup.
+	if _, err = p.has(ctx, m); err == nil {
+		err = p.held(ctx, store)
+	}
+	if err != nil {
+		return Taken{}, errors.Join(fmt.Errorf("backup: the place has changed meanwhile: %w", err), p.remove(ctx, manifests+m.Name+extension))
+	}
 	return taken, nil
+}
+
+// has returns the keys of the files of a backup, or an error if the place lacks one.
+func (p *Place) has(ctx context.Context, m *Manifest) (keys []string, err error) {
+	there, err := p.objects(ctx)
+	for _, f := range m.Files {
+		k := key(f.SHA256)
+		if size, ok := there[k]; err == nil && (!ok || size != f.Bytes) {
+			err = fmt.Errorf("%s is not in the place after it was written", k)
+		}
+		keys = append(keys, k)
+	}
+	return keys, err
 }
 
 // nameAfter returns the name of a time, which sorts after names.

@@ -97,7 +97,13 @@ func (d *directory) Write(ctx context.Context, key string, from io.Reader, size 
 
 func (d *directory) Create(ctx context.Context, key string, from io.Reader, size int64) error {
 	return d.write(ctx, key, from, size, func(temporary, name string) error {
-		if _, err := os.Lstat(name); err == nil {
+		switch err := os.Link(temporary, name); { // Of two concurrent calls one fails.
+		case errors.Is(err, fs.ErrExist):
+			return ErrExists
+		case err == nil:
+			return os.Remove(temporary) //nolint:wrapcheck // It names the file.
+		}
+		if _, err := os.Lstat(name); err == nil { // The file system has no links.
 			return ErrExists
 		}
 		return os.Rename(temporary, name) //nolint:wrapcheck // It names the files.

@@ -1,0 +1,90 @@
+package backup_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"hindsight/cmd/server/internal/backup"
+)
+
+// Two stores back up to one place again and again, and remove older backups. One of them holds the place, the other is
+// refused by the name of the holder, and no object is missing.
+func TestTwoStoresOnePlace(t *testing.T) {
+	for range 20 {
+		dir := t.TempDir()
+		var taken, refused [2]int
+		var both sync.WaitGroup
+		for k := range taken {
+			from := filepath.Join(dir, fmt.Sprint("data", k))
+			write(t, from, files())
+			write(t, from, map[string]string{"log/000009.sst": fmt.Sprint("of store ", k)})
+			both.Go(func() {
+				p, err := backup.Open(filepath.Join(dir, "place"), true)
+				for n := 0; n < 5 && err == nil; n++ {
+					switch _, failed := p.Take(context.Background(), fmt.Sprint("store-", k), from, at(n), nil); {
+					case failed == nil:
+						taken[k]++
+						_, err = p.Retain(context.Background(), 1)
+					case errors.Is(failed, backup.ErrHeld) && strings.Contains(failed.Error(), fmt.Sprint("store-", 1-k, " of host")):
+						refused[k]++
+					default:
+						err = failed
+					}
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		both.Wait()
+		if taken[0]+refused[0] != 5 || taken[1]+refused[1] != 5 || taken[0]*taken[1] > 0 || taken[0]+taken[1] != 5 {
+			t.Errorf("taken %v, refused %v: want all of one store and none of the other", taken, refused)
+		}
+		p := place(t, filepath.Join(dir, "place"))
+		m := must(p.Find(t.Context(), ""))(t)
+		if damaged := must(p.Fetch(t.Context(), m, filepath.Join(dir, "restored"), nil))(t); len(damaged) > 0 {
+			t.Errorf("damaged: %v", damaged)
+		}
+	}
+}
+
+// A store whose predecessor is gone takes the place once the lease is removed.
+func TestLeaseIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "data"), filepath.Join(dir, "place")
+	write(t, from, files())
+	p := place(t, to)
+	must(p.Take(t.Context(), "old", from, at(0), nil))(t)
+	if _, err := p.Take(t.Context(), "new", from, at(1), nil); !errors.Is(err, backup.ErrHeld) {
+		t.Errorf("%v, want %v", err, backup.ErrHeld)
+	}
+	noError(t, os.Remove(filepath.Join(to, "store.json")))
+	must(p.Take(t.Context(), "new", from, at(1), nil))(t)
+}
+
+// A backup whose object was removed before its publication is no backup.
+func TestObjectRemovedMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "data"), filepath.Join(dir, "place")
+	write(t, from, files())
+	p := place(t, to)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := p.Take(ctx, "store", from, at(0), func(at backup.Progress) {
+		if at.Files == at.TotalFiles {
+			_ = os.RemoveAll(filepath.Join(to, "objects"))
+		}
+	})
+	if err == nil || !strings.Contains(err.Error(), "is not in the place") {
+		t.Errorf("%v", err)
+	}
+	if names := must(p.Names(t.Context()))(t); len(names) > 0 {
+		t.Errorf("%v are backups", names)
+	}
+}
