@@ -46,11 +46,9 @@ trivial predictors, the running mean and the last label; of classes it counts er
 time is for a prediction and an observation.
 
 The last lines compare the two best learners by the differences of their losses on each
-row. The 95 % confidence interval of the mean difference is by the stationary bootstrap
-(Politis and Romano 1994) with 1000 resamples and a fixed seed. Its blocks keep the
-dependence of neighbouring rows; Politis and White's rule picks their mean length. The
-interval takes the difference as steady over time, and does not correct for having chosen
-the two among several. Fewer than 30 rows have no interval.`,
+row. The 95 % confidence interval of the mean difference is that of "model compare": it holds
+for every number of rows at once, and does not correct for having chosen the two among
+several. Fewer than 100 rows have no interval.`,
 		example: `  hindsight compare --csv trips.csv --local
   hindsight compare --csv energy.csv.gz --target y --learners auto,linear_awv,kernel_awv --delay 24`,
 		flags: func(f *flagSet) {

@@ -9,12 +9,10 @@ import (
 	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/cmd/client/internal/bootstrap"
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/internal/command"
+	"hindsight/internal/engine/account/confidence"
 )
-
-const comparisonSeed = 1
 
 // contestant is how a learner did on the rows of a file. The errors are over all rows with a
 // label. Where labels are late they are of served predictions, else of prequential predictions,
@@ -183,16 +181,12 @@ type winner struct {
 	Second  string `json:"second"`
 	Loss    string `json:"loss"` // squared error, or error rate
 	// Of the loss of the second learner minus that of the winner, on the same row: the mean, its
-	// share of the loss of the second, and its confidence interval.
+	// share of the loss of the second, and the interval of the confidence sequence.
 	Difference float64         `json:"difference"`
 	Share      *command.Finite `json:"share,omitempty"`
 	Low        *float64        `json:"low,omitempty"`
 	High       *float64        `json:"high,omitempty"`
 	Confidence float64         `json:"confidence"`
-	Method     string          `json:"method"`
-	Block      *float64        `json:"block,omitempty"`
-	Resamples  int             `json:"resamples"`
-	Seed       uint64          `json:"seed"`
 	// Certain: the interval does not contain 0.
 	Certain bool `json:"certain"`
 }
@@ -205,14 +199,12 @@ func (r *report) conclude() {
 		return
 	}
 	best, second := r.Learners[0], r.Learners[1]
-	differences := make([]float64, len(best.losses))
+	var differences confidence.Moments
 	for i, loss := range second.losses {
-		differences[i] = loss - best.losses[i]
+		differences.Add(loss - best.losses[i])
 	}
 	r.Winner = &winner{
-		Learner: best.Learner, Second: second.Learner, Loss: "squared error",
-		Difference: mean(differences), Confidence: bootstrap.Level, Method: "stationary bootstrap of paired differences",
-		Resamples: bootstrap.Resamples, Seed: comparisonSeed,
+		Learner: best.Learner, Second: second.Learner, Loss: "squared error", Difference: differences.Mean(), Confidence: confidence.Level,
 	}
 	if r.classes {
 		r.Winner.Loss = "error rate"
@@ -220,9 +212,8 @@ func (r *report) conclude() {
 	if m := second.mean(); m > 0 {
 		r.Winner.Share = new(command.Finite(r.Winner.Difference / m))
 	}
-	if len(differences) >= bootstrap.Least {
-		i := bootstrap.Mean(differences, comparisonSeed)
-		r.Winner.Low, r.Winner.High, r.Winner.Block, r.Winner.Certain = &i.Low, &i.High, &i.Block, i.Low > 0
+	if i, ok := confidence.Paired(differences); ok {
+		r.Winner.Low, r.Winner.High, r.Winner.Certain = &i.Lower, &i.Upper, i.Lower > 0
 	}
 }
 
@@ -275,12 +266,11 @@ func (v *winner) String() string {
 	}
 	first := fmt.Sprintf("%s wins: its %s is %s below that of %s%s.\n", v.Learner, v.Loss, unit(v.Difference), v.Second, share)
 	if v.Low == nil {
-		return first + fmt.Sprintf("Fewer than %d rows have no confidence interval.", bootstrap.Least)
+		return first + "Too few rows differ for a confidence interval."
 	}
 	says := "contains 0: these rows do not tell which is better"
 	if v.Certain {
 		says = "excludes 0"
 	}
-	return first + fmt.Sprintf("%s of the difference: %s to %s, which %s\n(%s,\nblocks of %s rows in the mean, %d resamples, seed %d).",
-		level(v.Confidence)+" confidence interval", unit(*v.Low), unit(*v.High), says, v.Method, digits3(*v.Block), v.Resamples, v.Seed)
+	return first + fmt.Sprintf("%s confidence interval of the difference: %s to %s, which %s.", level(v.Confidence), unit(*v.Low), unit(*v.High), says)
 }

@@ -79,7 +79,7 @@ func TestCompare(t *testing.T) {
 			}
 		}
 		w, _ := d["winner"].(map[string]any)
-		if w["certain"] != false || number(t, w, "low") > 0 || number(t, w, "high") < 0 || number(t, w, "difference") != 0 {
+		if w["certain"] != false || w["low"] != nil || number(t, w, "difference") != 0 {
 			t.Errorf("delay %d: equal learners differ: %v", delay, w)
 		}
 		if left := len(f.models); left != 0 {
@@ -100,7 +100,7 @@ func TestCompareSaysWhoWins(t *testing.T) {
 		}
 	}
 	r := run(t, "compare", "--csv", path, "--learners", "auto,linear_awv")
-	for _, want := range []string{"\nLEARNER ", "\nlinear_awv ", "linear_awv wins: its squared error is ", "below that of auto", "95 % confidence interval of the difference: ", "which excludes 0", "stationary bootstrap", "seed 1"} {
+	for _, want := range []string{"\nLEARNER ", "\nlinear_awv ", "linear_awv wins: its squared error is ", "below that of auto", "95 % confidence interval of the difference: ", "which excludes 0."} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in\n%s", want, r.out)
 		}
