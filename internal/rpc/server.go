@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
@@ -118,7 +119,7 @@ func New(o Options) *Server {
 		Server: grpc.NewServer(
 			grpc.UnaryInterceptor(unary),
 			grpc.StreamInterceptor(stream),
-			grpc.Creds(newHandshakes(o.Credentials, o.Log)),
+			grpc.Creds(cmp.Or[credentials.TransportCredentials](o.Credentials, insecure.NewCredentials())),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
 			grpc.MaxConcurrentStreams(maxStreams),
