@@ -7,7 +7,6 @@ import (
 	"io"
 
 	"hindsight/cmd/server/internal/config"
-	"hindsight/internal/engine/storage"
 	"hindsight/internal/offline/check"
 	"hindsight/internal/store"
 )
@@ -57,7 +56,6 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 	if err != nil || disk == nil {
 		return r, err
 	}
-	ofTables, ofModels := p.watched()
 	damaged := false                  // The pending predictions can be opened, but have a damaged table.
 	disk.Verify(func(problem error) { //nolint:contextcheck // A table is checked whole.
 		if errors.Is(problem, store.ErrPending) {
@@ -69,9 +67,9 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 			Place: "the database's files", Problem: problem.Error(), Refused: true,
 			Meaning: "what is in them cannot be read; restore the directory from a copy, or import models into a new one",
 		})
-	}, ofTables)
-	findings, checked, err := check.Store(ctx, disk, check.Options{Report: ofModels, Size: diskBytes})
-	p.end(fmt.Sprintf("2/2 models: %d of %d", checked.Models, checked.Models))
+	}, p.verified)
+	findings, checked, err := check.Store(ctx, disk, check.Options{Report: p.checked})
+	p.end(fmt.Sprintf("2/2 models: %d", checked.Models))
 	if ctx.Err() != nil {
 		return r, errors.Join(err, disk.Close())
 	}
@@ -166,36 +164,16 @@ func (r *report) repair(ctx context.Context, dir string, damaged bool) error {
 	return nil
 }
 
-// watched returns the functions that report the progress of a check; nil if nobody looks,
-// because estimating the rest costs time.
-func (p *progress) watched() (tables func(store.Verified), models func(check.Progress)) {
-	if p == nil {
-		return nil, nil
-	}
-	return p.verified, p.checked
-}
-
 // verified reports the progress of reading the tables.
 func (p *progress) verified(at store.Verified) {
 	p.report(func() string {
-		return fmt.Sprintf("1/2 tables: %d records, %s, %.0f %%", at.Records, megabytes(at.Bytes), 100*min(at.Share, 1))
+		return fmt.Sprintf("1/2 tables: %d records, %s", at.Records, megabytes(at.Bytes))
 	})
 }
 
 // checked reports the progress of recovering the models.
-func (p *progress) checked(at check.Progress) {
-	p.report(func() string {
-		return fmt.Sprintf("2/2 models: %d of %d, %d records, %s, %.0f %%",
-			at.Models, at.TotalModels, at.Records, megabytes(at.Bytes), 100*min(at.Share, 1))
-	})
-}
-
-// diskBytes returns the size of a model on disk.
-func diskBytes(m storage.Model) int64 {
-	if kept, ok := m.(*store.Model); ok {
-		return kept.DiskBytes()
-	}
-	return 0
+func (p *progress) checked(models int) {
+	p.report(func() string { return fmt.Sprintf("2/2 models: %d", models) })
 }
 
 func (r *report) write(w io.Writer) {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -87,8 +86,6 @@ func (s *Store) checkThere(name string) error {
 // Verified is the progress of Verify.
 type Verified struct {
 	Records, Bytes int64
-	// Share is the verified share of the databases on disk, from 0 to 1.
-	Share float64
 }
 
 // verifiedEvery is the number of records between two reports of Verify.
@@ -98,10 +95,6 @@ const verifiedEvery = 16 << 10
 // pending. Verify reports its progress to tell, which may be nil.
 func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 	var at Verified
-	done, whole := uint64(0), s.logDB.size()
-	if s.pendingDB != nil {
-		whole += s.pendingDB.size()
-	}
 	for _, db := range []struct {
 		*database
 		name     string
@@ -124,13 +117,11 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 		} else if err := s.checkBlocks(db.database, db.name); err != nil {
 			f(err)
 		}
-		slices.Sort(db.families) // The share grows by the keys before.
 		for _, family := range db.families {
 			err := db.scan([]byte{family}, []byte{family + 1}, func(k, v []byte) (bool, error) {
 				at.Records++
 				at.Bytes += int64(len(k) + len(v))
 				if tell != nil && at.Records%verifiedEvery == 0 {
-					at.Share = float64(done+db.before(k)) / float64(max(whole, 1))
 					tell(at)
 				}
 				return true, nil
@@ -139,7 +130,6 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 				f(fmt.Errorf("keys %q of %s: %w", family, db.name, err))
 			}
 		}
-		done += db.size()
 	}
 }
 
@@ -174,50 +164,4 @@ func (s *Store) checkTable(path string, o sstable.ReaderOptions) error {
 		return errors.Join(err, f.Close())
 	}
 	return errors.Join(table.ValidateBlockChecksums(), table.Close())
-}
-
-// before estimates the bytes on disk of the keys before k.
-func (db *database) before(k []byte) uint64 {
-	n, err := db.EstimateDiskUsage(nil, k)
-	if err != nil {
-		return 0 // The scan reports what cannot be read.
-	}
-	return n
-}
-
-// size returns the bytes of the tables on disk.
-func (db *database) size() (sum uint64) {
-	m := db.Metrics()
-	for n := range m.Levels {
-		sum += uint64(m.Levels[n].TablesSize)
-	}
-	return sum
-}
-
-// DiskBytes estimates the bytes of the model on disk.
-func (m *Model) DiskBytes() int64 {
-	s := m.store
-	sum := uint64(0)
-	for _, r := range []struct {
-		db     *database
-		family byte
-	}{{s.logDB, familyLog}, {s.logDB, familyID}, {s.pendingDB, familyPending}} {
-		if r.db == nil {
-			continue
-		}
-		lower, upper := modelRange(r.family, m.number)
-		if n, err := r.db.EstimateDiskUsage(lower, upper); err == nil {
-			sum += n
-		}
-	}
-	kept, err := m.snapshots()
-	if err != nil {
-		return int64(sum)
-	}
-	for _, sequence := range kept {
-		if info, err := s.fs.Stat(m.snapshotPath(sequence)); err == nil {
-			sum += uint64(info.Size())
-		}
-	}
-	return int64(sum)
 }

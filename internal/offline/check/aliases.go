@@ -33,7 +33,7 @@ func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[
 			return nil
 		}
 		remove = append(remove, strings.Clone(name))
-		if c.found(f); c.repair {
+		if c.found(f); c.Repair {
 			c.findings[len(c.findings)-1].Repaired = "removed"
 		}
 		return nil
@@ -42,7 +42,7 @@ func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[
 		c.found(Finding{Place: "the aliases", Problem: err.Error(), Meaning: "the server does not start", Refused: true})
 		return nil //nolint:nilerr // The error is a finding.
 	}
-	if !c.repair {
+	if !c.Repair {
 		return nil
 	}
 	for _, name := range remove {

@@ -39,9 +39,16 @@ type Checked struct {
 	Aliases      int    `json:"aliases"`
 }
 
+// Options of a check.
+type Options struct {
+	// Repair removes what prevents recovery. The store must be open for writing.
+	Repair bool
+	// Report is called before each model with the number of models so far, in the goroutine of the check. It may be nil.
+	Report func(models int)
+}
+
 type checker struct {
-	repair   bool
-	meter    *meter
+	Options
 	findings []Finding
 	checked  Checked
 }
@@ -59,18 +66,16 @@ type examined struct {
 // recovery: the log after its last learnable record, damaged snapshots, and ids that
 // cannot be decoded.
 func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Checked, error) {
-	c := &checker{repair: o.Repair}
+	c := &checker{Options: o}
 	models := map[string]int64{}
-	var err error
-	if c.meter, err = newMeter(ctx, disk, o); err != nil {
-		return nil, c.checked, err
-	}
-	err = disk.Models(ctx, func(entry storage.RegistryEntry) error {
+	err := disk.Models(ctx, func(entry storage.RegistryEntry) error {
 		if ctx.Err() != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
 		}
 		c.checked.Models++
-		c.meter.begin(entry.Name)
+		if c.Report != nil {
+			c.Report(c.checked.Models)
+		}
 		from, registered, err := recovery.DecodeRegistryEntry(entry, catalog.New)
 		models[entry.Name] = registered.Created
 		if err != nil {
@@ -80,14 +85,14 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 			})
 			return nil //nolint:nilerr // The error is a finding.
 		}
-		if entry.Rewinding != nil && c.repair {
+		if entry.Rewinding != nil && c.Repair {
 			c.found(Finding{
 				Model: entry.Name, Place: fmt.Sprintf("a restore of sequence %d", *entry.Rewinding), Problem: "it was interrupted",
 				Meaning: "the server completes it when it starts; nothing of the model is repaired before that",
 			})
 			return nil
 		}
-		return c.model(ctx, examined{from, entry.Name, c.repair})
+		return c.model(ctx, examined{from, entry.Name, c.Repair})
 	})
 	if err == nil {
 		err = c.aliases(ctx, disk, models)
@@ -114,7 +119,6 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	}
 	err = i.Handle.EachPending(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
-		c.meter.add(len(p.Value))
 		if _, err := record.DecodePending(p.Value, i.Spec.Outputs); err != nil {
 			c.found(Finding{
 				Model: i.id, Place: fmt.Sprintf("the pending prediction %q", p.ID), Problem: err.Error(),
@@ -139,9 +143,6 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 	for _, sequence := range kept {
 		c.checked.Snapshots++
 		_, err := i.Restore(sequence)
-		if file, statErr := i.Handle.StatSnapshot(sequence, 0); statErr == nil {
-			c.meter.add(int(file.Bytes))
-		}
 		if err == nil {
 			continue
 		}
@@ -159,7 +160,7 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 		case errors.Is(err, recovery.ErrUnread):
 			unread = true
 			f.Meaning = "it may be good: look at the disk and check again; nothing of the model is repaired before the file can be read or is renamed to *.damaged"
-		case c.repair:
+		case c.Repair:
 			name, err := i.Handle.SetSnapshotAside(sequence)
 			if err != nil {
 				return unread, err
@@ -190,8 +191,6 @@ func (c *checker) log(ctx context.Context, i examined) error {
 			return err
 		}
 		good = r.Last
-		c.meter.part = float64(good-snapshot) / float64(last-min(snapshot, last-1))
-		c.meter.add(len(r.Data))
 		return nil
 	})
 	c.checked.Observations += good
@@ -254,7 +253,6 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 	unreadable := 0
 	err := i.Handle.EachID(ctx, func(id storage.ID) error {
 		c.checked.IDs++
-		c.meter.add(len(id.Value))
 		if _, err := record.DecodeSeen(id.Value, i.Spec.Outputs); err != nil {
 			unreadable++
 			c.found(Finding{
