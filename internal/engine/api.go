@@ -62,6 +62,7 @@ const (
 	ByRecentSkill = figures.ByRecentSkill
 	ByRegret      = figures.ByRegret
 	ByRate        = figures.ByRate
+	ByHealth      = figures.ByHealth
 
 	StateLoaded     = figures.StateLoaded
 	StateHibernated = figures.StateHibernated

@@ -213,7 +213,7 @@ func TestListsMergeGroups(t *testing.T) {
 		t.Fatalf("models a group: %v", counts)
 	}
 	now.Add(5e9)
-	for _, order := range []string{"", "id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate"} {
+	for _, order := range []string{"", "id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate", "health"} {
 		for k := range 16 {
 			r := &hindsightv1.ListModelsRequest{
 				PageSize: int32(1 + rng.IntN(30)), ShowDeleted: rng.IntN(2) == 0, IncludeSummary: rng.IntN(2) == 0, OrderBy: order,

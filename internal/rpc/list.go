@@ -194,7 +194,7 @@ func listHere(ctx context.Context, e *engine.Engine, r *hindsightv1.ListModelsRe
 func orders() map[string]engine.Order {
 	return map[string]engine.Order{
 		"id": engine.ByID, "sequence": engine.BySequence, "create_time": engine.ByCreated, "recent_loss": engine.ByRecentLoss,
-		"recent_skill": engine.ByRecentSkill, "regret": engine.ByRegret, "observation_rate": engine.ByRate,
+		"recent_skill": engine.ByRecentSkill, "regret": engine.ByRegret, "observation_rate": engine.ByRate, "health": engine.ByHealth,
 	}
 }
 
@@ -212,7 +212,7 @@ func orderFromProto(text string) (order engine.Order, descending bool, err error
 	if !ok || len(words) > 2 {
 		return 0, false, &model.FieldError{
 			Field: "order_by", Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%.80q", text),
-			Want: `id, sequence, create_time, recent_loss, recent_skill, regret or observation_rate, with " desc" behind it for the largest first`,
+			Want: `id, sequence, create_time, recent_loss, recent_skill, regret, observation_rate or health, with " desc" behind it for the largest first`,
 		}
 	}
 	return order, descending, nil

@@ -391,8 +391,8 @@ func TestListModels(t *testing.T) {
 			}
 			return &s.GetRecent().GetServed().MeanLoss
 		},
-		"recent_skill": skillOf,
-		"regret":       func(s *hindsightv1.ModelSummary) *float64 { return s.Regret },
+		"recent_skill": skillOf, "health": skillOf,
+		"regret": func(s *hindsightv1.ModelSummary) *float64 { return s.Regret },
 	} {
 		for _, direction := range []string{"", " desc"} {
 			ids := slices.Sorted(maps.Keys(summaries))

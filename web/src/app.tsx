@@ -103,7 +103,6 @@ export function App() {
 function Foot({ may }: { may: May }) {
   return (
     <footer class="foot">
-      <a href="api">API</a>
       <a href="openapi.json">OpenAPI</a>
       {may.all && <a href="metrics">Metrics</a>}
     </footer>

@@ -27,6 +27,8 @@ const (
 	ByRecentSkill
 	ByRegret
 	ByRate
+	// ByHealth is ByRecentSkill, with the models that cannot learn first.
+	ByHealth
 )
 
 // Cursor is where a page ends: the key of its last model and its id.
@@ -215,9 +217,10 @@ func (o *ListOptions) key(r *Reader, e *record.RegistryValue) uint64 {
 		key = uint64(e.Created) ^ 1<<63
 	case ByRate:
 		key, known = orderOf(r.Model.Gauges().Rate)
-	case ByRecentLoss, ByRecentSkill, ByRegret:
+	case ByRecentLoss, ByRecentSkill, ByRegret, ByHealth:
 		f := r.Figures()
 		switch {
+		case o.Order == ByHealth && (f.State == StateFailed || f.State == StateReadOnly):
 		case o.Order == ByRegret:
 			key, known = orderOf(f.Regret)
 		case o.Order == ByRecentLoss:

@@ -35,6 +35,8 @@ interface Props {
   levels?: Level[];
   /** x is the clock time, in seconds since 1970. */
   time?: boolean;
+  /** What x is; without it x counts observations. */
+  along?: string;
   /** The title of the y axis. */
   up: string;
   /** Plots of the same group share the cursor. */
@@ -48,8 +50,8 @@ interface Props {
   /** How the ticks of the y axis are written. */
   tick?: (v: number) => string;
   height?: number;
-  /** Single values are drawn too. */
-  dots?: boolean;
+  /** Single values are drawn too; "alone" draws no line. */
+  dots?: boolean | "alone";
 }
 
 const HEIGHT = 210;
@@ -135,11 +137,12 @@ export function Plot(p: Props) {
   );
 }
 
-const across = (p: Props): string => (p.time ? "time" : "observation");
+const across = (p: Props): string => p.along ?? (p.time ? "time" : "observation");
 
 /** at names a place on the x axis. */
 function at(p: Props, index: number): string {
   const x = p.x[index] ?? 0;
+  if (p.along) return `${p.along} ${figure(x)}`;
   return p.time ? moment(new Date(1000 * x).toISOString()) : `observation ${count(x)}`;
 }
 
@@ -197,7 +200,7 @@ function Table(p: Props) {
             <tbody>
               {p.x.map((x, i) => (
                 <tr key={i}>
-                  <th scope="row">{p.time ? at(p, i) : count(x)}</th>
+                  <th scope="row">{p.time || p.along ? at(p, i) : count(x)}</th>
                   {p.curves.map((c) => <td key={c.label}>{c.lower && `${figure(c.lower[i] ?? undefined)} to `}{figure((c.reported ?? c.values)[i] ?? undefined)}</td>)}
                 </tr>
               )).reverse()}
@@ -237,7 +240,7 @@ function options(
       y: p.logarithmic ? { distr: 3 } : { range: (_, low, high) => p.range ?? rangeOf(p, low, high) },
     },
     axes: [
-      { ...axis, label: across(p), ...(p.time ? { size: 38, values: (_: uPlot, ticks: number[], _axis: number, _space: number, step: number) => clock(ticks, step) } : { size: 24, values: (_: uPlot, ticks: number[]) => ticks.map((v) => (Number.isInteger(v) ? compact(v) : "")) }) },
+      { ...axis, label: across(p), ...(p.time ? { size: 38, values: (_: uPlot, ticks: number[], _axis: number, _space: number, step: number) => clock(ticks, step) } : { size: 24, values: (_: uPlot, ticks: number[]) => ticks.map((v) => (p.along ? short(v) : Number.isInteger(v) ? compact(v) : "")) }) },
       { ...axis, label: p.up, size: 52, values: (_, ticks) => ticks.map((v) => (v === null ? "" : tick(v))) },
     ],
     series: [
@@ -245,8 +248,8 @@ function options(
       ...rows.map((c): uPlot.Series => ({
         label: c.label,
         stroke: colour(c.colour),
-        width: c.filled || c.lower ? 0 : 1.5,
-        points: p.dots && !c.lower ? { show: true, size: 4 } : { show: false },
+        width: c.filled || c.lower || (p.dots === "alone" && !c.dash) ? 0 : 1.5,
+        points: p.dots && !c.lower && !(p.dots === "alone" && c.dash) ? { show: true, size: 4, width: 1, stroke: colour(c.colour) } : { show: false },
         spanGaps: false,
         ...(c.dash ? { dash: c.dash } : {}),
         ...(c.filled ? { fill: colour(c.colour) } : {}),

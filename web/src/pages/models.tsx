@@ -6,13 +6,18 @@ import { ago, count, figure, moment, number, plural, rate, short } from "../form
 import { createHref, csvHref, modelHref, modelsHref, replace } from "../router";
 import { useMay } from "../ui/may";
 import { useNotice } from "../ui/notice";
-import { Busy, Failure, Light, Num, Scroll } from "../ui/parts";
+import { Busy, Failure, Num, Scroll } from "../ui/parts";
+import { verdict, type Verdict } from "../verdict";
 import { Import } from "./import";
 import { useLoad } from "../ui/load";
 
 const PAGE = 50;
+/** STALE is how old the newest label of a healthy model may be, in milliseconds. */
+const STALE = 86_400_000;
 const REFRESH = 5000;
 const TYPING = 250;
+/** WORST is the order without a choice: the models that need a look are first. */
+const WORST = "health";
 
 const STATES: Record<string, string> = {
   STATE_LOADED: "in memory",
@@ -39,16 +44,15 @@ interface Column {
 
 const COLUMNS: Column[] = [
   { title: "Model", by: "id" },
+  { title: "Health", by: "health" },
   { title: "Learner", wide: true },
   { title: "Tags", wide: true },
   { title: "Observations", by: "sequence", descending: true, numeric: true, wide: true },
-  { title: "Served skill", by: "recent_skill", descending: true, numeric: true },
+  { title: "Served skill", by: "recent_skill", descending: true, numeric: true, wide: true },
   { title: "Served loss", by: "recent_loss", numeric: true, wide: true },
-  { title: "Running mean", numeric: true, wide: true },
-  { title: "Last label", numeric: true, wide: true },
   { title: "Regret", by: "regret", numeric: true, wide: true },
   { title: "Rate", by: "observation_rate", descending: true, numeric: true, wide: true },
-  { title: "Last seen" },
+  { title: "Last seen", wide: true },
   { title: "State" },
 ];
 
@@ -56,7 +60,7 @@ const COLUMNS: Column[] = [
 export function ModelsPage({ query }: { query: URLSearchParams }) {
   const contains = query.get("contains") ?? "";
   const tags = query.getAll("tag");
-  const orderBy = query.get("orderBy") ?? "";
+  const orderBy = query.get("orderBy") ?? WORST;
   const showDeleted = query.get("deleted") === "true";
   // The tokens of the pages up to the current page. The first page has none.
   const tokens = query.getAll("page");
@@ -74,12 +78,13 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
     if (a.model && a.alias) named.set(a.model, [...(named.get(a.model) ?? []), a.alias]);
   }
 
+  useKeys();
   const { admin } = useMay();
   const [importing, setImporting] = useState(false);
   const show = (change: Record<string, string>, pages: string[] = [], tagged: string[] = tags): void => {
     const next = new URLSearchParams();
     const all = { contains, orderBy, deleted: showDeleted ? "true" : "", ...change };
-    for (const [k, v] of Object.entries(all)) if (v) next.set(k, v);
+    for (const [k, v] of Object.entries(all)) if (v && !(k === "orderBy" && v === WORST)) next.set(k, v);
     for (const t of tagged) next.append("tag", t);
     for (const t of pages) next.append("page", t);
     replace(modelsHref(next));
@@ -125,9 +130,9 @@ export function ModelsPage({ query }: { query: URLSearchParams }) {
           </nav>
           <p class="note">
             Served loss is the mean loss of the served predictions over the last 1000 observations, of the prequential
-            prediction where none was served. Beside it are the losses of two predictors that ignore the inputs. A classifier
-            has error rates, beside the most frequent class and the last class. Skill is 1 − loss / the smaller of both: ▲
-            better, ■ as good, ▼ worse. The regret is prequential. Of a model on disk the figures are the last ones in memory.
+            prediction where none was served; of a classifier the error rate. Skill is 1 − loss / the smaller loss of two
+            predictors that ignore the inputs: the running mean, or the most frequent class, and the last label. The regret is
+            prequential. Of a model on disk the figures are the last ones in memory. Keys: / searches, ↑ and ↓ go through the models.
           </p>
         </>
       )}
@@ -190,7 +195,7 @@ function Head({ column, orderBy, sort }: { column: Column; orderBy: string; sort
   const { title, by, numeric, wide } = column;
   const looks = `${numeric ? "right" : ""} ${wide ? "wide" : ""}`;
   if (!by) return <th scope="col" class={looks}>{title}</th>;
-  const [field, direction] = (orderBy || "id").split(" ");
+  const [field, direction] = orderBy.split(" ");
   const current = field === by;
   const descending = current && direction === "desc";
   const next = current ? !descending : (column.descending ?? false);
@@ -203,14 +208,47 @@ function Head({ column, orderBy, sort }: { column: Column; orderBy: string; sort
   );
 }
 
+/** healthOf says in words what a model needs, if anything. */
+function healthOf(model: Model, skill: number | undefined): Verdict {
+  const s = model.summary;
+  const found = verdict(skill);
+  if (s?.state === "STATE_FAILED") return { kind: "worse", sign: "▼", text: "cannot be loaded" };
+  if (s?.state === "STATE_READ_ONLY") return { kind: "worse", sign: "▼", text: "cannot learn: its log cannot be written" };
+  if (found.kind === "worse") return found;
+  if (!s?.observeTime) return { ...found, text: number(model.sequence) > 0 ? "not read since the start" : "nothing observed yet" };
+  if (Date.now() - Date.parse(s.observeTime) > STALE) return { kind: "same", sign: "■", text: `no label since ${ago(s.observeTime)}` };
+  return found;
+}
+
+/** useKeys lets / search, and the arrows go through the models. */
+function useKeys(): void {
+  useEffect(() => {
+    const press = (e: KeyboardEvent): void => {
+      const at = e.target instanceof Element ? e.target : document.body;
+      const search = document.querySelector<HTMLElement>("input[type=search]");
+      if (e.key === "/" && !at.closest("input, textarea, select, dialog")) {
+        e.preventDefault();
+        search?.focus();
+      }
+      const links = [...document.querySelectorAll<HTMLElement>("table.models tbody th a")];
+      const place = links.findIndex((a) => a === at);
+      const step = { ArrowDown: 1, ArrowUp: -1 }[e.key];
+      if (step === undefined || (place < 0 && at !== search)) return;
+      e.preventDefault();
+      (links[place + step] ?? search)?.focus();
+    };
+    addEventListener("keydown", press);
+    return () => removeEventListener("keydown", press);
+  }, []);
+}
+
 function Row({ model, aliases, changed, filter }: { model: Model; aliases: string[]; changed: () => void; filter: (tag: string) => void }) {
   const s = model.summary;
   const classes = s?.recentClasses?.served;
   const figures = s?.recent?.served;
   const skill = classes ? classes.skill : figures?.skill;
   const loss = classes ? number(classes.errorRate) : figures && number(figures.meanLoss);
-  const mean = classes ? number(classes.majorityErrorRate) : figures?.runningMeanLoss;
-  const last = classes ? number(classes.lastClassErrorRate) : figures?.lastLabelLoss;
+  const health = healthOf(model, skill);
   return (
     <tr>
       <th scope="row">
@@ -218,16 +256,15 @@ function Row({ model, aliases, changed, filter }: { model: Model; aliases: strin
         {aliases.map((a) => <span class="chip" key={a} title={`${a} is an alias of ${model.id}`}>{a}</span>)}
         {model.displayName && <div class="sub">{model.displayName}</div>}
       </th>
+      <td><span class={`light light-${health.kind}`}><span aria-hidden="true">{health.sign}</span> {health.text}</span></td>
       <td class="wide">{model.learner}</td>
       <td class="wide tags">{tagsOf(model).map((t) => <button type="button" class="chip" key={t} title={t} aria-label={`Filter by ${t}`} onClick={() => filter(t)}>{t}</button>)}</td>
       <td class="right wide"><Num value={number(model.sequence)} write={count} /></td>
-      <td class="right skill"><Light skill={skill} brief /><Num value={skill} write={short} /></td>
+      <td class="right wide"><Num value={skill} write={short} /></td>
       <td class="right wide"><Num value={loss} /></td>
-      <td class="right wide"><Num value={mean} /></td>
-      <td class="right wide"><Num value={last} /></td>
       <td class="right wide"><Num value={s?.regret} write={figure} /></td>
       <td class="right wide"><Num value={number(s?.observationRate)} write={rate} /></td>
-      <td>{s?.observeTime ? <time class="num" dateTime={s.observeTime} title={moment(s.observeTime)}>{ago(s.observeTime)}</time> : <span class="none">–</span>}</td>
+      <td class="wide">{s?.observeTime ? <time class="num" dateTime={s.observeTime} title={moment(s.observeTime)}>{ago(s.observeTime)}</time> : <span class="none">–</span>}</td>
       <td><span class={`state ${s?.state ?? ""} ${s?.state === "STATE_LOADED" ? "wide" : ""}`}>{stateText(s?.state)}</span>{model.deleteTime && <Undelete id={model.id} changed={changed} />}
         {s?.state === "STATE_HIBERNATED" && <div class="sub">{s.observeTime ? `figures of ${moment(s.observeTime).slice(0, 16)}` : "not read since the start"}</div>}
       </td>

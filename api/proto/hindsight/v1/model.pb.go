@@ -880,8 +880,8 @@ type ListModelsRequest struct {
 	ShowDeleted bool `protobuf:"varint,6,opt,name=show_deleted,json=showDeleted,proto3" json:"show_deleted,omitempty"`
 	// Only models whose id or display name contains this, ignoring case.
 	Contains string `protobuf:"bytes,7,opt,name=contains,proto3" json:"contains,omitempty"`
-	// id (default), sequence, create_time, recent_loss, recent_skill, regret or observation_rate;
-	// append " desc" for largest first.
+	// id (default), sequence, create_time, recent_loss, recent_skill, regret, observation_rate or
+	// health: models that cannot learn, then by recent_skill; append " desc" for largest first.
 	OrderBy string `protobuf:"bytes,8,opt,name=order_by,json=orderBy,proto3" json:"order_by,omitempty"`
 	// Also return each model's summary.
 	IncludeSummary bool `protobuf:"varint,9,opt,name=include_summary,json=includeSummary,proto3" json:"include_summary,omitempty"`

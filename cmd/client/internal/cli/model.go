@@ -163,7 +163,7 @@ func (f *flagSet) selection(request *hindsightv1.ListModelsRequest, order string
 	f.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
 	f.StringVar(&request.Learner, "learner", "", "only models with this learner")
 	f.fixed("learner", learners())
-	columns := []string{"id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate"}
+	columns := []string{"id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate", "health"}
 	last := len(columns) - 1
 	f.StringVar(&request.OrderBy, "order-by", order,
 		strings.Join(columns[:last], ", ")+" or "+columns[last]+"; with \" desc\" the largest first")

@@ -141,6 +141,27 @@ function withNow(
   return { x: placesOf(all, time), curves: draw(all) };
 }
 
+/** Scatter shows each newest label against its prediction: on the dashed line both are equal. */
+function Scatter({ outcomes }: { outcomes: OutcomeEvent[] }) {
+  const { x, curves } = useMemo(() => {
+    const pairs = outcomes.flatMap((e) => {
+      const at = predictionOf(e), label = e.labels?.[0];
+      return at === null || label === undefined || e.outcome?.setAside ? [] : [[at, label] as const];
+    }).sort((a, b) => a[0] - b[0]);
+    const places = pairs.map(([at]) => at);
+    return { x: places, curves: [
+      { label: "equal", colour: "--mean", dash: [6, 3], values: places }, { label: "label", colour: "--model", values: pairs.map(([, label]) => label) },
+    ] };
+  }, [outcomes]);
+  if (x.length < 2) return null;
+  return <Plot name="Labels against predictions" up="label" along="prediction" x={x} curves={curves} dots="alone" />;
+}
+
+/** predictionOf is the served prediction of the first output, the prequential one where none was served. */
+function predictionOf({ outcome: o }: OutcomeEvent): number | null {
+  return o?.servedPrediction ?? o?.servedPredictions?.[0] ?? o?.prediction ?? o?.predictions?.[0] ?? null;
+}
+
 const BANDS = ["--band-1", "--band-2", "--band-3"];
 
 /** Newest shows the observations since the page was opened, beside the served predictions and their intervals. */
@@ -151,7 +172,7 @@ function Newest({ outcomes, classifier, time }: { outcomes: OutcomeEvent[]; clas
     return [
       ...bandsOf(outcomes),
       { label: "label", colour: "--mean", dash: [6, 3], values: outcomes.map((e) => (e.outcome?.setAside ? null : e.labels?.[0] ?? null)) },
-      { label: "prediction", colour: "--model", values: outcomes.map((e) => e.outcome?.servedPrediction ?? e.outcome?.servedPredictions?.[0] ?? e.outcome?.prediction ?? e.outcome?.predictions?.[0] ?? null) },
+      { label: "prediction", colour: "--model", values: outcomes.map(predictionOf) },
     ];
   }, [outcomes, classifier]);
   const omitted = outcomes.reduce((sum, e) => sum + number(e.omitted), 0);
@@ -160,6 +181,7 @@ function Newest({ outcomes, classifier, time }: { outcomes: OutcomeEvent[]; clas
       {outcomes.length === 0
         ? <p class="note">What is observed from now on appears here, with the intervals that were served.</p>
         : <Plot name="Newest observations" up={classifier ? "error rate" : "label"} time={time} x={x} curves={curves} format={figure} dots={outcomes.length < 60} />}
+      {!classifier && <Scatter outcomes={outcomes} />}
       <SetAsideText outcomes={outcomes} />
       {omitted > 0 && <p class="note">{count(omitted)} more came in between: the server sends at most 10 a second here.</p>}
     </Panel>
