@@ -4,9 +4,11 @@ package command
 
 import (
 	"encoding/binary"
+	"slices"
 	"time"
 
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
 )
 
 // Kind says which call a command is.
@@ -23,7 +25,7 @@ const (
 	Append
 	Rewind
 	PutIDs
-	PutWaiting
+	PutPending
 	Expire
 	Digest
 	Snapshot
@@ -47,10 +49,21 @@ const headerBytes = binary.MaxVarintLen32 + binary.MaxVarintLen64 + 16 + binary.
 // NewLogEntry returns an entry without commands and with capacity for room bytes of commands. The caller appends encoded
 // commands to it.
 func NewLogEntry(h Header, room int) []byte {
-	dst := binary.AppendUvarint(make([]byte, 0, headerBytes+room), uint64(h.Format))
-	dst = binary.AppendUvarint(dst, h.Group)
-	dst = append(dst, h.Proposer[:]...)
-	return binary.AppendUvarint(dst, h.Serial)
+	v := codec.Appending(make([]byte, 0, headerBytes+room))
+	h.visit(&v)
+	out, _ := v.Appended() // Appending numbers does not fail.
+	return out
+}
+
+func (h *Header) visit(v *codec.Visitor) {
+	format := uint64(h.Format)
+	if v.Uvarint(&format); v.Reading() {
+		v.Fail(checkFormat(format))
+		h.Format = uint32(format)
+	}
+	v.Uvarint(&h.Group)
+	v.Bytes(h.Proposer[:])
+	v.Uvarint(&h.Serial)
 }
 
 // Command is one call. The page docs/format/commands.md says which fields each kind has.
@@ -76,7 +89,7 @@ type Command struct {
 	Forget bool
 	// IDs are the ids of an Append, an Import, a PutIDs, or a Rewind with a snapshot.
 	IDs     []storage.ID
-	Waiting []storage.Prediction
+	Pending []storage.Prediction
 	// Answered are the pending predictions that an Append answers.
 	Answered []storage.Answered
 	Digest   string
@@ -95,55 +108,68 @@ const (
 
 // Append appends the bytes of the command to dst.
 func (c *Command) Append(dst []byte) []byte {
-	dst = binary.AppendUvarint(append(dst, byte(c.Kind)), c.Model)
-	length := len(dst)
-	dst = c.appendBody(append(dst, 0, 0, 0, 0))
-	binary.LittleEndian.PutUint32(dst[length:], uint32(len(dst)-length-4))
-	return dst
+	v := codec.Appending(binary.AppendUvarint(append(dst, byte(c.Kind)), c.Model))
+	length := uint32(0)
+	v.Uint32(&length)
+	begin, _ := v.Appended()
+	c.visitBody(&v)
+	out, _ := v.Appended() // Appending numbers does not fail.
+	binary.LittleEndian.PutUint32(out[len(begin)-4:], uint32(len(out)-len(begin)))
+	return out
 }
 
-func (c *Command) appendBody(dst []byte) []byte {
+// visitBody visits what a command of its kind has. The slices that it reads alias the data.
+func (c *Command) visitBody(v *codec.Visitor) {
 	switch c.Kind {
 	case Create, PutAlias:
-		dst = appendBytes(appendBytes(dst, c.Name), c.Value)
+		v.DelimitedText(&c.Name)
+		v.DelimitedBytes(&c.Value)
 	case Import:
-		dst = appendBytes(appendBytes(dst, c.Name), c.Value)
-		dst = appendBytes(binary.AppendUvarint(dst, c.Sequence), c.Snapshot)
-		dst = appendWaiting(appendIDs(dst, c.IDs), c.Waiting)
+		v.DelimitedText(&c.Name)
+		v.DelimitedBytes(&c.Value)
+		v.Uvarint(&c.Sequence)
+		v.DelimitedBytes(&c.Snapshot)
+		visitRows(v, rowBytes, &c.IDs, visitID)
+		visitRows(v, rowBytes, &c.Pending, visitPrediction)
 	case SetValue:
-		dst = binary.AppendUvarint(appendBytes(dst, c.Value), uint64(len(c.Also)))
-		for _, a := range c.Also {
-			dst = appendBytes(appendBytes(dst, a.Name), a.Value)
-		}
+		v.DelimitedBytes(&c.Value)
+		visitRows(v, 2, &c.Also, func(v *codec.Visitor, a *storage.Alias) {
+			v.DelimitedText(&a.Name)
+			v.DelimitedBytes(&a.Value)
+		})
 	case RemoveAlias:
-		dst = appendBytes(dst, c.Name)
+		v.DelimitedText(&c.Name)
 	case Append:
-		dst = appendIDs(appendRecord(dst, c.Record), c.IDs)
-		dst = binary.AppendUvarint(dst, uint64(len(c.Answered)))
-		for _, a := range c.Answered {
-			dst = appendBytes(binary.AppendUvarint(dst, a.Model), a.ID)
-		}
+		visitRecord(v, &c.Record)
+		visitRows(v, rowBytes, &c.IDs, visitID)
+		visitRows(v, 2, &c.Answered, func(v *codec.Visitor, a *storage.Answered) {
+			v.Uvarint(&a.Model)
+			v.DelimitedText(&a.ID)
+		})
 	case Rewind:
-		dst = c.appendRewind(dst)
+		c.visitRewind(v)
 	case PutIDs:
-		dst = appendIDs(dst, c.IDs)
-	case PutWaiting:
-		dst = appendWaiting(dst, c.Waiting)
+		visitRows(v, rowBytes, &c.IDs, visitID)
+	case PutPending:
+		visitRows(v, rowBytes, &c.Pending, visitPrediction)
 	case Expire:
-		dst = binary.AppendUvarint(appendTime(appendTime(dst, c.Expired), c.Forgotten), c.Keep)
+		visitTime(v, &c.Expired)
+		visitTime(v, &c.Forgotten)
+		v.Uvarint(&c.Keep)
 	case Digest:
-		dst = appendBytes(binary.AppendUvarint(dst, c.Sequence), c.Digest)
+		v.Uvarint(&c.Sequence)
+		v.DelimitedText(&c.Digest)
 	case Snapshot:
-		dst = binary.AppendUvarint(binary.AppendUvarint(binary.AppendUvarint(dst, c.Sequence), c.Size), c.Offset)
-		dst = appendBytes(dst, c.Snapshot)
+		v.Uvarint(&c.Sequence, &c.Size, &c.Offset)
+		v.DelimitedBytes(&c.Snapshot)
 	case Raise:
-		dst = appendBytes(binary.AppendUvarint(dst, c.Sequence), c.Name)
+		v.Uvarint(&c.Sequence)
+		v.DelimitedText(&c.Name)
 	case Delete:
 	}
-	return dst
 }
 
-func (c *Command) appendRewind(dst []byte) []byte {
+func (c *Command) visitRewind(v *codec.Visitor) {
 	flags := byte(0)
 	if c.Last != nil {
 		flags |= rewindLast
@@ -157,21 +183,71 @@ func (c *Command) appendRewind(dst []byte) []byte {
 	if c.Snapshot != nil {
 		flags |= rewindSnapshot
 	}
-	dst = binary.AppendUvarint(append(dst, flags), c.Sequence)
+	v.Byte(&flags)
+	v.Uvarint(&c.Sequence)
+	if v.Reading() {
+		if flags&^(rewindLast|rewindForget|rewindValue|rewindSnapshot) != 0 {
+			v.Corrupt("flags %#x of a rewind", flags)
+		}
+		if c.Forget = flags&rewindForget != 0; flags&rewindLast != 0 {
+			c.Last = new(storage.Record)
+		}
+	}
 	if c.Last != nil {
-		dst = appendRecord(dst, *c.Last)
+		visitRecord(v, c.Last)
 	}
-	if c.Value != nil {
-		dst = appendBytes(dst, c.Value)
+	if flags&rewindValue != 0 {
+		v.DelimitedBytes(&c.Value)
 	}
-	if c.Snapshot != nil {
-		dst = appendIDs(appendBytes(dst, c.Snapshot), c.IDs)
+	if flags&rewindSnapshot != 0 {
+		v.DelimitedBytes(&c.Snapshot)
+		visitRows(v, rowBytes, &c.IDs, visitID)
 	}
-	return dst
 }
 
-func appendBytes[T string | []byte](dst []byte, b T) []byte {
-	return Copy(binary.AppendUvarint(dst, uint64(len(b))), b)
+// rowBytes is the size of the shortest row: two lengths and two parts of a time.
+const rowBytes = 4
+
+// visitRows visits rows of at least size bytes each after their number. Reading reuses the memory of the rows.
+func visitRows[T any](v *codec.Visitor, size int, rows *[]T, visit func(*codec.Visitor, *T)) {
+	n := len(*rows)
+	if v.Length(&n, size); v.Reading() {
+		*rows = slices.Grow((*rows)[:0], n)[:n]
+	}
+	for k := range *rows {
+		visit(v, &(*rows)[k])
+	}
+}
+
+func visitID(v *codec.Visitor, r *storage.ID) {
+	v.DelimitedText(&r.ID)
+	visitTime(v, &r.At)
+	v.DelimitedBytes(&r.Value)
+}
+
+func visitPrediction(v *codec.Visitor, r *storage.Prediction) {
+	v.DelimitedText(&r.ID)
+	visitTime(v, &r.Expiry)
+	v.DelimitedBytes(&r.Value)
+}
+
+func visitRecord(v *codec.Visitor, r *storage.Record) {
+	v.Uvarint(&r.First, &r.Last)
+	v.DelimitedBytes(&r.Data)
+}
+
+// visitTime visits seconds and nanoseconds, because nanoseconds alone would overflow for some values of time.Time.
+func visitTime(v *codec.Visitor, at *time.Time) {
+	seconds, nanoseconds := at.Unix(), uint64(at.Nanosecond())
+	v.Varint(&seconds)
+	if v.Uvarint(&nanoseconds); !v.Reading() {
+		return
+	}
+	if nanoseconds >= uint64(time.Second) {
+		v.Corrupt("%d nanoseconds of a second", nanoseconds)
+		return
+	}
+	*at = time.Unix(seconds, int64(nanoseconds))
 }
 
 // piece bounds what one call copies. The runtime stops no goroutine inside such a call, and the garbage collector would
@@ -179,34 +255,9 @@ func appendBytes[T string | []byte](dst []byte, b T) []byte {
 const piece = 64 << 10
 
 // Copy appends b to dst in pieces, so that the copy of a large command delays no heartbeat.
-func Copy[T string | []byte](dst []byte, b T) []byte {
-	for ; len(b) > piece; b = b[piece:] {
-		dst = append(dst, b[:piece]...)
-	}
-	return append(dst, b...)
-}
-
-func appendRecord(dst []byte, r storage.Record) []byte {
-	return appendBytes(binary.AppendUvarint(binary.AppendUvarint(dst, r.First), r.Last), r.Data)
-}
-
-// appendTime encodes seconds and nanoseconds, because nanoseconds alone would overflow for some values of time.Time.
-func appendTime(dst []byte, t time.Time) []byte {
-	return binary.AppendUvarint(binary.AppendVarint(dst, t.Unix()), uint64(t.Nanosecond()))
-}
-
-func appendIDs(dst []byte, ids []storage.ID) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(ids)))
-	for n := range ids {
-		dst = appendBytes(appendTime(appendBytes(dst, ids[n].ID), ids[n].At), ids[n].Value)
-	}
-	return dst
-}
-
-func appendWaiting(dst []byte, rows []storage.Prediction) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(rows)))
-	for n := range rows {
-		dst = appendBytes(appendTime(appendBytes(dst, rows[n].ID), rows[n].Expiry), rows[n].Value)
+func Copy(dst, b []byte) []byte {
+	for part := range slices.Chunk(b, piece) {
+		dst = append(dst, part...)
 	}
 	return dst
 }

@@ -25,7 +25,7 @@ func all() []command.Command {
 	record := storage.Record{First: 3, Last: math.MaxUint64, Data: []byte("data")}
 	return []command.Command{
 		{Kind: command.Create, Name: "m", Value: []byte("value")},
-		{Kind: command.Import, Name: "m", Value: []byte("value"), Sequence: 300, Snapshot: []byte("state"), IDs: ids, Waiting: waiting},
+		{Kind: command.Import, Name: "m", Value: []byte("value"), Sequence: 300, Snapshot: []byte("state"), IDs: ids, Pending: waiting},
 		{Kind: command.SetValue, Model: 1, Value: []byte{}, Also: []storage.Alias{{Name: "x", Value: []byte("to m")}, {Name: "y", Value: []byte{}}}},
 		{Kind: command.SetValue, Model: 1 << 40, Value: []byte("value")},
 		{Kind: command.Delete, Model: 2},
@@ -39,7 +39,7 @@ func all() []command.Command {
 		{Kind: command.Rewind, Model: 4, Sequence: 5, Last: &record, Value: []byte("value")},
 		{Kind: command.Rewind, Model: 4, Sequence: 5, Last: &record, Snapshot: []byte("state"), IDs: ids},
 		{Kind: command.PutIDs, Model: 5, IDs: ids},
-		{Kind: command.PutWaiting, Model: 6, Waiting: waiting},
+		{Kind: command.PutPending, Model: 6, Pending: waiting},
 		{Kind: command.Expire, Expired: at, Forgotten: time.Unix(-1, 0), Keep: 300},
 		{Kind: command.Digest, Model: 7, Sequence: 4096, Digest: "digest"},
 		{Kind: command.Snapshot, Model: 8, Sequence: 300, Size: 7, Offset: 2, Snapshot: []byte("state")},

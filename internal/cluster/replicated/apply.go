@@ -87,7 +87,7 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 // in the same order, so that a replayed PutPending brings no answered or expired row back.
 func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw command.Raw, waits *call) error {
 	switch raw.Kind {
-	case command.PutWaiting, command.Expire:
+	case command.PutPending, command.Expire:
 	case command.PutIDs, command.Digest, command.Snapshot:
 		if proposedHere {
 			waits.answer(nil, nil)
@@ -162,7 +162,7 @@ func (s *Store) effect(p storage.Position, c *command.Command, proposedHere bool
 	case command.Create:
 		made, err = s.local.Create(ctx, c.Name, c.Value)
 	case command.Import:
-		from := storage.Import{Sequence: c.Sequence, Snapshot: c.Snapshot, IDs: c.IDs, Pending: c.Waiting}
+		from := storage.Import{Sequence: c.Sequence, Snapshot: c.Snapshot, IDs: c.IDs, Pending: c.Pending}
 		made, err = s.local.Import(ctx, c.Name, c.Value, from)
 	case command.PutAlias:
 		change.Kind, err = storage.AliasSet, s.local.PutAlias(ctx, c.Name, c.Value)
@@ -234,8 +234,8 @@ func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool
 		defer m.ids.Unlock()
 		m.ids.appendedHere = false
 		err = m.localModel.PutIDs(ctx, c.IDs)
-	case command.PutWaiting:
-		err = m.localModel.PutPending(c.Waiting)
+	case command.PutPending:
+		err = m.localModel.PutPending(c.Pending)
 	case command.Digest:
 		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
 	case command.Snapshot:

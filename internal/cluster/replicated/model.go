@@ -89,7 +89,7 @@ func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
 // next owner lacks. PutPending waits for the outcome, so that the log never has the rows of a failed call behind the
 // answer to a later call of the same id.
 func (m *Model) PutPending(rows []storage.Prediction) error {
-	return m.propose(context.Background(), "keep pending predictions", &command.Command{Kind: command.PutWaiting, Waiting: rows})
+	return m.propose(context.Background(), "keep pending predictions", &command.Command{Kind: command.PutPending, Pending: rows})
 }
 
 // ProposeDigest sends the digest of the owner's state at a sequence to the other servers. The digest may get lost.

@@ -192,7 +192,7 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	return s.proposeModel(ctx, "import", &command.Command{
 		Kind: command.Import, Name: name, Value: value,
-		Sequence: from.Sequence, Snapshot: from.Snapshot, IDs: from.IDs, Waiting: from.Pending,
+		Sequence: from.Sequence, Snapshot: from.Snapshot, IDs: from.IDs, Pending: from.Pending,
 	})
 }
 
@@ -250,8 +250,8 @@ func sizeOf(c *command.Command) int {
 	for k := range c.Answered {
 		n += row + len(c.Answered[k].ID)
 	}
-	for k := range c.Waiting {
-		n += row + len(c.Waiting[k].ID) + len(c.Waiting[k].Value)
+	for k := range c.Pending {
+		n += row + len(c.Pending[k].ID) + len(c.Pending[k].Value)
 	}
 	return n
 }
@@ -266,7 +266,7 @@ func keysOf(c *command.Command) [2]uint64 {
 	const names = 0
 	key := logKey(c.Model)
 	switch {
-	case c.Kind == command.PutWaiting:
+	case c.Kind == command.PutPending:
 		key++
 	case c.Kind == command.Expire:
 		key = 1 // Expiring twice is the same as once, in either order.

@@ -238,6 +238,14 @@ func (v *Visitor) Uvarint(values ...*uint64) {
 	}
 }
 
+// Varint visits a number of either sign as a varint with zigzag.
+func (v *Visitor) Varint(p *int64) {
+	zigzag := uint64(*p)<<1 ^ uint64(*p>>63)
+	if v.Uvarint(&zigzag); v.reader != nil {
+		*p = int64(zigzag>>1) ^ -int64(zigzag&1)
+	}
+}
+
 // Length visits, as a varint, the number of items of at least size bytes each that follow. It fails if the bytes left
 // cannot hold them. After a failure the number is 0.
 func (v *Visitor) Length(n *int, size int) {
