@@ -70,6 +70,7 @@ type fleet struct {
 	group  uint32
 	// cold: only owners learn.
 	cold    bool
+	next    string // The program of the next version, once it is built.
 	flags   []string
 	models  []string
 	started time.Time

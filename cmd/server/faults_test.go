@@ -56,6 +56,7 @@ func faults() []fault {
 		{"move the owner", (*fleet).moved, true},
 		{"restart the owner", func(f *fleet) { f.restarted(f.owner()) }, true},
 		{"restart a replica", func(f *fleet) { f.restarted(f.other(f.owner())) }, false},
+		{"upgrade a server and take it back", (*fleet).upgradedForAMoment, false},
 		{"restart all", func(f *fleet) {
 			for _, m := range f.running() {
 				f.restarted(m)

@@ -16,12 +16,23 @@ import (
 func nextProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "next.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags=grpcnotrace,nextformat", "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-tags=grpcnotrace,nextformat", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	return program
+}
+
+// upgradedForAMoment runs a member by the next version, and then by this version again.
+func (f *fleet) upgradedForAMoment() {
+	f.t.Helper()
+	if f.next == "" {
+		f.next = nextProgram(f.t)
+	}
+	m := f.sample(1)[0]
+	f.replaceBy(m, f.next)
+	f.replaceBy(m, "")
 }
 
 // formatOf returns the format of a member's directory.

@@ -14,8 +14,12 @@ import (
 	"hindsight/internal/store"
 )
 
-// fetchRetry is the time between two attempts to get a checkpoint.
-const fetchRetry = time.Second
+// The time between two attempts to get a checkpoint doubles from minFetchPause to maxFetchPause, because each attempt may
+// make the owner send its store.
+const (
+	minFetchPause = time.Second
+	maxFetchPause = time.Minute
+)
 
 // isBehind requests a checkpoint that has the entry of an index. It does not wait.
 func (n *Node) isBehind(index uint64) {
@@ -35,7 +39,7 @@ func (n *Node) fetchWhenBehind(ctx context.Context) {
 	}
 	started := n.o.Now()
 	n.log.Info("this server fetches a checkpoint of the owner", zap.Uint64("index", index))
-	for {
+	for wait := minFetchPause; ; wait = min(2*wait, maxFetchPause) {
 		err := n.fetch(ctx, index)
 		if err == nil {
 			n.log.Info("a checkpoint has arrived: this server opens its store again", zap.Duration("took", n.o.Now().Sub(started)))
@@ -45,8 +49,8 @@ func (n *Node) fetchWhenBehind(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		n.log.Warn("this server has received no checkpoint of the owner, and tries again", zap.Error(err))
-		if pause(ctx, fetchRetry) != nil {
+		n.log.Warn("this server has received no checkpoint of the owner, and tries again", zap.Duration("after", wait), zap.Error(err))
+		if pause(ctx, wait) != nil {
 			return
 		}
 	}
