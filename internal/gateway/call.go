@@ -195,7 +195,7 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 	}
 	p := auth.FromContext(r.Context())
 	if err := p.Hold(); err != nil {
-		f := g.Guard.refusal(r, p, err)
+		f := g.Guard.rejection(r, p, err)
 		f.own = true
 		return nil, 0, f
 	}
@@ -215,13 +215,13 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 	return data, arriving.size, err
 }
 
-// checkContent refuses a body that is not plain JSON, or that is too large.
+// checkContent rejects a body that is not plain JSON, or that is too large.
 func (g *Gateway) checkContent(r *http.Request) error {
 	switch encoding := r.Header.Get("Content-Encoding"); {
 	case !isContent(r, contentJSON):
 		return wrongContent(r, contentJSON, "curl --json DATA sets it")
 	case encoding != "" && encoding != "identity":
-		return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, hindsightv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE,
+		return reject(http.StatusUnsupportedMediaType, codes.InvalidArgument, hindsightv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE,
 			fmt.Sprintf("Content-Encoding: got %q, want none", encoding))
 	case r.ContentLength > int64(g.MaxMessageBytes):
 		return g.tooLarge()
@@ -244,30 +244,30 @@ func isContent(r *http.Request, want string) bool {
 }
 
 func wrongContent(r *http.Request, want, remedy string) error {
-	return refuse(http.StatusUnsupportedMediaType, codes.InvalidArgument, hindsightv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE,
+	return reject(http.StatusUnsupportedMediaType, codes.InvalidArgument, hindsightv1.ErrorReason_UNSUPPORTED_MEDIA_TYPE,
 		fmt.Sprintf("Content-Type: got %q, want %s; %s", r.Header.Get("Content-Type"), want, remedy))
 }
 
 func (g *Gateway) tooLarge() error {
-	return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
+	return reject(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
 		fmt.Sprintf("the body: got more than %d bytes, want at most so many (--max-message-bytes)", g.MaxMessageBytes))
 }
 
-// incomplete refuses a body that broke off, or did not arrive in time.
+// incomplete rejects a body that broke off, or did not arrive in time.
 func (g *Gateway) incomplete(err error) error {
 	select {
 	case <-g.draining:
 		return shuttingDown()
 	default:
-		return refuse(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_BODY_INCOMPLETE, "the body did not come: "+err.Error())
+		return reject(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_BODY_INCOMPLETE, "the body did not come: "+err.Error())
 	}
 }
 
-// errBodiesFull refuses a body when all bodies hold too much together.
+// errBodiesFull rejects a body when all bodies hold too much together.
 var errBodiesFull = overloaded("the bodies of requests in progress hold too much memory")
 
 func overloaded(message string) *failure {
-	return refuse(http.StatusTooManyRequests, codes.ResourceExhausted, hindsightv1.ErrorReason_OVERLOADED, message,
+	return reject(http.StatusTooManyRequests, codes.ResourceExhausted, hindsightv1.ErrorReason_OVERLOADED, message,
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(busyDelay)})
 }
 
@@ -303,7 +303,7 @@ func (a *arriving) decoded(data []byte) error {
 	values := valuesOf(data)
 	size := max(int64(len(data))*decodedBytes, values*valueBytes)
 	if most := maxShare * a.budget.Limit(); values*valueBytes > most {
-		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
+		return reject(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
 			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, most))
 	}
 	if !a.count(size - a.size) {
@@ -322,11 +322,11 @@ func valuesOf(data []byte) int64 {
 	return int64(n)
 }
 
-// invalidJSON refuses a body.
+// invalidJSON rejects a body.
 func invalidJSON(message string) error {
 	const reason = hindsightv1.ErrorReason_INVALID_JSON
 	message = "body: " + message
-	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
+	return reject(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: message, Reason: reason.String()}},
 	})
 }

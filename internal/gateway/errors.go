@@ -24,22 +24,22 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// domain is the ErrorInfo domain of every refusal.
+// domain is the ErrorInfo domain of every rejection.
 const domain = "hindsight"
 
 // A failure is an error with its HTTP status.
 type failure struct {
 	http   int
 	status *status.Status
-	// own: the gateway refused the request. The gRPC server counts the refusals of calls.
+	// own: the gateway rejected the request. The gRPC server counts the rejections of calls.
 	own bool
 }
 
 // Error implements error.
 func (f *failure) Error() string { return f.status.Message() }
 
-// refuse is a refusal by the gateway.
-func refuse(httpStatus int, c codes.Code, reason hindsightv1.ErrorReason, message string, more ...protoadapt.MessageV1) *failure {
+// reject is a rejection by the gateway.
+func reject(httpStatus int, c codes.Code, reason hindsightv1.ErrorReason, message string, more ...protoadapt.MessageV1) *failure {
 	s := status.New(c, message)
 	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason.String(), Domain: domain}}, more...)
 	if detailed, err := s.WithDetails(details...); err == nil {
@@ -49,7 +49,7 @@ func refuse(httpStatus int, c codes.Code, reason hindsightv1.ErrorReason, messag
 }
 
 func shuttingDown() *failure {
-	return refuse(http.StatusServiceUnavailable, codes.Unavailable, hindsightv1.ErrorReason_SHUTTING_DOWN, "the server is starting or shutting down",
+	return reject(http.StatusServiceUnavailable, codes.Unavailable, hindsightv1.ErrorReason_SHUTTING_DOWN, "the server is starting or shutting down",
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 }
 
@@ -61,7 +61,7 @@ func failed(err error) *failure {
 	}
 	s := status.Convert(err)
 	if s.Code() == codes.ResourceExhausted && len(s.Proto().GetDetails()) == 0 { // gRPC's limit of a message.
-		return refuse(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE, s.Message())
+		return reject(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE, s.Message())
 	}
 	return &failure{runtime.HTTPStatusFromCode(s.Code()), s, false}
 }
@@ -69,17 +69,17 @@ func failed(err error) *failure {
 func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) *failure {
 	methods := strings.Join(allowed, ", ")
 	w.Header().Set("Allow", methods)
-	return refuse(http.StatusMethodNotAllowed, codes.Unimplemented, hindsightv1.ErrorReason_METHOD_NOT_ALLOWED,
+	return reject(http.StatusMethodNotAllowed, codes.Unimplemented, hindsightv1.ErrorReason_METHOD_NOT_ALLOWED,
 		fmt.Sprintf("%s: got %s, want %s", r.URL.Path, r.Method, methods))
 }
 
-// notFound refuses a path that does not exist, or that lacks a name.
+// notFound rejects a path that does not exist, or that lacks a name.
 func (g *Gateway) notFound(r *http.Request) *failure {
 	if t := g.find(r.URL.Path, true); t != nil {
 		const reason = hindsightv1.ErrorReason_INVALID_ID
 		field := strings.Trim(t.segments[3], "{}")
 		message := fmt.Sprintf("%s: got nothing in the path %s, want an id", field, r.URL.Path)
-		return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
+		return reject(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
 			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason.String()}},
 		})
 	}
@@ -95,7 +95,7 @@ func (g *Gateway) notFound(r *http.Request) *failure {
 			message = fmt.Sprintf("nothing is at %s %s, want %s:VERB with one of %s", r.Method, r.URL.Path, prefix, strings.Join(verbs, ", "))
 		}
 	}
-	return refuse(http.StatusNotFound, codes.NotFound, hindsightv1.ErrorReason_ROUTE_NOT_FOUND, message)
+	return reject(http.StatusNotFound, codes.NotFound, hindsightv1.ErrorReason_ROUTE_NOT_FOUND, message)
 }
 
 // reason is that of the ErrorInfo, empty without one.

@@ -92,8 +92,8 @@ func receive(ctx context.Context, watch grpc.ServerStreamingClient[hindsightv1.W
 	}
 }
 
-// relay writes what arrives. A refusal before the first event is answered like every
-// refusal.
+// relay writes what arrives. A rejection before the first event is answered like every
+// rejection.
 func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, arrived <-chan received) {
 	s := sender{w: w, control: http.NewResponseController(w), now: g.Now}
 	heartbeat := time.NewTicker(g.heartbeat)

@@ -41,7 +41,7 @@ type Options struct {
 	Traced bool
 	// Guard authenticates requests; nil accepts every request.
 	Guard *Guard
-	// Refused receives the reason of every request that the gateway itself refuses; nil is
+	// Refused receives the reason of every request that the gateway itself rejects; nil is
 	// no receiver.
 	Refused func(reason string)
 	// heartbeat is the interval of comments in a stream of events: heartbeatInterval unless
@@ -128,7 +128,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// enter refuses requests while the gateway drains. Drain waits for calls and shortens the
+// enter rejects requests while the gateway drains. Drain waits for calls and shortens the
 // time of their bodies. It does not wait for pages: a client that reads no response would
 // delay it.
 func (g *Gateway) enter(r *http.Request, body *incoming) bool {
@@ -155,7 +155,7 @@ func (g *Gateway) leave(r *http.Request, body *incoming) {
 	g.requests.Done()
 }
 
-// Drain refuses further requests, ends the streams of events and the bodies that do not
+// Drain rejects further requests, ends the streams of events and the bodies that do not
 // arrive, and waits until the calls in flight are answered, or their contexts end.
 func (g *Gateway) Drain() {
 	g.mu.Lock()

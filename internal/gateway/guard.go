@@ -19,7 +19,7 @@ import (
 type GuardOptions struct {
 	// Auth authenticates callers; nil accepts every request.
 	Auth *auth.Authenticator
-	// Audit receives the records of refused requests and of sessions; nil is no log.
+	// Audit receives the records of rejected requests and of sessions; nil is no log.
 	Audit func(*auth.Record)
 	// Status returns the status of an error, by the table of errors.
 	Status func(error) *status.Status
@@ -97,7 +97,7 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, p *auth.Principal,
 		err = p.Enter(g.Now())
 	}
 	if err != nil {
-		write(w, g.refusal(r, p, err))
+		write(w, g.rejection(r, p, err))
 		return
 	}
 	defer p.Leave()
@@ -155,8 +155,8 @@ func (g *Guard) principal(r *http.Request) (p *auth.Principal, checkOrigin func(
 	return nil, anyOrigin, g.Auth.Missing()
 }
 
-// refusal records an error of the guard in the audit log, and returns its response.
-func (g *Guard) refusal(r *http.Request, p *auth.Principal, err error) *failure {
+// rejection records an error of the guard in the audit log, and returns its response.
+func (g *Guard) rejection(r *http.Request, p *auth.Principal, err error) *failure {
 	f := g.failed(err)
 	g.record(r, p, requestName(r), f)
 	return f
@@ -222,11 +222,11 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		p, r, err := g.Guard.identify(w, r)
 		switch {
 		case err != nil:
-			f := g.Guard.refusal(r, p, err)
+			f := g.Guard.rejection(r, p, err)
 			g.count(f)
 			write(w, f)
 		case isCall(path):
-			next.ServeHTTP(w, r) // The gRPC server judges the call.
+			next.ServeHTTP(w, r) // The gRPC server checks the call.
 		default:
 			g.Guard.serve(w, r, p, auth.Read, nil, next)
 		}

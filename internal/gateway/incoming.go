@@ -16,7 +16,7 @@ const (
 	readTimeout = time.Minute
 	// The time of bodies that are incomplete when the gateway begins to drain.
 	drainTimeout = time.Second
-	// The bytes and the time of reading a refused body.
+	// The bytes and the time of reading a rejected body.
 	lingerBytes   = 64 << 20
 	lingerTimeout = 5 * time.Second
 )
@@ -98,7 +98,7 @@ func expect(r *http.Request, d time.Duration) {
 	}
 }
 
-// linger reads the rest of a refused body. Most clients send all of a body before they read the
+// linger reads the rest of a rejected body. Most clients send all of a body before they read the
 // response; if the server closed the connection, they would not see the response. A client that
 // waits for 100 Continue has sent no body.
 func (i *incoming) linger(r *http.Request) {

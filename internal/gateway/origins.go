@@ -16,7 +16,7 @@ import (
 )
 
 func crossOrigin(message string) *failure {
-	return refuse(http.StatusForbidden, codes.PermissionDenied, hindsightv1.ErrorReason_CROSS_ORIGIN, message)
+	return reject(http.StatusForbidden, codes.PermissionDenied, hindsightv1.ErrorReason_CROSS_ORIGIN, message)
 }
 
 // protect lets pages of other origins call only if Origins names them. Otherwise a page of
@@ -51,7 +51,7 @@ func (g *Gateway) cors(next http.Handler) http.Handler {
 	}).Handler(next)
 }
 
-// OwnHosts refuses requests to a host that is neither an address, nor localhost, nor that of
+// OwnHosts rejects requests to a host that is neither an address, nor localhost, nor that of
 // one of the origins. It protects a server that accepts every call on the loopback interface
 // from DNS rebinding: a page of another host points its name there, and the browser takes
 // the server for the page's own.

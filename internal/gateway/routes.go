@@ -151,10 +151,10 @@ func (g *Gateway) find(path string, nameless bool) *route {
 	return nil
 }
 
-// callOf finds the call of a request. It refuses a condition that the call would ignore.
+// callOf finds the call of a request. It rejects a condition that the call would ignore.
 func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) {
 	if !utf8.ValidString(r.URL.Path) {
-		return nil, refuse(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_INVALID_PATH, "the path is not UTF-8")
+		return nil, reject(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_INVALID_PATH, "the path is not UTF-8")
 	}
 	t := g.find(r.URL.Path, false)
 	if t == nil {
@@ -171,7 +171,7 @@ func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) 
 	return c, nil
 }
 
-// setEtag sets the etag that must match from the header If-Match. It refuses an empty one, which
+// setEtag sets the etag that must match from the header If-Match. It rejects an empty one, which
 // the call would take for none.
 func (c *call) setEtag(r *http.Request, request protoreflect.Message) error {
 	const name = "If-Match"
@@ -198,7 +198,7 @@ func (c *call) setEtag(r *http.Request, request protoreflect.Message) error {
 	return nil
 }
 
-// setPath sets the fields that the path holds. It refuses a body that holds other values.
+// setPath sets the fields that the path holds. It rejects a body that holds other values.
 func (c *call) setPath(path string, request protoreflect.Message) error {
 	if c.verb != "" {
 		path = strings.TrimSuffix(path, ":"+c.verb)
@@ -304,7 +304,7 @@ func wantOf(f protoreflect.FieldDescriptor) string {
 
 func badParameter(name, message string) *failure {
 	const reason = hindsightv1.ErrorReason_INVALID_PARAMETER
-	return refuse(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
+	return reject(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: name, Description: message, Reason: reason.String()}},
 	})
 }

@@ -121,13 +121,13 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) {
 	writeJSON(w, text)
 }
 
-// begin sends the id, and reports whether the server accepts the import, so that a refused
+// begin sends the id, and reports whether the server accepts the import, so that a rejected
 // client holds no place by sending no body.
 func begin(call grpc.ClientStreamingClient[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse], first *hindsightv1.ImportModelRequest) bool {
 	if call.Send(first) != nil {
 		return false
 	}
-	// The server sends its header when it accepts the id. A refused call has no header.
+	// The server sends its header when it accepts the id. A rejected call has no header.
 	header, err := call.Header()
 	return err == nil && header != nil
 }

@@ -334,7 +334,7 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	answer := f.messages[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
 	err = conn.Invoke(f.outgoing(during, g), method, request, answer, append(options, grpc.Peer(&to), grpc.MaxCallRecvMsgSize(math.MaxInt32))...)
-	if err := f.judge(ctx, err, to.Addr != nil); err != nil {
+	if err := f.translate(ctx, err, to.Addr != nil); err != nil {
 		return nil, err
 	}
 	return answer, nil
@@ -349,10 +349,10 @@ func (f *forwarding) conn(search context.Context, g Group) (grpc.ClientConnInter
 	return conn, nil
 }
 
-// judge translates the error of a forwarded call. It keeps an error of the owner. If the
+// translate maps the error of a forwarded call. It keeps an error of the owner. If the
 // connection broke, or another server became the owner, the owner may have made a call that was
 // sent.
-func (f *forwarding) judge(ctx context.Context, err error, sent bool) error {
+func (f *forwarding) translate(ctx context.Context, err error, sent bool) error {
 	s := status.Convert(err)
 	reason := reasonOf(s)
 	switch {

@@ -115,7 +115,7 @@ func remedies(t *testing.T, refusals map[string]refusal) {
 	}
 }
 
-// refusalsOfHTTP are those that the gateway finds itself: the calls of refuse in its source.
+// refusalsOfHTTP are those that the gateway finds itself: the calls of reject in its source.
 func refusalsOfHTTP(t *testing.T) map[string]refusal {
 	t.Helper()
 	statuses, grpc := map[string]int{}, map[string]codes.Code{}
@@ -143,7 +143,7 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 					constants[node.Names[i].Name] = reasonOf(value, nil)
 				}
 			case *ast.CallExpr:
-				if f, ok := node.Fun.(*ast.Ident); !ok || f.Name != "refuse" || len(node.Args) < 4 {
+				if f, ok := node.Fun.(*ast.Ident); !ok || f.Name != "reject" || len(node.Args) < 4 {
 					return true
 				}
 				reason := reasonOf(node.Args[2], constants)

@@ -75,7 +75,7 @@ func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamS
 	}
 	owner, err := conn.NewStream(f.outgoing(during, g), description, info.FullMethod)
 	if err != nil {
-		return f.judge(ctx, err, false)
+		return f.translate(ctx, err, false)
 	}
 	types := f.messages[info.FullMethod]
 	// RecvMsg returns only when the stream ends, so Drain waits for this goroutine.
@@ -103,9 +103,9 @@ func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamS
 		if watch {
 			return engine.ErrClosed
 		}
-		return f.judge(ctx, err, true)
+		return f.translate(ctx, err, true)
 	default:
-		return f.judge(ctx, err, true)
+		return f.translate(ctx, err, true)
 	}
 }
 
