@@ -238,8 +238,6 @@ type FOGD struct {
 type Ridges struct {
 	// Lambdas are the ridges, ascending, which replace Lambda.
 	Lambdas []float64 `json:"lambdas,omitempty"`
-	// Range is the least and the largest label, nil if unknown.
-	Range []float64 `json:"range,omitempty"`
 }
 
 // Kernel is a kernel and its parameters. Parameters that the kind does not use are absent.

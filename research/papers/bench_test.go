@@ -170,7 +170,7 @@ func TestSpecs(t *testing.T) {
 		stream papers.Stream
 		want   string
 	}{
-		"fourier_awv.lambdas":  {quantities, `fourier_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5} lambdas: [0.001, 0.01, 0.1, 1, 10] range: [0, 1]}`},
+		"fourier_awv.lambdas":  {quantities, `fourier_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5} lambdas: [0.001, 0.01, 0.1, 1, 10]}`},
 		"semiparametric_awv":   {quantities, `semiparametric_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5}}`},
 		"fourier_kons":         {quantities, `fourier_kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_SQUARED range: [0, 1]}`},
 		"fourier_kons.running": {quantities, `fourier_kons {loss: LOSS_SQUARED}`},
@@ -181,7 +181,7 @@ func TestSpecs(t *testing.T) {
 		"kons signs":           {signs, `kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_LOGISTIC}`},
 		"pros_n_kons signs":    {signs, `pros_n_kons {kernel {kind: KIND_GAUSSIAN sigma: 0.5} loss: LOSS_LOGISTIC}`},
 		"fourier_awv.lambdas signs": {
-			signs, `fourier_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5} lambdas: [0.001, 0.01, 0.1, 1, 10] range: [-1, 1]}`,
+			signs, `fourier_awv {kernel {kind: KIND_GAUSSIAN sigma: 0.5} lambdas: [0.001, 0.01, 0.1, 1, 10]}`,
 		},
 	} {
 		name, _, _ := strings.Cut(name, " ")

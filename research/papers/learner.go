@@ -144,10 +144,8 @@ func forecasters() []Learner {
 		},
 		{
 			Name: NameFourier + several,
-			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, loss hindsightv1.Loss) {
-				spec.Learner = &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{
-					Kernel: k, Lambdas: lambdas(), Range: labels(loss),
-				}}
+			learner: func(spec *hindsightv1.ModelSpec, k *hindsightv1.Kernel, _ hindsightv1.Loss) {
+				spec.Learner = &hindsightv1.ModelSpec_FourierAwv{FourierAwv: &hindsightv1.FourierAwv{Kernel: k, Lambdas: lambdas()}}
 			},
 		},
 		{
@@ -172,7 +170,7 @@ func newtons() []Learner {
 		if k == nil || loss != hindsightv1.Loss_LOSS_SQUARED {
 			return nil
 		}
-		return labels(loss)
+		return []float64{0, 1}
 	}
 	return []Learner{
 		{
@@ -194,15 +192,6 @@ func newtons() []Learner {
 			},
 		},
 	}
-}
-
-// labels is the range of the labels: signs have the logistic loss, quantities are on
-// [0, 1].
-func labels(loss hindsightv1.Loss) []float64 {
-	if loss == hindsightv1.Loss_LOSS_LOGISTIC {
-		return []float64{-1, 1}
-	}
-	return []float64{0, 1}
 }
 
 // descents are the learners that descend a gradient. Raker and AdaRaker have the

@@ -361,11 +361,6 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 	return s
 }
 
-// consistent checks the identities of the accounts.
-func (f *Forecaster) consistent() bool {
-	return summarize(f.columns, 0, f.factor.Explained, false, f.o.Forgetting).CertificateOK
-}
-
 // hindsightPath is L* of the first m features alone, m = 0 … r, summed over the outputs, at
 // rk multiply-adds of k outputs. The first m rows and columns of R and u are those of that
 // model:

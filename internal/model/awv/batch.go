@@ -45,7 +45,7 @@ func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observatio
 
 // Together returns how many observations the forecasters learn together, 1 without a mixture.
 func (r *Ridges) Together() int {
-	if r.mixture == nil {
+	if r.outputs == nil {
 		return 1
 	}
 	return r.forecasters[0].Together()
@@ -65,23 +65,20 @@ func (r *Ridges) ObserveAll(outcomes []model.Outcome, all []model.Observation) e
 	}
 	for n, o := range all {
 		r.features.Map(turns[0][n].Row[:order], o.X)
-		r.centre(o.Y)
 		for k, f := range slices.Backward(r.forecasters) { // The first holds the features, and scales them.
 			row := turns[k][n].Row
 			copy(row[:order], turns[0][n].Row)
-			f.scaleRow(row, r.labels, o.Weight)
+			f.scaleRow(row, o.Y, o.Weight)
 		}
 	}
 	for k := range turns {
 		qr.RotateSequence(turns[k])
 	}
 	for n, o := range all {
-		r.centre(o.Y)
 		for k, f := range r.forecasters {
 			t := &turns[k][n]
 			f.weigh(o.X, o.Weight)
-			f.settle(&r.own[k], r.labels, o.Weight, t.Row, t.Priors, t.Rotation)
-			r.advise(k)
+			f.settle(&r.own[k], o.Y, o.Weight, t.Row, t.Priors, t.Rotation)
 		}
 		r.mix(&outcomes[n], o.Y, o.Weight)
 	}

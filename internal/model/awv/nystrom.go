@@ -13,7 +13,8 @@ import (
 // NystromOptions are the options of a Nyström forecaster.
 type NystromOptions struct {
 	Options
-	Path
+	// Lambdas are the ridges, which replace Options.Lambda if there are any.
+	Lambdas   []float64
 	Kernel    kernel.Kernel
 	Dimension int
 	// Mu, Epsilon and Beta are the parameters of KORS.
@@ -59,13 +60,13 @@ type pastRound struct {
 
 // NewNystrom is a forecaster without observations. It panics where package feature does.
 func NewNystrom(o NystromOptions) *Nystrom {
-	o.Options = o.Options.completed()
-	o.Path = o.Path.completed(o.Options)
+	o.Options = o.completed()
+	o.Lambdas = completedLambdas(o.Options, o.Lambdas)
 	n := &Nystrom{o: o, dictionary: feature.NewSampled(feature.SampledOptions{
 		Kernel: o.Kernel, Dimension: o.Dimension, Bound: KernelRange * slices.Min(o.Lambdas),
 		Mu: o.Mu, Epsilon: o.Epsilon, Beta: o.Beta, Capacity: o.MaxDictionary, Given: o.Given, Seed: o.Seed,
 	})}
-	n.Ridges = NewRidges(n.dictionary, o.Options, o.Path)
+	n.Ridges = NewRidges(n.dictionary, o.Options, o.Lambdas)
 	return n
 }
 
@@ -77,7 +78,7 @@ func NystromCost(o NystromOptions) model.Cost {
 		m = uint64(len(o.Given))
 	}
 	d := uint64(o.Dimension)
-	c := RidgesCost(int(m), o.Options, o.Path, 8*(m*d+m*(m+1)/2))
+	c := RidgesCost(int(m), o.Options, o.Lambdas, 8*(m*d+m*(m+1)/2))
 	c.StateBytes += 8 * (m*(m+1)/2 + (2+d)*m)
 	if len(o.Given) == 0 {
 		c.StateBytes += uint64(o.Window) * o.roundBytes(int(m))
@@ -154,7 +155,7 @@ func (n *Nystrom) consider(x []float64) {
 			corners[k] += float64(psi * weighted)
 		}
 		for j, y := range r.y {
-			b[j] += float64(weighted * (y - n.o.middle(j)))
+			b[j] += float64(weighted * y)
 		}
 		r.features = append(r.features, psi)
 	}
@@ -234,7 +235,7 @@ func (n *Nystrom) Restore(state []byte) error {
 
 func (n *Nystrom) visit(v *codec.Visitor) {
 	if n.dictionary.VisitCentres(v); v.Reading() {
-		n.Ridges = NewRidges(n.dictionary, n.o.Options, n.o.Path)
+		n.Ridges = NewRidges(n.dictionary, n.o.Options, n.o.Lambdas)
 	}
 	n.Ridges.visit(v)
 	n.dictionary.VisitGenerator(v)

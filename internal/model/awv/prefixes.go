@@ -9,7 +9,6 @@ import (
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/ledger"
-	"hindsight/internal/model/mix"
 	"hindsight/internal/model/qr"
 )
 
@@ -44,17 +43,12 @@ type prefixes struct {
 	list []Prefix
 	// parts has the accounts of every forecaster but the last, one an output.
 	parts [][]account
-	// outputs has the mixture of each output.
+	// outputs has the mixture of each output, gaps its loss less that of the forecaster of all
+	// features.
 	outputs []mixed
+	gaps    []compensated.Sum
 	// Scratch of Observe: v; ‖v‖² and v·u of every prefix; v·u of all features.
 	v, squares, priors, whole []float64
-}
-
-// mixed is the mixture of an output.
-type mixed struct {
-	mixture *mix.Mixture
-	// loss is that of the mixture, gap the loss less that of the forecaster of all features.
-	loss, gap compensated.Sum
 }
 
 func newPrefixes(r int, o Options) *prefixes {
@@ -69,14 +63,11 @@ func newPrefixes(r int, o Options) *prefixes {
 			count, o.Prefixes[count-1].Size, r, o.Forgetting))
 	}
 	p := &prefixes{
-		list: o.Prefixes, parts: make([][]account, count-1), outputs: make([]mixed, o.Outputs),
+		list: o.Prefixes, parts: make([][]account, count-1), outputs: newMixed(count, o.Outputs), gaps: make([]compensated.Sum, o.Outputs),
 		v: qr.NewRow(r), squares: make([]float64, count), priors: make([]float64, count*o.Outputs), whole: make([]float64, o.Outputs),
 	}
 	for k := range p.parts {
 		p.parts[k] = make([]account, o.Outputs)
-	}
-	for j := range p.outputs {
-		p.outputs[j].mixture = mix.New(count)
 	}
 	return p
 }
@@ -87,8 +78,8 @@ func addPrefixes(c *model.Cost, r int, o Options) {
 	if count == 0 {
 		return
 	}
-	const accountNumbers, mixedNumbers = 14, 4
-	c.StateBytes += 8*(k*(count-1)*accountNumbers+n+count*(k+1)+k*(1+mixedNumbers)) + k*mix.Bytes(len(o.Prefixes))
+	const accountNumbers = 14
+	c.StateBytes += 8*(k*(count-1)*accountNumbers+n+count*(k+1)+3*k) + mixedBytes(len(o.Prefixes), o.Outputs)
 	c.PredictFlops += n * (k + 2)
 	c.ObserveFlops += n*(n+1)/2 + n*(2*k+1) + 20*count*k
 }
@@ -113,10 +104,9 @@ func (p *prefixes) cumulate(dst, v, b []float64, stride int) {
 	}
 }
 
-// predictMixed is predict of a forecaster with prefixes. The standard error is about the mixed
-// prediction, sqrt(Σ w_m (σ_m² + (ŷ_m − ŷ)²)), the leverage the weighted mean.
+// predictMixed is predict of a forecaster with prefixes.
 func (f *Forecaster) predictMixed(p *model.Prediction, v, x []float64) {
-	var lengths, squares, advice, weights [MaxPrefixes]float64
+	var lengths, squares, advice, deviations, leverages [MaxPrefixes]float64
 	mixed, count := f.prefixes, len(f.prefixes.list)
 	f.features.Map(v, x)
 	p.Resize(f.o.Outputs)
@@ -128,17 +118,11 @@ func (f *Forecaster) predictMixed(p *model.Prediction, v, x []float64) {
 		mixed.cumulate(advice[:], v, f.factor.Right()[j:], f.o.Outputs)
 		for k := range count {
 			advice[k] /= 1 + squares[k]
-		}
-		mixed.outputs[j].mixture.Weights(weights[:count], nil)
-		p.Values[j] = mix.Mean(weights[:count], advice[:count])
-		variance := 0.0
-		for k, w := range weights[:count] {
 			whole := squares[k] + f.beyond(x, lengths[k], min(mixed.list[k].Size, len(v)))/f.o.Lambda
-			deviation, off := f.accounts(k)[j].deviation(1), advice[k]-p.Values[j]
-			variance += float64(w * (float64(float64(deviation*deviation)*whole) + float64(off*off)))
-			p.Leverage += w * (whole / (1 + whole)) / float64(f.o.Outputs)
+			deviations[k] = f.accounts(k)[j].deviation(1) * math.Sqrt(whole)
+			leverages[k] = whole / (1 + whole)
 		}
-		p.StandardErrors[j] = math.Sqrt(variance)
+		mixed.outputs[j].combine(p, j, advice[:count], deviations[:count], leverages[:count])
 	}
 	known(p, f.columns[0].Rounds)
 }
@@ -157,11 +141,11 @@ func (f *Forecaster) solvePrefixes() {
 // mixPrefixes learns the mixture, given the outcome of the forecaster of all features, and makes
 // the outcome its own.
 func (f *Forecaster) mixPrefixes(o *model.Outcome, y []float64, weight float64) {
-	var advice, weights [MaxPrefixes]float64
+	var advice [MaxPrefixes]float64
 	p, count, root := f.prefixes, len(f.prefixes.list), math.Sqrt(weight)
 	o.Loss = 0
 	for j, label := range y {
-		m, all := &p.outputs[j], o.Predictions[j]
+		all := o.Predictions[j]
 		for k := range p.parts {
 			prior, q := p.priors[j*count+k], p.squares[k]
 			rotation := qr.Rotation{Gamma: 1 / math.Sqrt(1+q), Leverage: q / (1 + q)}
@@ -169,17 +153,11 @@ func (f *Forecaster) mixPrefixes(o *model.Outcome, y []float64, weight float64) 
 			advice[k], _ = p.parts[k][j].add(label, prior, residual, weight, rotation)
 		}
 		advice[count-1] = all
-		m.mixture.Weights(weights[:count], nil)
-		prediction := mix.Mean(weights[:count], advice[:count])
-		miss := prediction - label
-		m.mixture.Update(float64(2*weight*miss), prediction, advice[:count], nil)
-		loss := float64(weight * float64(miss*miss))
-		m.loss.Add(loss)
-		// (ŷ−y)² − (ŷ_r−y)², without the cancellation of the two.
-		m.gap.Add(float64(weight * float64((prediction-all)*(miss+(all-label)))))
+		prediction, loss := p.outputs[j].learn(advice[:count], label, weight)
+		p.gaps[j].Add(excess(prediction, all, label, weight))
 		o.Predictions[j] = prediction
 		o.Loss += loss
-		o.Regret += m.gap.Value()
+		o.Regret += p.gaps[j].Value()
 	}
 }
 
@@ -209,7 +187,7 @@ func (f *Forecaster) mixedStats(s *model.Stats) {
 	for j := range p.outputs {
 		m, all := &p.outputs[j], &f.columns[j]
 		s.Loss += m.loss.Value()
-		s.Regret += m.gap.Value()
+		s.Regret += p.gaps[j].Value()
 		energy += all.Energy.Value()
 		potential, explained := m.mixture.Potential(), compensated.Sum{}
 		certificate, bound, i := math.Inf(1), math.Inf(1), 0
@@ -240,8 +218,8 @@ func (f *Forecaster) mixedStats(s *model.Stats) {
 // mixedReport adds the prefixes, and to the regret what the mixture lost more than the
 // forecaster of all features.
 func (f *Forecaster) mixedReport(r *model.Report) {
-	for j := range f.prefixes.outputs {
-		r.RegretUnpenalized += f.prefixes.outputs[j].gap.Value()
+	for j := range f.prefixes.gaps {
+		r.RegretUnpenalized += f.prefixes.gaps[j].Value()
 	}
 	for k, w := range f.AppendWeights(nil) {
 		e := model.Expert{Name: f.prefixes.list[k].Name, Weight: w, Awake: true}
@@ -257,18 +235,7 @@ func (f *Forecaster) AppendWeights(dst []float64) []float64 {
 	if f.prefixes == nil {
 		return dst
 	}
-	var weights [MaxPrefixes]float64
-	from, count := len(dst), len(f.prefixes.list)
-	for range count {
-		dst = append(dst, 0)
-	}
-	for j := range f.prefixes.outputs {
-		f.prefixes.outputs[j].mixture.Weights(weights[:count], nil)
-		for k, w := range weights[:count] {
-			dst[from+k] += w / float64(f.o.Outputs)
-		}
-	}
-	return dst
+	return appendMean(dst, f.prefixes.outputs)
 }
 
 // WeightNames are the names of the prefixes.
@@ -291,11 +258,7 @@ func (p *prefixes) visit(v *codec.Visitor, first *account) {
 		}
 	}
 	for j := range p.outputs {
-		m := &p.outputs[j]
-		m.mixture.Visit(v)
-		v.Within(ledger.MaxSum, &m.loss.High, &m.loss.Low, &m.gap.High, &m.gap.Low)
-		if loss := m.loss.Value(); v.Reading() && !(loss >= 0) {
-			v.Corrupt("a mixture of prefixes lost %g", loss)
-		}
+		p.outputs[j].visit(v)
+		v.Within(ledger.MaxSum, &p.gaps[j].High, &p.gaps[j].Low)
 	}
 }

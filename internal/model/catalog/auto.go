@@ -79,7 +79,7 @@ func (c *completion) indicators(level *logloss.Options) entry {
 			return awv.New(feature.NewAffine(d), ridge)
 		},
 	}
-	cost := awv.RidgesCost(d+1, ridge, awv.Path{}, 0)
+	cost := awv.Cost(d+1, ridge, 0)
 	cost.StateBytes += o.Cost()
 	return entry{
 		cost: cost, scalesItself: true, indicators: true, level: level,

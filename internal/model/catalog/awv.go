@@ -23,8 +23,8 @@ const (
 func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	var path awv.Path
-	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
+	var lambdas []float64
+	o.Lambda, lambdas = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	sigma := c.scale("sigma", &given.Sigma, 1)
 	ceiling := min(max(defaultFeatures, d+1), defaultGivenFeatures)
 	if given.Degree != nil {
@@ -49,11 +49,11 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	}
 	return entry{
 		forgetting: o.Forgetting,
-		cost:       awv.RidgesCost(size, o, path, 16*uint64(spans)),
+		cost:       awv.RidgesCost(size, o, lambdas, 16*uint64(spans)),
 		make: func(int) model.Learner {
-			return forecaster(feature.NewTaylor(d, sigma, degree), o, path)
+			return forecaster(feature.NewTaylor(d, sigma, degree), o, lambdas)
 		},
-	}.mixing(path)
+	}
 }
 
 // The degrees that a Taylor basis without one gets, if they fit into max_features.
@@ -118,8 +118,8 @@ func (c *completion) degrees(degree, ceiling int) []awv.Prefix {
 func linear(c *completion, given *model.LinearAWV) entry {
 	d := c.spec.Dimension
 	o := awv.Options{Outputs: c.outputs}
-	var path awv.Path
-	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
+	var lambdas []float64
+	o.Lambda, lambdas = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	if d+1 > MaxFeatures {
 		c.fail(model.ErrSpecTooLarge, "spec.dimension", d, fmt.Sprintf("at most %d for %s", MaxFeatures-1, c.spec.Name()))
 	}
@@ -129,30 +129,30 @@ func linear(c *completion, given *model.LinearAWV) entry {
 	}
 	return entry{
 		forgetting: o.Forgetting, affine: true,
-		cost: awv.RidgesCost(d+1, o, path, 0),
+		cost: awv.RidgesCost(d+1, o, lambdas, 0),
 		make: func(outputs int) model.Learner {
 			o := o
 			o.Outputs = outputs
-			return forecaster(feature.NewAffine(d), o, path)
+			return forecaster(feature.NewAffine(d), o, lambdas)
 		},
-	}.mixing(path)
+	}
 }
 
 func fourier(c *completion, given *model.FourierAWV) entry {
 	o := awv.Options{Outputs: c.outputs}
-	var path awv.Path
-	o.Lambda, path = c.ridges(&given.Lambda, &given.Ridges, c.scale)
+	var lambdas []float64
+	o.Lambda, lambdas = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	if c.remembers(&given.Ridges, o.Forgetting); c.failed() {
 		return entry{}
 	}
-	cost := w.cost(awv.RidgesCost(w.size, o, path, w.bytes))
+	cost := w.cost(awv.RidgesCost(w.size, o, lambdas, w.bytes))
 	return entry{cost: cost, forgetting: o.Forgetting, make: func(outputs int) model.Learner {
 		o := o
 		o.Outputs = outputs
-		return forecaster(w.draw(), o, path)
-	}}.mixing(path)
+		return forecaster(w.draw(), o, lambdas)
+	}}
 }
 
 // waves are random Fourier features, not yet drawn.

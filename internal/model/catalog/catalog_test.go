@@ -207,8 +207,8 @@ func TestGoldenSnapshots(t *testing.T) {
 			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}, History: model.HistoryWindow, HistoryWindow: ptr(5),
 		}},
 		"degrees": {Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(3), MixDegrees: ptr(true)}},
-		"ridges_range": {Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{
-			Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}, Range: []float64{-3, 3}},
+		"ridges_linear": {Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{
+			Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}},
 		}},
 		"semiparametric_awv": {Dimension: 2, Scaling: model.Unscaled(), Seed: 11, SemiparametricAWV: &model.SemiparametricAWV{
 			Parametric: []int{1}, Frequencies: ptr(4),

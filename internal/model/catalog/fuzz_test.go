@@ -45,7 +45,7 @@ func restorable() []model.Spec {
 		}},
 		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}}},
 		{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{
-			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}, Range: []float64{-2, 2}},
+			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}},
 		}},
 		{Dimension: 2, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{
 			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}, MaxDictionary: ptr(4),

@@ -26,7 +26,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 		Dimension: c.spec.Dimension, Seed: c.spec.Seed, Given: given.Dictionary,
 	}
 	o.Kernel = c.kernel("kernel", &given.Kernel)
-	o.Lambda, o.Path = c.ridges(&given.Lambda, &given.Ridges, c.ridge)
+	o.Lambda, o.Lambdas = c.ridges(&given.Lambda, &given.Ridges, c.ridge)
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	c.remembers(&given.Ridges, o.Forgetting)
 	mixes := c.mixesPrefixes("mix_sizes", &given.MixSizes, &given.Ridges, o.Forgetting)
@@ -48,7 +48,7 @@ func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	return entry{
 		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit,
 		make: func(int) model.Learner { return awv.NewNystrom(o) },
-	}.mixing(o.Path)
+	}
 }
 
 // dictionarySizes are the prefixes of 1, 2, 4, … centres, and of all.

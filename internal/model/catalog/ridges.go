@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"fmt"
-	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -18,15 +17,11 @@ const (
 // least.
 func (c *completion) ridges(
 	lambda **float64, several *model.Ridges, one func(name string, field **float64, otherwise float64) float64,
-) (float64, awv.Path) {
+) (float64, []float64) {
 	lambdas := several.Lambdas
 	if len(lambdas) == 0 {
 		several.Lambdas = nil
-		if len(several.Range) > 0 {
-			c.reject("range", several.Range, "nothing without lambdas")
-		}
-		several.Range = nil
-		return one("lambda", lambda, defaultLambda), awv.Path{}
+		return one("lambda", lambda, defaultLambda), nil
 	}
 	if *lambda != nil {
 		c.reject("lambda", **lambda, "lambda or lambdas")
@@ -42,25 +37,15 @@ func (c *completion) ridges(
 		}
 		before = v
 	}
-	low, high := c.rangeOf(several)
-	return lambdas[0], awv.Path{Lambdas: lambdas, Low: low, High: high}
-}
-
-// mixing completes the entry of a learner that may have several ridges.
-func (e entry) mixing(path awv.Path) entry {
-	e.ranged = path.Low != nil
-	if e.ranged {
-		e.middle = path.Low[0]/2 + path.High[0]/2
-	}
-	return e
+	return lambdas[0], lambdas
 }
 
 // forecaster is that of one ridge, or a mixture over several.
-func forecaster(features feature.Map, o awv.Options, path awv.Path) model.Learner {
-	if len(path.Lambdas) == 0 {
+func forecaster(features feature.Map, o awv.Options, lambdas []float64) model.Learner {
+	if len(lambdas) == 0 {
 		return awv.New(features, o)
 	}
-	return awv.NewRidges(features, o, path)
+	return awv.NewRidges(features, o, lambdas)
 }
 
 // remembers rejects forgetting with several ridges.
@@ -84,18 +69,4 @@ func (c *completion) mixesPrefixes(name string, field **bool, several *model.Rid
 		c.reject(name, true, "false with forgetting below 1")
 	}
 	return true
-}
-
-// rangeOf is the range of the labels of each output, nil if it is unknown. Labels with a
-// range are not scaled; those of classes are -1 and 1.
-func (c *completion) rangeOf(several *model.Ridges) (low, high []float64) {
-	if len(several.Range) == 0 {
-		several.Range = nil
-		if c.spec.Classes == nil {
-			return nil, nil
-		}
-		several.Range = []float64{-1, 1}
-	}
-	lowest, limit := c.bounds(several.Range)
-	return slices.Repeat([]float64{lowest}, c.outputs), slices.Repeat([]float64{limit}, c.outputs)
 }

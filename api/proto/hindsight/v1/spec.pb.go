@@ -1939,12 +1939,8 @@ type PkawvTaylor struct {
 	// no bound; regret, hindsight loss and effective dimension are discounted too. Default 1.
 	Forgetting *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	// 2 to 16 ascending ridges, in place of lambda and forgetting: a forecaster each over shared
-	// features, mixed by exponential weights.
+	// features, mixed by ML-Poly and certified against each.
 	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The lowest and highest label, with lambdas. Predictions of the ridges are clipped to it,
-	// and labels are learned less its middle, unscaled. Certified while labels stay inside and
-	// weights are at most 1. Default: the labels so far; -1 and 1 for classes.
-	Range []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
 	// Mix the degrees 0 to degree, at most 63, in place of lambdas and forgetting: nothing is tuned, and
 	// the model is certified against each. Observe costs half as much again. Default false.
 	MixDegrees    *bool `protobuf:"varint,8,opt,name=mix_degrees,json=mixDegrees,proto3,oneof" json:"mix_degrees,omitempty"`
@@ -2020,13 +2016,6 @@ func (x *PkawvTaylor) GetForgetting() float64 {
 func (x *PkawvTaylor) GetLambdas() []float64 {
 	if x != nil {
 		return x.Lambdas
-	}
-	return nil
-}
-
-func (x *PkawvTaylor) GetRange() []float64 {
-	if x != nil {
-		return x.Range
 	}
 	return nil
 }
@@ -2130,9 +2119,7 @@ type LinearAwv struct {
 	// Discount f of the past per round, 0.01 to 1: see PkawvTaylor. Default 1.
 	Forgetting *float64 `protobuf:"fixed64,2,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	// 2 to 16 ascending ridges, in place of lambda: see PkawvTaylor.
-	Lambdas []float64 `protobuf:"fixed64,3,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The lowest and highest label, with lambdas: see PkawvTaylor.
-	Range         []float64 `protobuf:"fixed64,4,rep,packed,name=range,proto3" json:"range,omitempty"`
+	Lambdas       []float64 `protobuf:"fixed64,3,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2184,13 +2171,6 @@ func (x *LinearAwv) GetForgetting() float64 {
 func (x *LinearAwv) GetLambdas() []float64 {
 	if x != nil {
 		return x.Lambdas
-	}
-	return nil
-}
-
-func (x *LinearAwv) GetRange() []float64 {
-	if x != nil {
-		return x.Range
 	}
 	return nil
 }
@@ -2411,8 +2391,6 @@ type PkawvNystrom struct {
 	Forgetting *float64 `protobuf:"fixed64,12,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	// 2 to 16 ascending ridges, in place of lambda: see PkawvTaylor.
 	Lambdas []float64 `protobuf:"fixed64,13,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The lowest and highest label, with lambdas: see PkawvTaylor.
-	Range []float64 `protobuf:"fixed64,14,rep,packed,name=range,proto3" json:"range,omitempty"`
 	// Mix dictionaries of the first 1, 2, 4, ... centres: see PkawvTaylor.mix_degrees. Default
 	// false.
 	MixSizes      *bool `protobuf:"varint,15,opt,name=mix_sizes,json=mixSizes,proto3,oneof" json:"mix_sizes,omitempty"`
@@ -2541,13 +2519,6 @@ func (x *PkawvNystrom) GetLambdas() []float64 {
 	return nil
 }
 
-func (x *PkawvNystrom) GetRange() []float64 {
-	if x != nil {
-		return x.Range
-	}
-	return nil
-}
-
 func (x *PkawvNystrom) GetMixSizes() bool {
 	if x != nil && x.MixSizes != nil {
 		return *x.MixSizes
@@ -2569,9 +2540,7 @@ type FourierAwv struct {
 	// Discount f of the past per round, 0.01 to 1: see PkawvTaylor. Default 1.
 	Forgetting *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
 	// 2 to 16 ascending ridges, in place of lambda: see PkawvTaylor.
-	Lambdas []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
-	// The lowest and highest label, with lambdas: see PkawvTaylor.
-	Range         []float64 `protobuf:"fixed64,7,rep,packed,name=range,proto3" json:"range,omitempty"`
+	Lambdas       []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2644,13 +2613,6 @@ func (x *FourierAwv) GetForgetting() float64 {
 func (x *FourierAwv) GetLambdas() []float64 {
 	if x != nil {
 		return x.Lambdas
-	}
-	return nil
-}
-
-func (x *FourierAwv) GetRange() []float64 {
-	if x != nil {
-		return x.Range
 	}
 	return nil
 }
@@ -3640,7 +3602,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x05_lagsB\x0e\n" +
 	"\f_frequenciesB\x13\n" +
 	"\x11_max_microsecondsB\v\n" +
-	"\t_max_keys\"\xd5\x02\n" +
+	"\t_max_keys\"\xcc\x02\n" +
 	"\vPkawvTaylor\x12\x19\n" +
 	"\x05sigma\x18\x01 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x1b\n" +
 	"\x06degree\x18\x02 \x01(\x05H\x01R\x06degree\x88\x01\x01\x12\x1b\n" +
@@ -3649,8 +3611,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
 	"forgetting\x18\x05 \x01(\x01H\x04R\n" +
 	"forgetting\x88\x01\x01\x12\x18\n" +
-	"\alambdas\x18\x06 \x03(\x01R\alambdas\x12\x14\n" +
-	"\x05range\x18\a \x03(\x01R\x05range\x12$\n" +
+	"\alambdas\x18\x06 \x03(\x01R\alambdas\x12$\n" +
 	"\vmix_degrees\x18\b \x01(\bH\x05R\n" +
 	"mixDegrees\x88\x01\x01B\b\n" +
 	"\x06_sigmaB\t\n" +
@@ -3658,7 +3619,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\a_lambdaB\x0f\n" +
 	"\r_max_featuresB\r\n" +
 	"\v_forgettingB\x0e\n" +
-	"\f_mix_degrees\"\xf5\x01\n" +
+	"\f_mix_degreesJ\x04\b\a\x10\bR\x05range\"\xf5\x01\n" +
 	"\x04Rlsc\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12\x1b\n" +
@@ -3670,16 +3631,15 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\f_frequenciesB\t\n" +
 	"\a_lambdaB\v\n" +
 	"\t_recodingB\r\n" +
-	"\v_forgetting\"\x97\x01\n" +
+	"\v_forgetting\"\x8e\x01\n" +
 	"\tLinearAwv\x12\x1b\n" +
 	"\x06lambda\x18\x01 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12#\n" +
 	"\n" +
 	"forgetting\x18\x02 \x01(\x01H\x01R\n" +
 	"forgetting\x88\x01\x01\x12\x18\n" +
-	"\alambdas\x18\x03 \x03(\x01R\alambdas\x12\x14\n" +
-	"\x05range\x18\x04 \x03(\x01R\x05rangeB\t\n" +
+	"\alambdas\x18\x03 \x03(\x01R\alambdasB\t\n" +
 	"\a_lambdaB\r\n" +
-	"\v_forgetting\"\xe9\x02\n" +
+	"\v_forgettingJ\x04\b\x04\x10\x05R\x05range\"\xe9\x02\n" +
 	"\x11SemiparametricAwv\x12\x1e\n" +
 	"\n" +
 	"parametric\x18\x01 \x03(\x05R\n" +
@@ -3716,7 +3676,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x06_sigmaB\b\n" +
 	"\x06_alphaB\t\n" +
 	"\a_degreeB\t\n" +
-	"\a_offset\"\xfc\x05\n" +
+	"\a_offset\"\xf3\x05\n" +
 	"\fPkawvNystrom\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12\x1b\n" +
 	"\x06lambda\x18\x02 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12\x13\n" +
@@ -3735,8 +3695,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
 	"forgetting\x18\f \x01(\x01H\bR\n" +
 	"forgetting\x88\x01\x01\x12\x18\n" +
-	"\alambdas\x18\r \x03(\x01R\alambdas\x12\x14\n" +
-	"\x05range\x18\x0e \x03(\x01R\x05range\x12 \n" +
+	"\alambdas\x18\r \x03(\x01R\alambdas\x12 \n" +
 	"\tmix_sizes\x18\x0f \x01(\bH\tR\bmixSizes\x88\x01\x01\"Z\n" +
 	"\aHistory\x12\x17\n" +
 	"\x13HISTORY_UNSPECIFIED\x10\x00\x12\x10\n" +
@@ -3755,7 +3714,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x0f_history_windowB\r\n" +
 	"\v_forgettingB\f\n" +
 	"\n" +
-	"_mix_sizes\"\xb1\x02\n" +
+	"_mix_sizesJ\x04\b\x0e\x10\x0fR\x05range\"\xa8\x02\n" +
 	"\n" +
 	"FourierAwv\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
@@ -3767,12 +3726,11 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
 	"forgetting\x18\x05 \x01(\x01H\x03R\n" +
 	"forgetting\x88\x01\x01\x12\x18\n" +
-	"\alambdas\x18\x06 \x03(\x01R\alambdas\x12\x14\n" +
-	"\x05range\x18\a \x03(\x01R\x05rangeB\x0e\n" +
+	"\alambdas\x18\x06 \x03(\x01R\alambdasB\x0e\n" +
 	"\f_frequenciesB\r\n" +
 	"\v_orthogonalB\t\n" +
 	"\a_lambdaB\r\n" +
-	"\v_forgetting\"\xa6\x01\n" +
+	"\v_forgettingJ\x04\b\a\x10\bR\x05range\"\xa6\x01\n" +
 	"\tKernelAwv\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12\x1b\n" +
 	"\x06lambda\x18\x02 \x01(\x01H\x00R\x06lambda\x88\x01\x01\x12.\n" +

@@ -115,21 +115,19 @@ class Fogd(_message.Message):
     def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., loss: _Optional[_Union[Loss, str]] = ..., step: _Optional[float] = ..., track_regret: bool = ..., decay: _Optional[float] = ..., average: bool = ..., **kwargs) -> None: ...
 
 class FourierAwv(_message.Message):
-    __slots__ = ["forgetting", "frequencies", "kernel", "lambdas", "orthogonal", "range"]
+    __slots__ = ["forgetting", "frequencies", "kernel", "lambdas", "orthogonal"]
     FORGETTING_FIELD_NUMBER: _ClassVar[int]
     FREQUENCIES_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
     LAMBDAS_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     ORTHOGONAL_FIELD_NUMBER: _ClassVar[int]
-    RANGE_FIELD_NUMBER: _ClassVar[int]
     forgetting: float
     frequencies: int
     kernel: Kernel
     lambdas: _containers.RepeatedScalarFieldContainer[float]
     orthogonal: bool
-    range: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., orthogonal: bool = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
+    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., orthogonal: bool = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
 
 class FourierKons(_message.Message):
     __slots__ = ["alpha", "clip", "eta", "frequencies", "kernel", "loss", "orthogonal", "range", "track_regret"]
@@ -249,15 +247,13 @@ class Label(_message.Message):
     def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., integer: bool = ...) -> None: ...
 
 class LinearAwv(_message.Message):
-    __slots__ = ["forgetting", "lambdas", "range"]
+    __slots__ = ["forgetting", "lambdas"]
     FORGETTING_FIELD_NUMBER: _ClassVar[int]
     LAMBDAS_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
-    RANGE_FIELD_NUMBER: _ClassVar[int]
     forgetting: float
     lambdas: _containers.RepeatedScalarFieldContainer[float]
-    range: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
+    def __init__(self, forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
 
 class ModelSpec(_message.Message):
     __slots__ = ["ada_raker", "auto", "classes", "coverage", "dimension", "fogd", "fourier_awv", "fourier_kons", "inputs", "kernel_awv", "kons", "label", "label_gate", "linear_awv", "outputs", "pkawv_nystrom", "pkawv_taylor", "pros_n_kons", "raker", "rlsc", "scaling", "seed", "semiparametric_awv"]
@@ -322,7 +318,7 @@ class NumericInput(_message.Message):
     def __init__(self, log1p: bool = ..., clip: _Optional[_Union[Clip, _Mapping]] = ...) -> None: ...
 
 class PkawvNystrom(_message.Message):
-    __slots__ = ["beta", "delta", "dictionary", "epsilon", "forgetting", "history", "history_window", "horizon", "kernel", "lambdas", "max_dictionary", "mix_sizes", "mu", "range"]
+    __slots__ = ["beta", "delta", "dictionary", "epsilon", "forgetting", "history", "history_window", "horizon", "kernel", "lambdas", "max_dictionary", "mix_sizes", "mu"]
     class History(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     BETA_FIELD_NUMBER: _ClassVar[int]
@@ -343,7 +339,6 @@ class PkawvNystrom(_message.Message):
     MAX_DICTIONARY_FIELD_NUMBER: _ClassVar[int]
     MIX_SIZES_FIELD_NUMBER: _ClassVar[int]
     MU_FIELD_NUMBER: _ClassVar[int]
-    RANGE_FIELD_NUMBER: _ClassVar[int]
     beta: float
     delta: float
     dictionary: _containers.RepeatedCompositeFieldContainer[Row]
@@ -357,27 +352,24 @@ class PkawvNystrom(_message.Message):
     max_dictionary: int
     mix_sizes: bool
     mu: float
-    range: _containers.RepeatedScalarFieldContainer[float]
-    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., mu: _Optional[float] = ..., epsilon: _Optional[float] = ..., beta: _Optional[float] = ..., horizon: _Optional[int] = ..., delta: _Optional[float] = ..., max_dictionary: _Optional[int] = ..., history: _Optional[_Union[PkawvNystrom.History, str]] = ..., history_window: _Optional[int] = ..., dictionary: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., mix_sizes: bool = ..., **kwargs) -> None: ...
+    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., mu: _Optional[float] = ..., epsilon: _Optional[float] = ..., beta: _Optional[float] = ..., horizon: _Optional[int] = ..., delta: _Optional[float] = ..., max_dictionary: _Optional[int] = ..., history: _Optional[_Union[PkawvNystrom.History, str]] = ..., history_window: _Optional[int] = ..., dictionary: _Optional[_Iterable[_Union[Row, _Mapping]]] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., mix_sizes: bool = ..., **kwargs) -> None: ...
 
 class PkawvTaylor(_message.Message):
-    __slots__ = ["degree", "forgetting", "lambdas", "max_features", "mix_degrees", "range", "sigma"]
+    __slots__ = ["degree", "forgetting", "lambdas", "max_features", "mix_degrees", "sigma"]
     DEGREE_FIELD_NUMBER: _ClassVar[int]
     FORGETTING_FIELD_NUMBER: _ClassVar[int]
     LAMBDAS_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     MAX_FEATURES_FIELD_NUMBER: _ClassVar[int]
     MIX_DEGREES_FIELD_NUMBER: _ClassVar[int]
-    RANGE_FIELD_NUMBER: _ClassVar[int]
     SIGMA_FIELD_NUMBER: _ClassVar[int]
     degree: int
     forgetting: float
     lambdas: _containers.RepeatedScalarFieldContainer[float]
     max_features: int
     mix_degrees: bool
-    range: _containers.RepeatedScalarFieldContainer[float]
     sigma: float
-    def __init__(self, sigma: _Optional[float] = ..., degree: _Optional[int] = ..., max_features: _Optional[int] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., range: _Optional[_Iterable[float]] = ..., mix_degrees: bool = ..., **kwargs) -> None: ...
+    def __init__(self, sigma: _Optional[float] = ..., degree: _Optional[int] = ..., max_features: _Optional[int] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., mix_degrees: bool = ..., **kwargs) -> None: ...
 
 class ProsNKons(_message.Message):
     __slots__ = ["alpha", "beta", "clip", "dictionary", "epsilon", "eta", "growth", "kernel", "loss", "max_dictionary", "mu", "range", "track_regret"]

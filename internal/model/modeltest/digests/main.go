@@ -120,7 +120,7 @@ func deterministic() []model.Spec {
 			Growth: model.GrowthRestart,
 		}},
 		{Dimension: 4, FourierAWV: &model.FourierAWV{
-			Frequencies: new(9), Ridges: model.Ridges{Lambdas: []float64{0.1, 10}, Range: []float64{-2, 3.3}},
+			Frequencies: new(9), Ridges: model.Ridges{Lambdas: []float64{0.1, 10}},
 		}},
 		{Dimension: 3, FourierKONS: &model.FourierKONS{
 			Frequencies: new(9), NewtonSteps: model.NewtonSteps{Range: []float64{-2, 3.3}},
