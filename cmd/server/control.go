@@ -51,7 +51,7 @@ type held struct {
 type control struct {
 	disk checkpointer
 	log  *zap.Logger
-	// owns reports whether this server owns the group. Without it every server makes checkpoints.
+	// owns reports whether this server owns the group. It is nil without a cluster.
 	owns func() bool
 	// serving ends checkpoints of commands.
 	serving context.Context //nolint:containedctx // It stands for the open group.

@@ -142,6 +142,19 @@ func TestOneServerOfAClusterBacksUp(t *testing.T) {
 		}
 		return taken >= 3
 	})
+	// A command on another server would back up what that server has, which may be less than was acknowledged.
+	manual := t.TempDir()
+	for _, s := range all {
+		before := s.cluster(t).GetOwner()
+		b := succeed[group](t, "backup", "--data-dir", s.dir, "--to", manual)
+		after := s.cluster(t)
+		if owner := after.GetOwner(); owner == before && (b.Backup != "") != (owner == after.GetServer()) {
+			t.Errorf("server %s, while %s owns the models: %+v", after.GetServer(), owner, b)
+		}
+		if b.Backup == "" && !strings.Contains(b.Skipped, "another server owns") {
+			t.Errorf("no backup, because %q", b.Skipped)
+		}
+	}
 	for _, s := range all {
 		s.kill(t)
 	}

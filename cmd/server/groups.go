@@ -190,9 +190,10 @@ func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.S
 	checkpoints := newControl(p.checkpoints, log.Named("control"))
 	defer checkpoints.end()
 	if len(g.all) == 1 || p.number > 0 { // Otherwise the group has no models.
+		checkpoints.owns = p.replication.Owner
 		group := backup.Group{}
 		if p.number > 0 {
-			group, checkpoints.owns = backup.Group{Number: p.number, Of: len(g.all) - 1}, p.replication.Owner
+			group = backup.Group{Number: p.number, Of: len(g.all) - 1}
 		}
 		backups, err := openSchedule(s.config, group, p.replication.Owner, &g.tallies[p.number], checkpoints, log.Named("backup"))
 		if err != nil {
