@@ -43,6 +43,9 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	c.remembers(&given.Ridges, o.Forgetting)
 	if c.mixesPrefixes("mix_degrees", &given.MixDegrees, &given.Ridges, o.Forgetting) {
 		o.Prefixes = c.degrees(degree, ceiling)
+		if o.Lambda < minRidge { // The accounts of the lower degrees would drown in rounding.
+			c.reject("lambda", o.Lambda, fmt.Sprintf("at least %g with mix_degrees", minRidge))
+		}
 	}
 	if c.failed() {
 		return entry{}

@@ -85,6 +85,7 @@ func TestMixDegrees(t *testing.T) {
 	for name, s := range map[string]model.Spec{
 		"lambdas":           taylor(func(p *model.PKAWVTaylor) { p.Lambdas = []float64{0.1, 1} }),
 		"forgetting":        taylor(func(p *model.PKAWVTaylor) { p.Forgetting = ptr(0.9) }),
+		"a tiny ridge":      taylor(func(p *model.PKAWVTaylor) { p.Lambda = ptr(1e-30) }),
 		"degree 64":         {Dimension: 1, PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(64), MixDegrees: ptr(true)}},
 		"sizes, lambdas":    {Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}}},
 		"sizes, forgetting": {Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), Forgetting: ptr(0.5)}},
