@@ -54,12 +54,12 @@ func (p *Place) held(ctx context.Context, store string) error {
 		return fmt.Errorf("read %s: %w", leaseKey, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(from, maxLeaseBytes))
-	var l lease
-	if err == nil {
-		err = json.Unmarshal(data, &l)
-	}
 	if err := errors.Join(err, from.Close()); err != nil {
 		return fmt.Errorf("read %s: %w", leaseKey, err)
+	}
+	var l lease
+	if err := json.Unmarshal(data, &l); err != nil || l.Store == "" {
+		return fmt.Errorf("%s is damaged: got %.80q: remove it from the place if no other store backs up there", leaseKey, data)
 	}
 	if l.Store != store {
 		return fmt.Errorf("%w: %s of host %s since %s, and this store is %s: choose another place, or remove %s from the place if the other store is gone",

@@ -64,6 +64,12 @@ func TestLeaseIsRemoved(t *testing.T) {
 	if _, err := p.Take(t.Context(), "new", from, at(1), nil); !errors.Is(err, backup.ErrHeld) {
 		t.Errorf("%v, want %v", err, backup.ErrHeld)
 	}
+	for _, damaged := range []string{"", "{}", "null", `{"store":1}`} {
+		noError(t, os.WriteFile(filepath.Join(to, "store.json"), []byte(damaged), 0o600))
+		if _, err := p.Take(t.Context(), "old", from, at(1), nil); err == nil || !strings.Contains(err.Error(), "remove it from the place") {
+			t.Errorf("%q: %v", damaged, err)
+		}
+	}
 	noError(t, os.Remove(filepath.Join(to, "store.json")))
 	must(p.Take(t.Context(), "new", from, at(1), nil))(t)
 }
