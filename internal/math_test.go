@@ -29,7 +29,7 @@ func inexact() []string {
 func harmless() map[string]string {
 	const (
 		figure    = "a figure of Stats or Report, which no state holds"
-		refusal   = "decides whether a spec or an input is accepted, before anything is learned"
+		rejection = "decides whether a spec or an input is accepted, before anything is learned"
 		completes = "completes a spec, which holds the result"
 		edge      = "answers NaN or an infinity alone"
 	)
@@ -38,10 +38,10 @@ func harmless() map[string]string {
 		"model/auto/report.go: Stats":                     figure,
 		"model/awv/account.go: rounds":                    figure,
 		"model/awv/kernelawv.go: add":                     figure,
-		"model/catalog/kernels.go: keepsRidge":            refusal,
+		"model/catalog/kernels.go: keepsRidge":            rejection,
 		"model/exponential/log.go: Log":                   edge,
 		"model/exponential/log.go: Log1p":                 edge,
-		"model/feature/nystrom.go: KernelInputLimit":      refusal,
+		"model/feature/nystrom.go: KernelInputLimit":      rejection,
 		"model/feature/taylor.go: TaylorError":            completes,
 		"model/input/shift.go: index":                     figure,
 		"model/ledger/ledger.go: Sum":                     figure,

@@ -403,7 +403,7 @@ func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {
 }
 
 // A place within the data directory would be lost with it, or be taken for a part of it.
-func TestBackupIntoTheDataDirectoryIsRefused(t *testing.T) {
+func TestBackupIntoTheDataDirectoryIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	p := launch(t, dir)
 	p.create(t)
@@ -440,7 +440,7 @@ func TestRestoreIntoAnUnfinishedRestore(t *testing.T) {
 
 // A damaged backup is rejected by verify and by restore, which names the file and leaves
 // the directory empty.
-func TestDamagedBackupIsRefused(t *testing.T) {
+func TestDamagedBackupIsRejected(t *testing.T) {
 	dir, place := t.TempDir(), t.TempDir()
 	p := launch(t, dir)
 	p.create(t)

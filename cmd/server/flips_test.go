@@ -29,12 +29,12 @@ var (
 
 // What becomes of a server whose data directory has one wrong bit.
 const (
-	servedRight = "served right"
-	lostWaiting = "served right, predictions lost"
-	refusedSome = "rejected with a clear error"
-	lostModel   = "model lost with a clear message"
-	noStart     = "does not start, with a clear error"
-	silent      = "SILENTLY WRONG"
+	servedRight  = "served right"
+	lostWaiting  = "served right, predictions lost"
+	rejectedSome = "rejected with a clear error"
+	lostModel    = "model lost with a clear message"
+	noStart      = "does not start, with a clear error"
+	silent       = "SILENTLY WRONG"
 )
 
 // One bit of a data directory is wrong, in any kind of file. The server answers what was
@@ -219,7 +219,7 @@ func afterFlip(t *testing.T, dir, kind string, want map[string]string) (outcome,
 		outcome, detail = compareAnswers(p.interrogate(t), want, kind, p.said())
 		p.kill(t)
 	}
-	if (outcome == noStart || outcome == refusedSome || outcome == lostModel) && code != 1 {
+	if (outcome == noStart || outcome == rejectedSome || outcome == lostModel) && code != 1 {
 		t.Errorf("%s (%s), and fsck finds nothing: %s", outcome, detail, found)
 	}
 	return outcome, detail
@@ -241,7 +241,7 @@ func compareAnswers(got, want map[string]string, kind, said string) (outcome, de
 				return silent, question + " is lost, and the log does not say so"
 			}
 		case answer == "error STATE_CORRUPT" || answer == "error STORAGE_FAILED":
-			outcome, detail = refusedSome, question+": "+answer
+			outcome, detail = rejectedSome, question+": "+answer
 		case (answer == "error MODEL_NOT_FOUND" || question == "list") && strings.Contains(said, "cannot be read"):
 			outcome, detail = lostModel, question+": "+answer
 		default:

@@ -377,7 +377,7 @@ func (c clients) goOn(t *testing.T, want recordedModel) {
 }
 
 // A directory of another format is rejected, and what it holds stays as it is.
-func TestAnotherFormatIsRefused(t *testing.T) {
+func TestAnotherFormatIsRejected(t *testing.T) {
 	want := readFormat(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	unpack(t, filepath.Join(formats, format+".tar.gz"), dir)

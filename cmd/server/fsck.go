@@ -64,7 +64,7 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 			return
 		}
 		r.Findings = append(r.Findings, check.Finding{
-			Place: "the database's files", Problem: problem.Error(), Refused: true,
+			Place: "the database's files", Problem: problem.Error(), Rejected: true,
 			Meaning: "what is in them cannot be read; restore the directory from a copy, or import models into a new one",
 		})
 	}, p.verified)
@@ -77,7 +77,7 @@ func examine(ctx context.Context, dir string, truncate bool, p *progress) (repor
 	unreadable := err != nil
 	if unreadable {
 		r.Findings = append(r.Findings, check.Finding{
-			Place: "the database", Problem: err.Error(), Refused: true,
+			Place: "the database", Problem: err.Error(), Rejected: true,
 			Meaning: "it cannot be read through; restore the directory from a copy, or import models into a new one",
 		})
 	}
@@ -98,7 +98,7 @@ func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
 	disk, waiting, err := store.Inspect(dir, store.Options{})
 	if tail := new(store.TailError); errors.As(err, &tail) {
 		f := check.Finding{
-			Place: tail.Log, Problem: err.Error(), Refused: true,
+			Place: tail.Log, Problem: err.Error(), Rejected: true,
 			Meaning: "the server does not start, and nothing else was checked; with the log cut there it would go on without the commits behind, acknowledged ones among them",
 		}
 		if truncate {
@@ -119,7 +119,7 @@ func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
 		return nil, err
 	case err != nil:
 		r.Findings = append(r.Findings, check.Finding{
-			Place: dir, Problem: err.Error(), Refused: true,
+			Place: dir, Problem: err.Error(), Rejected: true,
 			Meaning: "the server does not start; restore the directory from a copy, or import models into a new one",
 		})
 		return nil, nil //nolint:nilerr,nilnil // The error is a finding.

@@ -49,7 +49,7 @@ const lastSpans = 5 * time.Second
 // count makes the counters of calls and of the cluster.
 func (s *server) count() (err error) {
 	s.observed = newCalls()
-	s.rejected, err = s.instruments.Refusals(rpc.Reasons())
+	s.rejected, err = s.instruments.Rejections(rpc.Reasons())
 	err = errors.Join(err, s.registry.Register(s.observed))
 	if s.config.ClusterAddress != "" {
 		err = errors.Join(err, s.instruments.WatchCluster(s.replicated.read))

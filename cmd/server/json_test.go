@@ -9,8 +9,8 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// refusesOtherHosts asks for what a page could read whose name points to this machine.
-func (p *process) refusesOtherHosts(t *testing.T) {
+// rejectsOtherHosts asks for what a page could read whose name points to this machine.
+func (p *process) rejectsOtherHosts(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/v1/models", "/metrics", "/server.json"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
@@ -59,6 +59,6 @@ func TestGatewayIsCounted(t *testing.T) {
 	if _, err := p.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
 		t.Error(err)
 	}
-	p.refusesOtherHosts(t)
+	p.rejectsOtherHosts(t)
 	p.terminate(t)
 }

@@ -36,7 +36,7 @@ func everyNumber(t *testing.T) prometheus.Gatherer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, rejections := m.Refusals([]string{"OVERLOADED", "OTHER"})
+	_, rejections := m.Rejections([]string{"OVERLOADED", "OTHER"})
 	if err := errors.Join(rejections, main.WatchAll(m, everyModel{})); err != nil {
 		t.Fatal(err)
 	}

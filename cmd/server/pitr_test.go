@@ -213,7 +213,7 @@ func TestRestoreOfATimeThatIsNotKept(t *testing.T) {
 }
 
 // A server does not start on a directory that was not restored to its end.
-func TestHalfRestoredDirectoryIsRefused(t *testing.T) {
+func TestHalfRestoredDirectoryIsRejected(t *testing.T) {
 	dir := t.TempDir()
 	p := launch(t, dir)
 	p.create(t)

@@ -173,7 +173,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	server := rpc.New(rpc.Options{
 		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: maxBatchRows,
-		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Refused: s.rejected, Credentials: s.credentials(),
+		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Rejected: s.rejected, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 	})
 	api, err := s.newGateway(server)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Refusals. Their responses are in the table of errors of package rpc.
+// Rejections. Their responses are in the table of errors of package rpc.
 var (
 	ErrMissing = errors.New("no token and no client certificate")
 	// ErrInvalid does not say whether the token is malformed, unknown or revoked.

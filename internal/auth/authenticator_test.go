@@ -273,7 +273,7 @@ func TestSetUnderLoad(t *testing.T) {
 				}
 				p, err := a.Token("s")
 				if err != nil || p.Valid(time.Now()) != nil {
-					t.Error("refused while the file changed:", err)
+					t.Error("rejected while the file changed:", err)
 					return
 				}
 				_, _ = a.Token("g")

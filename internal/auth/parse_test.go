@@ -50,7 +50,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	good := "- name: a\n  role: read\n  sha256: " + digits + "\n"
 	for _, c := range []struct{ file, want string }{
 		{"name: a\n", `line 1: want a list of entries`},

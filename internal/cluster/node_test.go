@@ -428,7 +428,7 @@ func TestFoundingWaitsForEveryServer(t *testing.T) {
 	voters(t, 3, servers...)
 }
 
-func TestTwoServersWithModelsRefuse(t *testing.T) {
+func TestTwoServersWithModelsReject(t *testing.T) {
 	servers := newServers(t, 2)
 	for _, s := range servers {
 		alone, err := store.Open(s.dir, store.Options{})
@@ -443,7 +443,7 @@ func TestTwoServersWithModelsRefuse(t *testing.T) {
 	for _, s := range servers {
 		s.start(t)
 	}
-	eventually(t, "a refusal", func() bool {
+	eventually(t, "a rejection", func() bool {
 		return slices.ContainsFunc(servers, func(s *server) bool { return errors.Is(s.failure(), cluster.ErrFounders) })
 	})
 	for _, s := range servers {
@@ -510,7 +510,7 @@ func TestAMemberFarBehindGetsACheckpoint(t *testing.T) {
 	haveAll(t, map[string]uint64{"a": 2, "b": 500, "c": 1}, servers...)
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	for _, address := range []string{"", ":7000", "0.0.0.0:7000", "[::]:7000", "127.0.0.1:0", "127.0.0.1"} {
 		if _, err := cluster.OpenHost(t.Context(), cluster.Options{Address: address}); !errors.Is(err, cluster.ErrAddress) {
 			t.Errorf("opened at %q: %v", address, err)

@@ -191,11 +191,11 @@ func TestTheClusterPortTellsKindsApart(t *testing.T) {
 	}
 }
 
-func TestTheClusterPortRefusesStrangers(t *testing.T) {
+func TestTheClusterPortRejectsStrangers(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	to := stream(t, ours.config(t, "127.0.0.1"))
 	if !reaches(t, stream(t, ours.config(t, "client.example")), to, consensus.Members) {
-		t.Error("refused a server of the cluster")
+		t.Error("rejected a server of the cluster")
 	}
 	stranger := theirs.config(t, "127.0.0.1")
 	stranger.RootCAs = ours.config(t, "127.0.0.1").RootCAs

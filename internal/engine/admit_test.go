@@ -24,7 +24,7 @@ func flooded() map[string]model.Spec {
 
 // A polynomial kernel that leaves the ridge to rounding is rejected to new models.
 // Its learner panicked or served NaN.
-func TestAFloodedRidgeIsRefused(t *testing.T) {
+func TestAFloodedRidgeIsRejected(t *testing.T) {
 	h := start(t, files{newFS()}, newClock())
 	for name, spec := range flooded() {
 		var field *model.FieldError
@@ -45,7 +45,7 @@ func TestAFloodedRidgeIsRefused(t *testing.T) {
 // kernel_awv with weight k(x,x) > 1e12 λ lost its ridge in the rounding, and
 // served NaN some rounds later. A new observation of that weight is rejected. A
 // log that holds one is learned as it was.
-func TestAWeightThatFloodsTheRidgeIsRefused(t *testing.T) {
+func TestAWeightThatFloodsTheRidgeIsRejected(t *testing.T) {
 	unscaled := model.Spec{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Lambda: ptr(1e-6)}}
 	scaled := model.Spec{Dimension: 2, KernelAWV: &model.KernelAWV{Lambda: ptr(1e-6)}}
 	linear := model.Spec{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{Lambda: ptr(1e-6), Kernel: &model.Kernel{Kind: "linear"}}}

@@ -66,7 +66,7 @@ func testAliases(t *testing.T, newDisk func() disk) {
 	h.create(t, "b", linear(2))
 	h.setAlias(t, "live", "a")
 	h.setAlias(t, "canary", "b")
-	for _, refused := range []struct {
+	for _, rejected := range []struct {
 		name, id, expected string
 		want               error
 	}{
@@ -79,8 +79,8 @@ func testAliases(t *testing.T, newDisk func() disk) {
 		{"live", "b", engine.NoModel, engine.ErrAliasChanged},
 		{"new", "b", "a", engine.ErrAliasChanged},
 	} {
-		if _, err := h.SetAlias(ctx, refused.name, refused.id, refused.expected); !errors.Is(err, refused.want) {
-			t.Errorf("%+v: %v", refused, err)
+		if _, err := h.SetAlias(ctx, rejected.name, rejected.id, rejected.expected); !errors.Is(err, rejected.want) {
+			t.Errorf("%+v: %v", rejected, err)
 		}
 	}
 	c.advance(time.Second)

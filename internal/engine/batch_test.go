@@ -12,7 +12,7 @@ import (
 )
 
 // A rejected call leaves nothing in its batch: a later call of the batch learns the same id.
-func TestARefusedCallLeavesItsBatch(t *testing.T) {
+func TestARejectedCallLeavesItsBatch(t *testing.T) {
 	h, f := startFaulty(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(1))
 	submit := func(observations ...engine.Observation) *engine.Ticket {
@@ -27,13 +27,13 @@ func TestARefusedCallLeavesItsBatch(t *testing.T) {
 	first := submit(row("first"))
 	waitFor(t, h, func() bool { return f.appends.next.Load() == appendWell }) // It has its turn.
 	unknown := engine.Observation{PredictionID: "unknown", Labels: []float64{2}, Weight: 1}
-	refused, later := submit(row("a"), unknown), submit(row("a"), row("b"))
+	rejected, later := submit(row("a"), unknown), submit(row("a"), row("b"))
 	close(f.goOn)
 	if _, err := first.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
 	var at *engine.RowError
-	if _, err := refused.Wait(t.Context()); !errors.As(err, &at) || at.Row != 1 || !errors.Is(err, engine.ErrPredictionNotFound) {
+	if _, err := rejected.Wait(t.Context()); !errors.As(err, &at) || at.Row != 1 || !errors.Is(err, engine.ErrPredictionNotFound) {
 		t.Errorf("a call with an unknown prediction: %v", err)
 	}
 	answers, err := later.Wait(t.Context())

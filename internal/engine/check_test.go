@@ -140,10 +140,10 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		spoil   func(t *testing.T, fs vfs.FS)
-		refused bool
-		says    string
-		left    uint64
+		spoil    func(t *testing.T, fs vfs.FS)
+		rejected bool
+		says     string
+		left     uint64
 	}{
 		"newest snapshot": {spoilFrom(2), false, "00060.hs", 60},
 		"two snapshots":   {spoilFrom(1), false, "00050.hs", 60},
@@ -177,15 +177,15 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 			fs, clock := damaged(t)
 			c.spoil(t, fs)
 			findings, _ := look(t, fs)
-			found, refused := c.says == "", false
+			found, rejected := c.says == "", false
 			for _, f := range findings {
 				found = found || strings.Contains(f.Place+" ", c.says)
-				refused = refused || f.Refused
+				rejected = rejected || f.Rejected
 				if f.Model != "m" || f.Repaired != "" || f.Meaning == "" || f.Problem == "" {
 					t.Errorf("%+v", f)
 				}
 			}
-			if !found || refused != c.refused || (c.says == "") != (len(findings) == 0) {
+			if !found || rejected != c.rejected || (c.says == "") != (len(findings) == 0) {
 				t.Errorf("found %+v", findings)
 			}
 			for _, f := range repair(t, fs) {
@@ -247,7 +247,7 @@ func spoilSnapshots(t *testing.T, fs vfs.FS, sequences []string) {
 	}
 }
 
-func TestInspectRefuses(t *testing.T) {
+func TestInspectRejects(t *testing.T) {
 	fs := newFS()
 	if _, _, err := store.Inspect(dataDir, store.Options{FS: fs}); !errors.Is(err, store.ErrNotThere) {
 		t.Errorf("nothing there: %v", err)

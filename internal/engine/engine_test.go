@@ -97,9 +97,9 @@ func testObservingTwiceLearnsOnce(t *testing.T, newDisk func() disk) {
 	}
 }
 
-func TestSameIDOtherContentIsRefused(t *testing.T) { onBackends(t, testSameIDOtherContentIsRefused) }
+func TestSameIDOtherContentIsRejected(t *testing.T) { onBackends(t, testSameIDOtherContentIsRejected) }
 
-func testSameIDOtherContentIsRefused(t *testing.T, newDisk func() disk) {
+func testSameIDOtherContentIsRejected(t *testing.T, newDisk func() disk) {
 	t.Helper()
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
@@ -120,7 +120,7 @@ func testSameIDOtherContentIsRefused(t *testing.T, newDisk func() disk) {
 		}
 	}
 	if h.stats(t, "m").Digest != before {
-		t.Error("a refused observation changed the state")
+		t.Error("a rejected observation changed the state")
 	}
 }
 
@@ -166,17 +166,17 @@ func testBatchIsAtomicAndInOrder(t *testing.T, newDisk func() disk) {
 		t.Errorf("bad row: %v", err)
 	}
 	if h.stats(t, "batch").Digest != before {
-		t.Error("a refused batch changed the state")
+		t.Error("a rejected batch changed the state")
 	}
 	// The good row's id is still free.
 	if a := h.observe(t, "batch", bad[0])[0]; a.Duplicate {
-		t.Errorf("the id of a refused row stands: %+v", a)
+		t.Errorf("the id of a rejected row stands: %+v", a)
 	}
 }
 
-func TestBadObservationsAreRefused(t *testing.T) { onBackends(t, testBadObservationsAreRefused) }
+func TestBadObservationsAreRejected(t *testing.T) { onBackends(t, testBadObservationsAreRejected) }
 
-func testBadObservationsAreRefused(t *testing.T, newDisk func() disk) {
+func testBadObservationsAreRejected(t *testing.T, newDisk func() disk) {
 	t.Helper()
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", taylor(2, 2))
@@ -206,7 +206,7 @@ func testBadObservationsAreRefused(t *testing.T, newDisk func() disk) {
 		}
 	}
 	if after := h.stats(t, "m"); !reflect.DeepEqual(after, before) {
-		t.Errorf("refused observations changed the model: %+v, before %+v", after, before)
+		t.Errorf("rejected observations changed the model: %+v, before %+v", after, before)
 	}
 	if _, err := h.Predict(context.Background(), "m", vectors([]float64{1, 2}, []float64{1}), engine.PredictOptions{}); !errors.Is(err, model.ErrDimensionMismatch) {
 		t.Errorf("predict: %v", err)
@@ -377,9 +377,9 @@ func testListAndDelete(t *testing.T, newDisk func() disk) {
 	}
 }
 
-func TestClosedEngineRefuses(t *testing.T) { onBackends(t, testClosedEngineRefuses) }
+func TestClosedEngineRejects(t *testing.T) { onBackends(t, testClosedEngineRejects) }
 
-func testClosedEngineRefuses(t *testing.T, newDisk func() disk) {
+func testClosedEngineRejects(t *testing.T, newDisk func() disk) {
 	t.Helper()
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))

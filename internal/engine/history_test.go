@@ -186,7 +186,7 @@ func TestHistoryOfClasses(t *testing.T) {
 }
 
 // A history that is not that of its model is rejected with its snapshot.
-func TestForeignHistoryIsRefused(t *testing.T) {
+func TestForeignHistoryIsRejected(t *testing.T) {
 	h := start(t, files{newFS()}, newClock())
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 50)

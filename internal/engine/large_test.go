@@ -35,7 +35,7 @@ func TestTooLargeForTheLog(t *testing.T) {
 		}
 	}
 	if after := s.equal()["m"]; after.Digest != before.Digest || after.Sequence != 20 {
-		t.Errorf("%+v after refusals, want %+v", after, before)
+		t.Errorf("%+v after rejections, want %+v", after, before)
 	}
 	owner.host.create(t, "other", linear(1)) // The name is free.
 	owner.host.observe(t, "m", engine.Observation{ObservationID: "o20", Features: row, Labels: []float64{20}, Weight: 1})

@@ -56,7 +56,7 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	broken.Store(true)
 	learned := 0
 	// snapshot learns, and reports whether a snapshot was rejected.
-	snapshot := func() (refused bool) {
+	snapshot := func() (rejected bool) {
 		t.Helper()
 		feed(t, h, learned, learned+10)
 		learned += 10
@@ -69,7 +69,7 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	for n := range 5 {
 		// The log is whole without a check until three snapshots are kept.
 		if got, want := snapshot(), n >= 2; got != want {
-			t.Errorf("snapshot %d: refused %v, want %v", n+1, got, want)
+			t.Errorf("snapshot %d: rejected %v, want %v", n+1, got, want)
 		}
 	}
 	if first, kept := h.log(t); first != 1 || !slices.Equal(kept, []uint64{20, 10}) {
@@ -93,7 +93,7 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	broken.Store(false)
 	for n := range 3 {
 		if snapshot() {
-			t.Errorf("snapshot %d is refused", n+1)
+			t.Errorf("snapshot %d is rejected", n+1)
 		}
 	}
 	if first, kept := h.log(t); first == 1 || len(kept) != 3 {
@@ -105,7 +105,7 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	broken.Store(true)
 	for n := range 10 {
 		if got, want := snapshot(), n >= 5; got != want {
-			t.Errorf("snapshot %d after the one that was read back: refused %v, want %v", n+1, got, want)
+			t.Errorf("snapshot %d after the one that was read back: rejected %v, want %v", n+1, got, want)
 		}
 	}
 	if first, kept := h.log(t); first > checked+1 || !slices.Contains(kept, checked) || len(kept) != 3 {

@@ -269,7 +269,7 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 				t.Errorf("found %+v, want EIO alone, not repaired", f)
 			}
 		}
-		if n := len(findings); n != 2 || !findings[1].Refused {
+		if n := len(findings); n != 2 || !findings[1].Rejected {
 			t.Errorf("found %+v, want the snapshot, and that the model is not served", findings)
 		}
 	}
@@ -301,7 +301,7 @@ func testOverload(t *testing.T, newDisk func() disk) {
 	h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.Queue = 4 })
 	h.create(t, "m", taylor(2, 8))
 	var tickets []*engine.Ticket
-	refused := 0
+	rejected := 0
 	for n := range 2000 {
 		o := engine.Observation{Features: []float64{1, float64(n)}, Labels: []float64{1}, Weight: 1}
 		ticket, err := h.Submit(context.Background(), "m", []engine.Observation{o})
@@ -309,7 +309,7 @@ func testOverload(t *testing.T, newDisk func() disk) {
 		case err == nil:
 			tickets = append(tickets, ticket)
 		case strings.Contains(err.Error(), engine.ErrOverloaded.Error()):
-			refused++
+			rejected++
 		default:
 			t.Fatal(err)
 		}
@@ -317,7 +317,7 @@ func testOverload(t *testing.T, newDisk func() disk) {
 	for _, ticket := range tickets {
 		must(ticket.Wait(context.Background()))(t)
 	}
-	if got := h.stats(t, "m").Observations; got != uint64(len(tickets)) || refused == 0 {
-		t.Errorf("%d learned of %d taken, %d refused", got, len(tickets), refused)
+	if got := h.stats(t, "m").Observations; got != uint64(len(tickets)) || rejected == 0 {
+		t.Errorf("%d learned of %d taken, %d rejected", got, len(tickets), rejected)
 	}
 }

@@ -112,7 +112,7 @@ func TestARestoreDuringTheLearningOfAFollower(t *testing.T) {
 }
 
 // A RestoreModel that fails changes nothing, also of the followers.
-func TestARefusedRestoreLeavesFollowers(t *testing.T) {
+func TestARejectedRestoreLeavesFollowers(t *testing.T) {
 	h, f := startFaulty(t, files{newFS()}, newClock())
 	h.create(t, "leader", linear(2))
 	h.shadow(t, "shadow", "leader", linear(2))

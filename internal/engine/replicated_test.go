@@ -27,7 +27,7 @@ func TestReplicatedStore(t *testing.T) {
 	if got := s.equal()["m"]; got.Sequence != 51 || got.Pending != 0 {
 		t.Errorf("%+v", got)
 	}
-	refused := func() map[string]error {
+	rejected := func() map[string]error {
 		ctx, out := t.Context(), map[string]error{}
 		_, out["create"] = b.host.CreateModel(ctx, "other", linear(1))
 		_, out["import"] = b.host.ImportModel(ctx, "other", mustExport(t, b.host, "m"))
@@ -43,7 +43,7 @@ func TestReplicatedStore(t *testing.T) {
 		_, out["compare"] = b.host.CompareModels(ctx, "m")
 		return out
 	}
-	for name, err := range refused() {
+	for name, err := range rejected() {
 		if !errors.Is(err, engine.ErrNotOwner) {
 			t.Errorf("%s: %v", name, err)
 		}

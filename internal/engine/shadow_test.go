@@ -111,7 +111,7 @@ func TestWhatCannotFollow(t *testing.T) {
 	h := startOn(t, newFS(), newClock())
 	h.create(t, "leader", linear(2))
 	h.shadow(t, "shadow", "leader", taylor(2, 3))
-	for _, refused := range []struct {
+	for _, rejected := range []struct {
 		id, leader string
 		spec       model.Spec
 		want       error
@@ -125,9 +125,9 @@ func TestWhatCannotFollow(t *testing.T) {
 		{"shadow", "", taylor(2, 3), engine.ErrModelExists, "follows"},
 		{"leader", "shadow", linear(2), engine.ErrModelExists, "follows"},
 	} {
-		_, err := h.Engine.CreateModel(t.Context(), refused.id, refused.spec, engine.CreateOptions{Follows: refused.leader})
-		if !errors.Is(err, refused.want) || !strings.Contains(err.Error(), refused.text) {
-			t.Errorf("%+v: %v", refused, err)
+		_, err := h.Engine.CreateModel(t.Context(), rejected.id, rejected.spec, engine.CreateOptions{Follows: rejected.leader})
+		if !errors.Is(err, rejected.want) || !strings.Contains(err.Error(), rejected.text) {
+			t.Errorf("%+v: %v", rejected, err)
 		}
 	}
 	h.shadow(t, "shadow", "leader", taylor(2, 3)) // Again the same.

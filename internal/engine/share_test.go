@@ -227,7 +227,7 @@ func TestShareOfAFollowerThatStops(t *testing.T) {
 	h.labelled(t, "later", "a", false)
 }
 
-func TestRefusedShares(t *testing.T) {
+func TestRejectedShares(t *testing.T) {
 	h := startOn(t, newFS(), newClock())
 	h.create(t, "a", linear(1))
 	h.create(t, "b", linear(1))

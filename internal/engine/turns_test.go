@@ -197,7 +197,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	if _, err := h.Observe(t.Context(), "bad", rows); !errors.Is(err, engine.ErrCorrupt) {
 		t.Fatalf("the learner fails: %v", err)
 	}
-	refuses := func() {
+	rejects := func() {
 		t.Helper()
 		if _, err := h.Observe(t.Context(), "bad", one("x", 0)); !errors.Is(err, engine.ErrCorrupt) {
 			t.Errorf("observe: %v", err)
@@ -223,11 +223,11 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 			t.Errorf("read-only: %v", readOnly)
 		}
 	}
-	refuses()
+	rejects()
 	h.observe(t, "good", one("a", 1)...)
 	h.stop(t)
 	h = start(t, d, c)
-	refuses()
+	rejects()
 	h.observe(t, "good", one("b", 1)...)
 	if kept, err := h.ListSnapshots(t.Context(), "bad"); err != nil || len(kept) > 0 {
 		t.Errorf("kept: %+v, %v", kept, err)
@@ -286,7 +286,7 @@ func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
 	if _, err := batch([][]float64{{1}, {2}}, "a", "a"); !errors.Is(err, engine.ErrConflict) || !errors.As(err, &row) || row.Row != 1 {
 		t.Errorf("one id for two inputs: %v", err)
 	}
-	pending(0, "after a refusal")
+	pending(0, "after a rejection")
 	said, err := batch([][]float64{{1}, {1}, {1}}, "a", "a", "a")
 	if err != nil || said[0].ID != "a" || said[2].ID != "a" {
 		t.Fatalf("%+v, %v", said, err)

@@ -121,8 +121,8 @@ func (g *Gateway) write(w http.ResponseWriter, err error) {
 }
 
 func (g *Gateway) count(f *failure) {
-	if g.Refused != nil {
-		g.Refused(f.reason())
+	if g.Rejected != nil {
+		g.Rejected(f.reason())
 	}
 }
 

@@ -38,8 +38,8 @@ func (a *answer) detail(kind string) map[string]any {
 	return nil
 }
 
-// refused checks an error.
-func (a *answer) refused(t *testing.T, what string, httpStatus int, code, reason, field, says string) {
+// rejected checks an error.
+func (a *answer) rejected(t *testing.T, what string, httpStatus int, code, reason, field, says string) {
 	t.Helper()
 	message, _ := a.at("error", "message").(string)
 	if a.status != httpStatus || a.at("error", "code") != number(strconv.Itoa(httpStatus)) || a.at("error", "status") != code {
@@ -65,15 +65,15 @@ func (a *answer) refused(t *testing.T, what string, httpStatus int, code, reason
 }
 
 // What a request can do wrong, each with what it is told.
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	own := []string{
 		"BODY_INCOMPLETE", "CROSS_ORIGIN", "INVALID_JSON", "INVALID_PARAMETER", "INVALID_PATH", "METHOD_NOT_ALLOWED",
 		"REQUEST_TOO_LARGE", "ROUTE_NOT_FOUND", "UNSUPPORTED_MEDIA_TYPE",
 	}
-	var refused sync.Map
+	var rejected sync.Map
 	h := serve(t, func(o *gateway.Options) {
 		o.MemoryLimit = 64 << 20
-		o.Refused = func(reason string) { refused.Store(reason, true) }
+		o.Rejected = func(reason string) { rejected.Store(reason, true) }
 	})
 	h.want(t, "POST", "/v1/models", linear("m"))
 	h.want(t, "POST", "/v1/models/m:predict", `{"features":[1,2],"predictionId":"p","model":"m"}`)
@@ -147,46 +147,46 @@ func TestRefusals(t *testing.T) {
 			headers = []string{"Content-Type", "application/octet-stream"}
 		}
 		a := h.call(t, c.method, c.path, c.body, headers...)
-		a.refused(t, c.what, c.status, c.code, c.reason, c.field, c.says)
+		a.rejected(t, c.what, c.status, c.code, c.reason, c.field, c.says)
 		if c.status == http.StatusMethodNotAllowed && !strings.Contains(c.says, a.header.Get("Allow")) {
 			t.Errorf("%s: Allow is %q, want what follows %q", c.what, a.header.Get("Allow"), c.says)
 		}
 		if a.header.Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: a browser may guess the type", c.what)
 		}
-		// The gateway counts what it refuses itself, and leaves the calls to the server.
-		if _, counted := refused.LoadAndDelete(c.reason); counted != (slices.Contains(own, c.reason) || strings.HasPrefix(c.what, "no ") && c.reason == "INVALID_ID") {
+		// The gateway counts what it rejects itself, and leaves the calls to the server.
+		if _, counted := rejected.LoadAndDelete(c.reason); counted != (slices.Contains(own, c.reason) || strings.HasPrefix(c.what, "no ") && c.reason == "INVALID_ID") {
 			t.Errorf("%s: counted %v", c.what, counted)
 		}
 	}
-	refused.Range(func(reason, _ any) bool {
+	rejected.Range(func(reason, _ any) bool {
 		t.Errorf("%v was counted", reason)
 		return true
 	})
 }
 
-// If-Match is the etag. A condition that would be ignored is refused: the client would overwrite
+// If-Match is the etag. A condition that would be ignored is rejected: the client would overwrite
 // what another client has changed.
 func TestConditions(t *testing.T) {
 	h := serve(t)
 	h.want(t, "POST", "/v1/models", linear("m"))
 	for method, body := range map[string]string{"PATCH": `{"displayName":"M"}`, "DELETE": ""} {
-		h.call(t, method, "/v1/models/m", body, "If-Unmodified-Since", "x").refused(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Unmodified-Since", "etag")
-		h.call(t, method, "/v1/models/m", body, "If-Match", `"x"`).refused(t, method, 412, "ABORTED", "ETAG_MISMATCH", "", "")
+		h.call(t, method, "/v1/models/m", body, "If-Unmodified-Since", "x").rejected(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Unmodified-Since", "etag")
+		h.call(t, method, "/v1/models/m", body, "If-Match", `"x"`).rejected(t, method, 412, "ABORTED", "ETAG_MISMATCH", "", "")
 		for _, empty := range []string{"", `""`} {
 			r := h.request(t, method, "/v1/models/m", body)
 			r.Header.Set("If-Match", empty)
-			h.do(t, r).refused(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "want the etag")
+			h.do(t, r).rejected(t, method, 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "want the etag")
 		}
 	}
-	h.call(t, "POST", "/v1/models/m:predict", "{}", "If-Match", "x").refused(t, "a call without an etag", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "")
+	h.call(t, "POST", "/v1/models/m:predict", "{}", "If-Match", "x").rejected(t, "a call without an etag", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "")
 	h.want(t, "GET", "/v1/models/m", "", "If-Match", `"x"`)
 	tag := func() string {
 		m, _ := h.want(t, "GET", "/v1/models/m", "").json["model"].(map[string]any)
 		text, _ := m["etag"].(string)
 		return `"` + text + `"`
 	}
-	h.call(t, "PATCH", "/v1/models/m", `{"displayName":"M","etag":"y"}`, "If-Match", tag()).refused(t, "two etags", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "y")
+	h.call(t, "PATCH", "/v1/models/m", `{"displayName":"M","etag":"y"}`, "If-Match", tag()).rejected(t, "two etags", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "If-Match", "y")
 	h.want(t, "PATCH", "/v1/models/m", `{"displayName":"M"}`, "If-Match", tag())
 	h.want(t, "DELETE", "/v1/models/m", "", "If-Match", tag())
 }
@@ -210,17 +210,17 @@ func TestContentTypes(t *testing.T) {
 	}
 	for _, bad := range []string{"application/x-www-form-urlencoded", "text/plain", "application/octet-stream", "application/json; charset=latin1", "", ";"} {
 		a := h.call(t, "POST", "/v1/models/m:predict", `{"features":[1,2]}`, "Content-Type", bad)
-		a.refused(t, bad, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/json")
+		a.rejected(t, bad, 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/json")
 	}
 	a := h.call(t, "POST", "/v1/models/m:predict", "\x1f\x8b", "Content-Encoding", "gzip")
-	a.refused(t, "gzip", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", `Content-Encoding: got "gzip"`)
+	a.rejected(t, "gzip", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", `Content-Encoding: got "gzip"`)
 	h.want(t, "POST", "/v1/models/m:predict", `{"features":[1,2]}`, "Content-Encoding", "identity")
 	// What has no body needs no type. A browser's form would have a type.
 	h.want(t, "POST", "/v1/models/m/snapshots", "")
 	a = h.call(t, "POST", "/v1/models/m/snapshots", "", "Content-Type", "application/x-www-form-urlencoded")
-	a.refused(t, "a form", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/json")
+	a.rejected(t, "a form", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/json")
 	a = h.call(t, "POST", "/v1/models:import?id=n", "x")
-	a.refused(t, "an import", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/octet-stream")
+	a.rejected(t, "an import", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/octet-stream")
 	// A method in a header is none.
 	if a := h.call(t, "POST", "/v1/models/m", "{}", "X-HTTP-Method-Override", "DELETE", "Content-Type", "application/x-www-form-urlencoded"); a.status != 405 {
 		t.Errorf("a method in a header: %d", a.status)
@@ -240,7 +240,7 @@ func TestChunkedBody(t *testing.T) {
 	if a := send(`{"features":[1,2]}`); a.status != 200 {
 		t.Errorf("%d %s", a.status, a.body)
 	}
-	send(`{"features":[`+strings.Repeat("0,", 1<<19)+`0]}`).refused(t, "a large body", 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576")
+	send(`{"features":[`+strings.Repeat("0,", 1<<19)+`0]}`).rejected(t, "a large body", 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576")
 }
 
 // A client that sends the whole of a large body before it reads has its answer, and the
@@ -304,7 +304,7 @@ func TestCodes(t *testing.T) {
 		if name == "" {
 			name = strings.ToUpper(strings.Join(words(code.String()), "_"))
 		}
-		a.refused(t, name, want[code], name, "WHY", "", "so")
+		a.rejected(t, name, want[code], name, "WHY", "", "so")
 		if a.header.Get("Retry-After") != "2" || a.detail("RetryInfo")["retryDelay"] != "1.050s" {
 			t.Errorf("%s: Retry-After %q, %s", name, a.header.Get("Retry-After"), a.body)
 		}
@@ -338,10 +338,10 @@ func TestCallsPassTheInterceptors(t *testing.T) {
 		t.Errorf("a call without time: %d %s", a.status, a.body)
 	}
 	a = h.call(t, "GET", "/v1/models/m/stats", "", "Grpc-Timeout", "soon")
-	a.refused(t, "a timeout", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "", "soon")
+	a.rejected(t, "a timeout", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "", "soon")
 }
 
-// Requests that hold too much together are refused, and taken again later.
+// Requests that hold too much together are rejected, and taken again later.
 func TestBodiesHoldMemory(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	h := new(host)
@@ -361,7 +361,7 @@ func TestBodiesHoldMemory(t *testing.T) {
 	}()
 	<-began
 	a := h.call(t, "POST", "/v1/models/m:predict", body)
-	a.refused(t, "the second body", 429, "RESOURCE_EXHAUSTED", "OVERLOADED", "", "memory")
+	a.rejected(t, "the second body", 429, "RESOURCE_EXHAUSTED", "OVERLOADED", "", "memory")
 	if a.header.Get("Retry-After") != "1" {
 		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
 	}
@@ -393,7 +393,7 @@ func (b blocking) Invoke(ctx context.Context, _ string, _, _ any, _ ...grpc.Call
 	}
 }
 
-// Drain waits for requests in flight, and refuses others.
+// Drain waits for requests in flight, and rejects others.
 func TestDrain(t *testing.T) {
 	began, release := make(chan struct{}), make(chan struct{})
 	h := new(host)
@@ -421,7 +421,7 @@ func TestDrain(t *testing.T) {
 	}()
 	for h.call(t, "GET", "/openapi.json", "").status == 200 { // Until the draining has begun.
 	}
-	h.call(t, "GET", "/v1/models", "").refused(t, "a request while it drains", 503, "UNAVAILABLE", "SHUTTING_DOWN", "", "shutting down")
+	h.call(t, "GET", "/v1/models", "").rejected(t, "a request while it drains", 503, "UNAVAILABLE", "SHUTTING_DOWN", "", "shutting down")
 	select {
 	case <-drained:
 		t.Error("drained before the call in flight ended")

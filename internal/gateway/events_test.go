@@ -144,13 +144,13 @@ func isEvent(block, head string, want proto.Message) bool {
 	return ok && protojson.Unmarshal([]byte(data), got) == nil && proto.Equal(got, want)
 }
 
-// What is refused before the first event is answered as every refusal is.
-func TestEventsAreRefused(t *testing.T) {
+// What is rejected before the first event is answered as every rejection is.
+func TestEventsAreRejected(t *testing.T) {
 	h := serve(t)
 	a := h.call(t, "GET", "/v1/models/m/events?statsInterval=soon", "")
-	a.refused(t, "an interval", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "stats_interval", "soon")
+	a.rejected(t, "an interval", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "stats_interval", "soon")
 	a = h.call(t, "GET", "/v1/models/m/events?rate=1", "")
-	a.refused(t, "a parameter", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "rate", "maxOutcomesPerSecond")
+	a.rejected(t, "a parameter", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "rate", "maxOutcomesPerSecond")
 	if a = h.call(t, "GET", "/v1/models/m/events", ""); a.status != 404 {
 		t.Errorf("events of no model: %d %s", a.status, a.body)
 	}
@@ -237,7 +237,7 @@ func TestStreamsAreBounded(t *testing.T) {
 		next()
 	}
 	a := h.call(t, "GET", "/v1/models/m/events", "")
-	a.refused(t, "one stream too many", 429, "RESOURCE_EXHAUSTED", "OVERLOADED", "", "200 streams")
+	a.rejected(t, "one stream too many", 429, "RESOURCE_EXHAUSTED", "OVERLOADED", "", "200 streams")
 	if a := h.call(t, "GET", "/v1/models/m", ""); a.status != 501 {
 		t.Errorf("a call beside the streams: %d", a.status)
 	}

@@ -41,9 +41,9 @@ type Options struct {
 	Traced bool
 	// Guard authenticates requests; nil accepts every request.
 	Guard *Guard
-	// Refused receives the reason of every request that the gateway itself rejects; nil is
+	// Rejected receives the reason of every request that the gateway itself rejects; nil is
 	// no receiver.
-	Refused func(reason string)
+	Rejected func(reason string)
 	// heartbeat is the interval of comments in a stream of events: heartbeatInterval unless
 	// a test sets it.
 	heartbeat time.Duration

@@ -270,7 +270,7 @@ func TestCrossSiteRequests(t *testing.T) {
 	}
 }
 
-// Sessions and refusals are in the audit log, without a token.
+// Sessions and rejections are in the audit log, without a token.
 func TestAuditOfRequests(t *testing.T) {
 	g := guard(t, who("admin", auth.Admin), who("read", auth.Read))
 	cookie, _ := g.login(t, "admin")
@@ -344,7 +344,7 @@ func TestPolicyOfTheConsole(t *testing.T) {
 	}
 }
 
-// A limit is judged for pages as they are for calls.
+// A limit is checked for pages as they are for calls.
 func TestLimitsOfPages(t *testing.T) {
 	limited := who("limited", auth.Read)
 	limited.Rate = 1
@@ -369,7 +369,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 			"Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n"))(t)
 		return bufio.NewReader(connection)
 	}
-	// The server asks for the body when it begins to read it, or refuses the request.
+	// The server asks for the body when it begins to read it, or rejects the request.
 	for n, want := range []string{"HTTP/1.1 100 Continue\r\n", "HTTP/1.1 100 Continue\r\n", "HTTP/1.1 429 Too Many Requests\r\n"} {
 		if line, err := begin().ReadString('\n'); err != nil || line != want {
 			t.Errorf("request %d: %q, %v", n, line, err)

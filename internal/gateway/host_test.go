@@ -9,7 +9,7 @@ import (
 	"hindsight/internal/gateway"
 )
 
-// A name that another may let point to this machine is refused, whatever the page says of
+// A name that another may let point to this machine is rejected, whatever the page says of
 // its origin; addresses, localhost and the hosts of named origins are not.
 func TestOwnHosts(t *testing.T) {
 	answered := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })

@@ -25,7 +25,7 @@ func TestCallsHaveLongerThanPages(t *testing.T) {
 	}
 }
 
-// A call whose body has not come when the gateway drains is refused at once, in a way that
+// A call whose body has not come when the gateway drains is rejected at once, in a way that
 // tells the client to send it to the next server.
 func TestDrainEndsABodyOnItsWay(t *testing.T) {
 	h := serve(t)

@@ -32,7 +32,7 @@ func load(t *testing.T) *openapi3.T {
 	return document
 }
 
-// newContract refuses what the document does not name, which a client may do without.
+// newContract rejects what the document does not name, which a client may do without.
 func newContract(t *testing.T, h *host) *contract {
 	t.Helper()
 	c := &contract{h, load(t), map[string]*routers.Route{}, map[string]bool{}}
@@ -191,7 +191,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 	}
 }
 
-// The document says that integers of 64 bits are texts, and how calls are refused.
+// The document says that integers of 64 bits are texts, and how calls are rejected.
 func TestTheDocument(t *testing.T) {
 	document := load(t)
 	if sequence := document.Components.Schemas["Outcome"].Value.Properties["sequence"].Value; !sequence.Type.Is("string") || sequence.Format != "uint64" {

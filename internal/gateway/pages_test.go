@@ -107,8 +107,8 @@ func TestOrigins(t *testing.T) {
 			t.Errorf("%s: %d %v %s", c.what, a.status, a.header, a.body)
 		}
 		if c.status == 403 {
-			a.refused(t, c.what, 403, "PERMISSION_DENIED", "CROSS_ORIGIN", "", c.origin)
-			h.call(t, "GET", "/v1/models/m", "").refused(t, c.what, 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", "")
+			a.rejected(t, c.what, 403, "PERMISSION_DENIED", "CROSS_ORIGIN", "", c.origin)
+			h.call(t, "GET", "/v1/models/m", "").rejected(t, c.what, 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", "")
 		}
 		before := h.call(t, "OPTIONS", "/v1/models", "", "Origin", c.origin,
 			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")

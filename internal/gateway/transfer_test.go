@@ -44,7 +44,7 @@ func TestExportAndImport(t *testing.T) {
 		t.Errorf("statistics %s, want those of %s", b.body, a.body)
 	}
 	h.call(t, "POST", "/v1/models:import?id=n", string(out.body[:len(out.body)/2]), "Content-Type", bytesType).
-		refused(t, "a half", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "")
+		rejected(t, "a half", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "")
 	other := h.want(t, "GET", "/v1/models/m:export?withoutIds=true", "")
 	if len(other.body) >= len(out.body) {
 		t.Errorf("%d bytes without ids, %d with", len(other.body), len(out.body))
@@ -64,11 +64,11 @@ func TestImportThatBreaksOff(t *testing.T) {
 		_ = response.Body.Close()
 		t.Fatalf("status %d", response.StatusCode)
 	}
-	h.call(t, "GET", "/v1/models/n", "").refused(t, "the model", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"n"`)
+	h.call(t, "GET", "/v1/models/n", "").rejected(t, "the model", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"n"`)
 }
 
-// An import that is refused is answered at once, also if its body does not come.
-func TestRefusedImportWithoutABody(t *testing.T) {
+// An import that is rejected is answered at once, also if its body does not come.
+func TestRejectedImportWithoutABody(t *testing.T) {
 	g := guard(t, who("read", auth.Read))
 	for _, length := range []int{100, 1 << 20} {
 		connection := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://")))(t)

@@ -38,7 +38,7 @@ func TestUpdateMask(t *testing.T) {
 	}
 }
 
-// A body that names another model than the path does is refused, with the name that is wrong.
+// A body that names another model than the path does is rejected, with the name that is wrong.
 func TestUpdateOfAnotherModel(t *testing.T) {
 	w := &watched{updates: make(chan *hindsightv1.UpdateModelRequest, 2)}
 	h := w.serve(t)

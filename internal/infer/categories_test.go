@@ -54,7 +54,7 @@ func TestCategoriesAndKeys(t *testing.T) {
 // Learners without keys have the same inputs by their first categories.
 func TestForALearner(t *testing.T) {
 	spec := &hindsightv1.ModelSpec{Inputs: []*hindsightv1.Input{
-		{Name: "user", Kind: &hindsightv1.Input_Categorical{Categorical: &hindsightv1.CategoricalInput{Key: true}}, Missing: hindsightv1.Input_MISSING_REFUSE},
+		{Name: "user", Kind: &hindsightv1.Input_Categorical{Categorical: &hindsightv1.CategoricalInput{Key: true}}, Missing: hindsightv1.Input_MISSING_REJECT},
 		{Name: "x", Kind: &hindsightv1.Input_Numeric{}},
 	}}
 	if got := infer.For(spec, "auto"); got != spec {

@@ -71,7 +71,7 @@ func survey(table *dataset.Table, columns map[int]*column) (rows int, err error)
 // declare sets how a column writes an input. It fails if many of its times are none.
 func (c *column) declare(out *Column) error {
 	values := c.cells - c.gaps
-	rejects := out.Input.GetMissing() == hindsightv1.Input_MISSING_REFUSE
+	rejects := out.Input.GetMissing() == hindsightv1.Input_MISSING_REJECT
 	switch out.Kind {
 	case Category:
 		out.gaps = c.integers > 0 && c.integers == values && c.codes.count == 0

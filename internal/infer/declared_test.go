@@ -130,7 +130,7 @@ func TestDeclaredOddCells(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, column.Notice(), says)
 		}
 	}
-	const reject = `, "missing": "MISSING_REFUSE"`
+	const reject = `, "missing": "MISSING_REJECT"`
 	if _, err := declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, "", reject))); err == nil || !strings.Contains(err.Error(), `"soon" in line 42`) {
 		t.Error(err)
 	}

@@ -97,10 +97,10 @@ func buildInfo(version string) prometheus.Collector {
 	}, func() float64 { return 1 })
 }
 
-// Refusals registers the counter of rejected calls. The function returned counts a call by the reason in its error.
+// Rejections registers the counter of rejected calls. The function returned counts a call by the reason in its error.
 // The last of the reasons stands for all that are not among them. Each reason has a series from the start: a series
 // that begins at 0 shows its first event to rate().
-func (m *Metrics) Refusals(reasons []string) (refused func(reason string), err error) {
+func (m *Metrics) Rejections(reasons []string) (rejected func(reason string), err error) {
 	vector := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "hindsight_rejections_total",
 		Help: "Rejected and failed calls, other HTTP requests included, by reason, else by code.",

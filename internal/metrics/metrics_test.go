@@ -130,14 +130,14 @@ func TestBuildInfoAndRuntime(t *testing.T) {
 }
 
 // A value that is not known counts as the last one.
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	m, registry := newMetrics(t, metrics.Options{})
-	refused, err := m.Refusals([]string{"OVERLOADED", "NONE", "OTHER"})
+	rejected, err := m.Rejections([]string{"OVERLOADED", "NONE", "OTHER"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, reason := range []string{"OVERLOADED", "unheard of", "OTHER"} {
-		refused(reason)
+		rejected(reason)
 	}
 	exposes(t, registry, `hindsight_rejections_total{reason="OVERLOADED"} 1`, `hindsight_rejections_total{reason="NONE"} 0`, `hindsight_rejections_total{reason="OTHER"} 2`)
 }
@@ -271,9 +271,9 @@ func TestNewRejects(t *testing.T) {
 		t.Error("the same registry is accepted twice")
 	}
 	for name, register := range map[string]func() error{
-		"models":   func() error { return m.WatchModels(new(source)) },
-		"rows":     func() error { return metrics.Watch(m, func() figure { return figure{} }, rows()...) },
-		"refusals": func() error { _, err := m.Refusals([]string{"A"}); return err },
+		"models":     func() error { return m.WatchModels(new(source)) },
+		"rows":       func() error { return metrics.Watch(m, func() figure { return figure{} }, rows()...) },
+		"rejections": func() error { _, err := m.Rejections([]string{"A"}); return err },
 	} {
 		if err := register(); err != nil {
 			t.Errorf("%s: %v", name, err)

@@ -21,7 +21,7 @@ const MaxClassBytes = 256
 // names.
 //
 // As a Learner it predicts its raw values, from which it computes probabilities. Its Check
-// and Observe refuse real labels with ErrLabelKind.
+// and Observe reject real labels with ErrLabelKind.
 //
 // PredictClass, CheckClass, LossOfClass and Classes only read; ObserveClass needs exclusive
 // access.

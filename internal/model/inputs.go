@@ -4,7 +4,7 @@ import "slices"
 
 // What becomes of a missing value.
 const (
-	MissingRefuse = "refuse"
+	MissingReject = "reject"
 	// MissingIndicator imputes the running mean of each feature, and sets a feature of its
 	// own to 1. It is the default of all but categorical inputs.
 	MissingIndicator = "indicator"

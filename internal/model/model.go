@@ -42,15 +42,15 @@ type Learner interface {
 	// dst has room.
 	AppendBinary(dst []byte) ([]byte, error)
 	// Restore replaces the state by one that AppendBinary wrote. It takes any
-	// bytes, and refuses those that cannot be a state. On an error the state is
+	// bytes, and rejects those that cannot be a state. On an error the state is
 	// as it was.
 	Restore(state []byte) error
 }
 
 // Admitter is a learner that learns some observations only because a log holds
-// them: an earlier server accepted them. New ones of their kind are refused.
+// them: an earlier server accepted them. New ones of their kind are rejected.
 type Admitter interface {
-	// Admit refuses an observation that Check accepts, but that spoils the
+	// Admit rejects an observation that Check accepts, but that spoils the
 	// learner. Observe does not ask it.
 	Admit(x []float64, weight float64) error
 }

@@ -24,7 +24,7 @@ func Remaining(l Learner) int {
 	return math.MaxInt
 }
 
-// Admit refuses what l refuses if l is an Admitter.
+// Admit rejects what l rejects if l is an Admitter.
 func Admit(l Learner, x []float64, weight float64) error {
 	if admitter, ok := l.(Admitter); ok {
 		return admitter.Admit(x, weight)
@@ -87,7 +87,7 @@ func ObserveAll(l Learner, outcomes []Outcome, all []Observation) error {
 	return nil
 }
 
-// CheckAll returns the error of the first observation that Check refuses.
+// CheckAll returns the error of the first observation that Check rejects.
 func CheckAll(l Learner, all []Observation) error {
 	for n, o := range all {
 		if err := l.Check(o.X, o.Y, o.Weight); err != nil {

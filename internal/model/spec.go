@@ -98,7 +98,7 @@ func LearnerNames() []string {
 	return names
 }
 
-// SquaredLoss tells whether the learner of a completed spec is judged by the squared loss of
+// SquaredLoss tells whether the learner of a completed spec is scored by the squared loss of
 // real labels.
 func (s Spec) SquaredLoss() bool {
 	loss := LossSquared

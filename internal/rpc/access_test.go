@@ -196,8 +196,8 @@ func TestAccessReference(t *testing.T) {
 	}
 }
 
-// Every refusal has a reason, and those of limits say how long to wait.
-func TestAccessRefusals(t *testing.T) {
+// Every rejection has a reason, and those of limits say how long to wait.
+func TestAccessRejections(t *testing.T) {
 	limited := who("limited", auth.Read)
 	limited.Rate = 1
 	busy := who("busy", auth.Read)
@@ -266,7 +266,7 @@ func (g *guarded) create2(tb testing.TB, ids ...string) {
 // A client certificate is a principal if it was verified, and if the call has no token.
 func TestCertificatePrincipals(t *testing.T) {
 	g := guard(t, who("admin", auth.Admin), auth.Entry{Name: "scraper", Role: auth.Read, Certificate: "host.example"})
-	judge := rpc.JudgeUnary(g.server)
+	check := rpc.CheckUnary(g.server)
 	known, unknown := &x509.Certificate{DNSNames: []string{"host.example"}}, &x509.Certificate{DNSNames: []string{"evil.example"}}
 	for name, c := range map[string]struct {
 		state  tls.ConnectionState
@@ -286,7 +286,7 @@ func TestCertificatePrincipals(t *testing.T) {
 			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", "Bearer "+c.token))
 		}
 		got := ""
-		_, err := judge(ctx, &hindsightv1.GetModelRequest{Model: "m"}, &grpc.UnaryServerInfo{FullMethod: hindsightv1.ModelService_GetModel_FullMethodName},
+		_, err := check(ctx, &hindsightv1.GetModelRequest{Model: "m"}, &grpc.UnaryServerInfo{FullMethod: hindsightv1.ModelService_GetModel_FullMethodName},
 			func(ctx context.Context, _ any) (any, error) {
 				got = auth.FromContext(ctx).Name
 				return nil, nil

@@ -13,29 +13,29 @@ import (
 	"hindsight/internal/rpc"
 )
 
-// judged is a call of a Predict that does nothing, by a principal of some models with
+// checked is a call of a Predict that does nothing, by a principal of some models with
 // limits.
-func judged(tb testing.TB) func() error {
+func checked(tb testing.TB) func() error {
 	tb.Helper()
 	token := auth.NewToken()
 	e := who(token, auth.Write, "a-", "m")
 	e.Rate, e.Concurrency = 1e6, 8
 	g := guard(tb, e)
-	judge := rpc.JudgeUnary(g.server)
+	check := rpc.CheckUnary(g.server)
 	ctx := metadata.NewIncomingContext(tb.Context(), metadata.Pairs("authorization", "Bearer "+token, "user-agent", "x"))
 	request, response := &hindsightv1.PredictRequest{Model: "m", Remember: proto.Bool(false)}, &hindsightv1.PredictResponse{}
 	info := &grpc.UnaryServerInfo{FullMethod: hindsightv1.PredictionService_Predict_FullMethodName}
 	handle := func(ctx context.Context, _ any) (any, error) { return response, ctx.Err() }
 	return func() error {
-		_, err := judge(ctx, request, info, handle)
+		_, err := check(ctx, request, info, handle)
 		return err
 	}
 }
 
-// To judge a call allocates the context that carries the principal, and the copy of the
+// To check a call allocates the context that carries the principal, and the copy of the
 // header that gRPC hands out.
-func TestJudgingAllocatesTheContext(t *testing.T) {
-	call := judged(t)
+func TestCheckingAllocatesTheContext(t *testing.T) {
+	call := checked(t)
 	if n := testing.AllocsPerRun(100, func() {
 		noError(t, call())
 	}); n > 2 {

@@ -99,11 +99,11 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 					}
 				}
 			})
-			var calls, own, refused, others atomic.Int64
+			var calls, own, rejected, others atomic.Int64
 			var callers sync.WaitGroup
 			for range 4 {
 				callers.Go(func() {
-					for until := time.Now().Add(least); time.Now().Before(until) || own.Load() == 0 || refused.Load() == 0; {
+					for until := time.Now().Add(least); time.Now().Before(until) || own.Load() == 0 || rejected.Load() == 0; {
 						ctx, cancel := context.WithCancel(as(t.Context(), "a"))
 						answered, err := call(ctx)
 						cancel()
@@ -114,7 +114,7 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 						case err == nil:
 							own.Add(1)
 						case reason(status.Convert(err)) == "MODEL_OUT_OF_SCOPE":
-							refused.Add(1)
+							rejected.Add(1)
 						default:
 							t.Error(err)
 							return
@@ -125,7 +125,7 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 			callers.Wait()
 			close(ended)
 			group.Wait()
-			t.Logf("%d calls: %d answers, %d refusals, %d by the other model", calls.Load(), own.Load(), refused.Load(), others.Load())
+			t.Logf("%d calls: %d answers, %d rejections, %d by the other model", calls.Load(), own.Load(), rejected.Load(), others.Load())
 			if others.Load() > 0 {
 				t.Errorf("the other model answered %d of %d calls", others.Load(), calls.Load())
 			}

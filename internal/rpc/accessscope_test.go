@@ -246,7 +246,7 @@ func TestLocalPrincipals(t *testing.T) {
 	}
 }
 
-// The audit log has every control call and every refusal, and nothing else.
+// The audit log has every control call and every rejection, and nothing else.
 func TestAudit(t *testing.T) {
 	g := guard(t, who("admin", auth.Admin), who("read", auth.Read))
 	g.create2(t, "m")

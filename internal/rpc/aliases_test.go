@@ -56,7 +56,7 @@ func TestCallsByAlias(t *testing.T) {
 	}
 	batch.Observations[1] = &hindsightv1.ObserveRequest{PredictionId: ofA.GetPredictionId(), Target: label(2)}
 	_, err = s.ObserveBatch(ctx, batch)
-	refused(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT")
+	rejected(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT")
 
 	for n, o := range []*hindsightv1.ObserveRequest{
 		{Model: "live", ObservationId: "s", Features: []float64{1}, Target: label(1)},
@@ -76,17 +76,17 @@ func TestCallsByAlias(t *testing.T) {
 		t.Errorf("the model %v, %v", got, err)
 	}
 	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", ExpectedModel: "-"})
-	refused(t, err, codes.Aborted, "ALIAS_MISMATCH")
+	rejected(t, err, codes.Aborted, "ALIAS_MISMATCH")
 	_, err = s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: "b"})
-	refused(t, err, codes.FailedPrecondition, "MODEL_HAS_ALIASES")
+	rejected(t, err, codes.FailedPrecondition, "MODEL_HAS_ALIASES")
 	_, err = s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "live", Spec: linear(1)})
-	refused(t, err, codes.AlreadyExists, "ALIAS_EXISTS")
+	rejected(t, err, codes.AlreadyExists, "ALIAS_EXISTS")
 	for _, reason := range []string{"", "ALIAS_NOT_FOUND"} {
 		_, err = s.models.DeleteAlias(ctx, &hindsightv1.DeleteAliasRequest{Alias: "live"})
 		if reason == "" && err == nil {
 			continue
 		}
-		refused(t, err, codes.NotFound, reason)
+		rejected(t, err, codes.NotFound, reason)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestCompareModels(t *testing.T) {
 		if first.GetModel() != leader || first.GetFollowed() != nil || shadow.GetObservations() != 20 || shadow.GetBehind() != 0 || shadow.GetLearner() != "linear_awv" {
 			t.Errorf("compared %v", r)
 		}
-		if shadow.GetPerformance().GetObservations() != 19 || // The first that it learned is not judged.
+		if shadow.GetPerformance().GetObservations() != 19 || // The first that it learned is not scored.
 			shadow.GetFollowed().GetObservations() != 20 || (shadow.GetFollowedClasses() != nil) != (kind == "classes") {
 			t.Errorf("compared %v", shadow)
 		}
@@ -163,8 +163,8 @@ func TestCompareModels(t *testing.T) {
 			t.Errorf("classes %v", shadow)
 		}
 		_, err = s.Observe(ctx, &hindsightv1.ObserveRequest{Model: leader + "-shadow", Features: []float64{1}, Target: label(1)})
-		refused(t, err, codes.FailedPrecondition, "MODEL_FOLLOWS")
+		rejected(t, err, codes.FailedPrecondition, "MODEL_FOLLOWS")
 	}
 	_, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "x", Spec: linear(2), Follows: "labels"})
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST")
 }

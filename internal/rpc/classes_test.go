@@ -107,9 +107,9 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// A label of another kind, a class too many and a bad class are refused, and another
+// A label of another kind, a class too many and a bad class are rejected, and another
 // class under the same id is a conflict.
-func TestRefusalsOfClasses(t *testing.T) {
+func TestRejectionsOfClasses(t *testing.T) {
 	s := serve(t)
 	classifiers(t, s)
 	x := []float64{1, 2}
@@ -119,15 +119,15 @@ func TestRefusalsOfClasses(t *testing.T) {
 		return err
 	}
 	invalid := codes.InvalidArgument
-	refused(t, observe(&hindsightv1.ObserveRequest{Target: label(1)}), invalid, "LABEL_KIND", "label", "class")
-	refused(t, observe(&hindsightv1.ObserveRequest{}), invalid, "LABEL_MISSING", "class")
-	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("")}), invalid, "INVALID_CLASS", "class")
-	refused(t, observe(&hindsightv1.ObserveRequest{Target: class(long(257))}), invalid, "INVALID_CLASS", "class", "257")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Target: label(1)}), invalid, "LABEL_KIND", "label", "class")
+	rejected(t, observe(&hindsightv1.ObserveRequest{}), invalid, "LABEL_MISSING", "class")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Target: class("")}), invalid, "INVALID_CLASS", "class")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Target: class(long(257))}), invalid, "INVALID_CLASS", "class", "257")
 	for _, name := range []string{"b", "a"} {
 		noError(t, observe(&hindsightv1.ObserveRequest{Target: class(name), ObservationId: name}))
 	}
-	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("c")}), codes.FailedPrecondition, "CLASS_LIMIT", "class")
-	refused(t, observe(&hindsightv1.ObserveRequest{Target: class("a"), ObservationId: "b"}), codes.AlreadyExists, "OBSERVATION_CONFLICT", `"b"`)
+	rejected(t, observe(&hindsightv1.ObserveRequest{Target: class("c")}), codes.FailedPrecondition, "CLASS_LIMIT", "class")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Target: class("a"), ObservationId: "b"}), codes.AlreadyExists, "OBSERVATION_CONFLICT", `"b"`)
 	p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: x}))(t)
 	said(t, p.GetPrediction(), "a", "b")
 }

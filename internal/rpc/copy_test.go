@@ -274,11 +274,11 @@ func TestSpecsAreStoredUnderTheNamesOfTheAPI(t *testing.T) {
 	}
 }
 
-// An enum's value of a later version is refused by its number.
-func TestUnknownEnumIsRefused(t *testing.T) {
+// An enum's value of a later version is rejected by its number.
+func TestUnknownEnumIsRejected(t *testing.T) {
 	s := serve(t)
 	_, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{
 		Dimension: 1, Learner: &hindsightv1.ModelSpec_Fogd{Fogd: &hindsightv1.Fogd{Loss: 99}},
 	}})
-	refused(t, err, codes.InvalidArgument, "INVALID_SPEC", "spec.fogd.loss", "got 99")
+	rejected(t, err, codes.InvalidArgument, "INVALID_SPEC", "spec.fogd.loss", "got 99")
 }

@@ -64,7 +64,7 @@ func TestExplain(t *testing.T) {
 	}
 	s.create(t, "linear", linear(1))
 	_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "linear", Features: []float64{1}, Explain: true, Remember: proto.Bool(false)})
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "explain", "auto")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "explain", "auto")
 }
 
 // The part of a key is its effect: of 20 users the means of the labels differ by more than the noise.

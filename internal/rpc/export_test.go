@@ -120,7 +120,7 @@ func AccessTable() string {
 		if r.everyModel {
 			models = []string{"all"}
 		}
-		audited := "refusals"
+		audited := "rejections"
 		switch {
 		case r.audit:
 			audited = "yes"
@@ -141,8 +141,8 @@ func AccessTable() string {
 	return b.String()
 }
 
-// JudgeUnary is the interceptor that lets unary calls through.
-func JudgeUnary(s *Server) grpc.UnaryServerInterceptor { return s.access.unary }
+// CheckUnary is the interceptor that lets unary calls through.
+func CheckUnary(s *Server) grpc.UnaryServerInterceptor { return s.access.unary }
 
 // PlacedMethods are the methods that have a place in a cluster.
 func PlacedMethods() []string { return slices.Sorted(maps.Keys(places())) }

@@ -239,7 +239,7 @@ func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnarySer
 	}
 	g, exists := f.groups.of(request)
 	if !exists {
-		return handle(ctx, request) // The handler refuses the number of the group.
+		return handle(ctx, request) // The handler rejects the number of the group.
 	}
 	ofOwner, err := f.ofOwner(ctx, g, info.FullMethod, request)
 	switch {

@@ -129,7 +129,7 @@ func TestCallsAreForwarded(t *testing.T) {
 			t.Errorf("a batch, remember %t: %v, %v", remember, b, err)
 		}
 	}
-	// A refusal of the owner arrives unchanged.
+	// A rejection of the owner arrives unchanged.
 	_, err := p.replica.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)})
 	if reason(status.Convert(err)) != "DIMENSION_MISMATCH" {
 		t.Errorf("a wrong observation: %v", err)
@@ -411,7 +411,7 @@ func TestThePrincipalIsForwarded(t *testing.T) {
 	if err := create("reader", "mine-2", ""); reason(status.Convert(err)) != "ROLE_TOO_LOW" {
 		t.Errorf("a reader: %v", err)
 	}
-	// The alias is known to the owner alone, which judges its target.
+	// The alias is known to the owner alone, which checks its target.
 	if _, err := p.owner.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "mine-alias", Model: "theirs"}); err != nil {
 		t.Fatal(err)
 	}

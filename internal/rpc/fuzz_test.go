@@ -80,7 +80,7 @@ func calls(tb testing.TB) []call {
 }
 
 // FuzzRequests sends any bytes as a request. The answer has finite numbers, or it is a
-// refusal that says why; the server never panics.
+// rejection that says why; the server never panics.
 func FuzzRequests(f *testing.F) {
 	all := calls(f)
 	for n, c := range all {
@@ -110,7 +110,7 @@ func FuzzRequests(f *testing.F) {
 			}
 		default:
 			if len(status.Convert(err).Details()) == 0 {
-				t.Errorf("%s of %v is refused without a reason: %v", c.method, request, err)
+				t.Errorf("%s of %v is rejected without a reason: %v", c.method, request, err)
 			}
 		}
 	})

@@ -63,14 +63,14 @@ func TestGetModelHistory(t *testing.T) {
 		n, served := float64(n), p.GetPerformance().GetServed()
 		count := p.GetPerformance().GetObservations()
 		if observations == 0 && count != 7 {
-			t.Errorf("the first point is of %g judged observations, want 7: the first is not", count)
+			t.Errorf("the first point is of %g scored observations, want 7: the first is not", count)
 		}
 		observations, loss, mean = observations+count, loss+count*served.GetMeanLoss(), mean+count*served.GetRunningMeanLoss()
 		if p.GetSequence() != uint64(observations)+1 || p.GetTime().AsTime().Before(time.Now().Add(-time.Hour)) || p.Dictionary != nil || p.GetClasses() != nil {
 			t.Fatalf("point %g is %v", n, p)
 		}
-		if judged := len(p.GetRealised()); judged != 0 && judged != 2 {
-			t.Fatalf("point %g has %d coverages", n, judged)
+		if scored := len(p.GetRealised()); scored != 0 && scored != 2 {
+			t.Fatalf("point %g has %d coverages", n, scored)
 		}
 	}
 	last := h.GetPoints()[len(h.GetPoints())-1]
@@ -82,7 +82,7 @@ func TestGetModelHistory(t *testing.T) {
 		t.Errorf("the last point is %v, want regret %g and bound %g", last, stats.GetRegret(), stats.GetRegretBound())
 	}
 	_, err = s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: "missing"})
-	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 }
 
 // What a learner does not know is absent: of one whose regret is solved for the
@@ -248,7 +248,7 @@ func TestWatchEnds(t *testing.T) {
 	other, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "n"})
 	must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"}))(t)
 	_, err := one()
-	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 	limit, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	drained := make(chan struct{})
@@ -257,7 +257,7 @@ func TestWatchEnds(t *testing.T) {
 		s.server.Drain(limit)
 	}()
 	_, err = other()
-	refused(t, err, codes.Unavailable, "SHUTTING_DOWN")
+	rejected(t, err, codes.Unavailable, "SHUTTING_DOWN")
 	<-drained
 	if limit.Err() != nil {
 		t.Error("a watcher held up the end")
@@ -267,7 +267,7 @@ func TestWatchEnds(t *testing.T) {
 	}
 }
 
-func TestWatchRefuses(t *testing.T) {
+func TestWatchRejects(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(1))
 	first := func(r *hindsightv1.WatchModelRequest) error {
@@ -282,12 +282,12 @@ func TestWatchRefuses(t *testing.T) {
 		return err
 	}
 	for _, rate := range []float64{-1, 101, math.NaN(), math.Inf(1)} {
-		refused(t, first(&hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: rate}), codes.InvalidArgument, "INVALID_REQUEST", "max_outcomes_per_second")
+		rejected(t, first(&hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: rate}), codes.InvalidArgument, "INVALID_REQUEST", "max_outcomes_per_second")
 	}
 	for _, interval := range []time.Duration{0, -time.Second, time.Second - 1} {
-		refused(t, first(&hindsightv1.WatchModelRequest{Model: "m", StatsInterval: durationpb.New(interval)}), codes.InvalidArgument, "INVALID_REQUEST", "stats_interval")
+		rejected(t, first(&hindsightv1.WatchModelRequest{Model: "m", StatsInterval: durationpb.New(interval)}), codes.InvalidArgument, "INVALID_REQUEST", "stats_interval")
 	}
-	refused(t, first(&hindsightv1.WatchModelRequest{Model: "missing"}), codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, first(&hindsightv1.WatchModelRequest{Model: "missing"}), codes.NotFound, "MODEL_NOT_FOUND")
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := s.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "m"})
 	if err == nil {

@@ -48,7 +48,7 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 	}
 }
 
-// A message that is too large is refused before it is read, and the connection
+// A message that is too large is rejected before it is read, and the connection
 // goes on.
 func TestOversizedMessage(t *testing.T) {
 	s := serve(t)
@@ -62,7 +62,7 @@ func TestOversizedMessage(t *testing.T) {
 		many.Rows = append(many.Rows, &hindsightv1.Row{Features: []float64{1}})
 	}
 	_, err = s.PredictBatch(t.Context(), many)
-	refused(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101 rows")
+	rejected(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101 rows")
 	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
 		t.Error(err)
 	}
@@ -129,7 +129,7 @@ func TestTransfersAreBounded(t *testing.T) {
 		return stream
 	}
 	first := begin("first", 2*limit)
-	// The server takes the first chunk while it is alone, and then refuses others.
+	// The server takes the first chunk while it is alone, and then rejects others.
 	for deadline := time.Now().Add(20 * time.Second); s.server.Stats().RequestBytes == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
@@ -137,13 +137,13 @@ func TestTransfersAreBounded(t *testing.T) {
 		t.Errorf("%d bytes in progress, want %d", got, 2*limit)
 	}
 	_, err := begin("second", 1).CloseAndRecv()
-	refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
+	rejected(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
 	// Other calls have an account of their own.
 	s.create(t, "m", linear(1))
 	_, err = first.CloseAndRecv()
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
 	_, err = begin("second", 1).CloseAndRecv()
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
 	if left := s.server.Stats().RequestBytes; left != 0 {
 		t.Errorf("%d bytes in progress", left)
 	}
@@ -171,7 +171,7 @@ func TestRequestsInProgressAreBounded(t *testing.T) {
 			for deadline := time.Now().Add(20 * time.Second); !turnedAway.Load() && time.Now().Before(deadline); {
 				_, err := s.PredictBatch(t.Context(), batch)
 				if err != nil {
-					refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
+					rejected(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
 					turnedAway.Store(true)
 				}
 			}

@@ -48,7 +48,7 @@ func TestInferSpec(t *testing.T) {
 	}
 	digits.Texts = []string{"c"}
 	_, err = c.models.InferSpec(t.Context(), digits)
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", `there is no column "c"`)
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", `there is no column "c"`)
 	for csv, says := range map[string]string{
 		"":                  "csv: the file is empty",
 		"PAR1":              "csv: the file is Parquet where CSV is expected",
@@ -58,6 +58,6 @@ func TestInferSpec(t *testing.T) {
 		"PK\x03\x04 a\n1\n": "csv: the file is a zip file",
 	} {
 		_, err := c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv})
-		refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", says)
+		rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", says)
 	}
 }

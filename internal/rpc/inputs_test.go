@@ -24,7 +24,7 @@ import (
 
 // shop declares inputs of every kind and policy.
 const shop = `[
-	{"name": "load", "numeric": {}}, {"name": "price", "numeric": {"log1p": true}, "missing": "MISSING_REFUSE"},
+	{"name": "load", "numeric": {}}, {"name": "price", "numeric": {"log1p": true}, "missing": "MISSING_REJECT"},
 	{"name": "open", "boolean": {}}, {"name": "city", "categorical": {"max_categories": 3}},
 	{"name": "ware", "categorical": {"hash_buckets": 8}}, {"name": "at", "time": {"trend": true, "cycles": ["CYCLE_HOUR_OF_DAY"]}},
 	{"name": "größe", "vector": {"length": 2}}]`
@@ -79,7 +79,7 @@ func TestRecordsOfRequests(t *testing.T) {
 		`{"city": ""}`:                      {},
 		`{"open": 1}`:                       {},
 		`{"open": -0.0}`:                    {},
-		`{"price": null}`:                   {input.ErrMissingInput, `inputs.price: got null, want a number: missing is "refuse"`},
+		`{"price": null}`:                   {input.ErrMissingInput, `inputs.price: got null, want a number: missing is "reject"`},
 		`{"ciyt": "Oslo"}`:                  {input.ErrUnknownInput, `inputs.ciyt: got a name that no input has, want "city", which is nearly the same`},
 		`{"temperature": 1}`:                {input.ErrUnknownInput, `inputs.temperature: got a name that no input has, want one of load, price, open, city, ware, at, größe`},
 		`{"load": "2.5"}`:                   {input.ErrInputType, `inputs.load: got the text "2.5", want a number`},
@@ -155,7 +155,7 @@ func TestRecordsAreLentClean(t *testing.T) {
 	}
 }
 
-// FuzzRecords: any inputs become a record or a refusal that names one. The bytes of a
+// FuzzRecords: any inputs become a record or a rejection that names one. The bytes of a
 // settled record are read back as the same record.
 func FuzzRecords(f *testing.F) {
 	schema := schemaOf(f, shop)
@@ -362,10 +362,10 @@ func TestRequestsWithoutAnInput(t *testing.T) {
 		"plain": {"prediction_id: got nothing, want the id of a prediction, or features, 2 numbers", "DIMENSION_MISMATCH", "features: got 0 numbers, want 2 numbers"},
 	} {
 		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: model, Target: label(1)})
-		refused(t, err, codes.InvalidArgument, c.reason, c.observed)
+		rejected(t, err, codes.InvalidArgument, c.reason, c.observed)
 		_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: model})
-		refused(t, err, codes.InvalidArgument, c.reason, c.predicted)
+		rejected(t, err, codes.InvalidArgument, c.reason, c.predicted)
 	}
 	_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Features: []float64{1}, Target: label(1)})
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", `features: got 1 numbers, want inputs, an object such as {"city": …}: the model has named inputs`)
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", `features: got 1 numbers, want inputs, an object such as {"city": …}: the model has named inputs`)
 }

@@ -24,7 +24,7 @@ func (s *service) local(t *testing.T) *rpc.Local {
 	return s.server.Local()
 }
 
-// A call from within the process is answered and refused as one from outside.
+// A call from within the process is answered and rejected as one from outside.
 func TestLocalCalls(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(2))
@@ -108,7 +108,7 @@ func TestLocalStreams(t *testing.T) {
 	if size == 0 {
 		t.Error("nothing was exported")
 	}
-	// Drain ends an open stream, and refuses others.
+	// Drain ends an open stream, and rejects others.
 	watch := must(within.WatchModel(t.Context(), &hindsightv1.WatchModelRequest{Model: "m"}))(t)
 	must(watch.Recv())(t)
 	s.server.Drain(t.Context())
@@ -152,7 +152,7 @@ func TestAnswersFromWithin(t *testing.T) {
 	}
 	s.server.StopServing()
 	if err := within.Answers(t.Context()); err != nil {
-		t.Errorf("a server whose disk refuses writes: %v", err)
+		t.Errorf("a server whose disk rejects writes: %v", err)
 	}
 	s.server.Drain(t.Context())
 	if err := within.Answers(t.Context()); err == nil {

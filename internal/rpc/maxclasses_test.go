@@ -10,7 +10,7 @@ import (
 )
 
 // A classifier whose classes nobody knows takes 64 of them. The spec says so before the model
-// is made, and the refusal of one more says what to do.
+// is made, and the rejection of one more says what to do.
 func TestClassesThatNobodyKnows(t *testing.T) {
 	const most = 64
 	s := serve(t)
@@ -36,5 +36,5 @@ func TestClassesThatNobodyKnows(t *testing.T) {
 	}
 	must(s.ObserveBatch(t.Context(), batch))(t)
 	_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1, 2}, Target: class("another")})
-	refused(t, err, codes.FailedPrecondition, "CLASS_LIMIT", "max_classes is 64 and does not change; create a model with more")
+	rejected(t, err, codes.FailedPrecondition, "CLASS_LIMIT", "max_classes is 64 and does not change; create a model with more")
 }

@@ -93,7 +93,7 @@ type memberServer struct {
 func newMemberServer(
 	o *Options, predictions *predictions, models *models, tracing *tracing, admission *admission, recovered recovery.Option,
 ) *memberServer {
-	refusals, forward := &refusals{log: o.Log}, newForwarding(o, tracing, models.draining, true)
+	rejections, forward := &rejections{log: o.Log}, newForwarding(o, tracing, models.draining, true)
 	ownModels := *models
 	ownModels.forward = forward
 	in := members{rules()}
@@ -101,8 +101,8 @@ func newMemberServer(
 	if tracing != nil {
 		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
 	}
-	unaries = append(unaries, refusals.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), forward.unary)
-	streams = append(streams, refusals.stream, in.stream, recovery.StreamServerInterceptor(recovered), forward.stream)
+	unaries = append(unaries, rejections.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), forward.unary)
+	streams = append(streams, rejections.stream, in.stream, recovery.StreamServerInterceptor(recovered), forward.stream)
 	s := &memberServer{forward: forward, Server: grpc.NewServer(
 		grpc.ChainUnaryInterceptor(unaries...), grpc.ChainStreamInterceptor(streams...),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),

@@ -100,8 +100,8 @@ func TestGetModelShowsWhatWasLearnedOfInputs(t *testing.T) {
 	}
 }
 
-// Every refusal says which field, of which row, and which field to use.
-func TestRefusalsOfInputs(t *testing.T) {
+// Every rejection says which field, of which row, and which field to use.
+func TestRejectionsOfInputs(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", named(t, shop))
 	s.create(t, "plain", linear(2))
@@ -113,39 +113,39 @@ func TestRefusalsOfInputs(t *testing.T) {
 	observe := func(r *hindsightv1.ObserveRequest) error { _, err := s.Observe(t.Context(), r); return err }
 	invalid := codes.InvalidArgument
 
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Inputs: bad}), invalid, "UNKNOWN_INPUT", "inputs.ciyt:", `"city"`)
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Inputs: object(t, `{}`)}), invalid, "MISSING_INPUT", "inputs.load:", "null")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m"}), invalid, "INVALID_REQUEST", "inputs: got nothing")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: x}), invalid, "INVALID_REQUEST", "features", "inputs")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: x, Inputs: good}), invalid, "INVALID_REQUEST", "features", "inputs alone")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "plain", Inputs: good}), invalid, "INVALID_REQUEST", "inputs", "features", "2 numbers")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "plain", Inputs: good, Features: x}), invalid, "INVALID_REQUEST", "inputs", "features", "2 numbers")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "none", Inputs: good}), codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Inputs: bad}), invalid, "UNKNOWN_INPUT", "inputs.ciyt:", `"city"`)
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Inputs: object(t, `{}`)}), invalid, "MISSING_INPUT", "inputs.load:", "null")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m"}), invalid, "INVALID_REQUEST", "inputs: got nothing")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: x}), invalid, "INVALID_REQUEST", "features", "inputs")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: x, Inputs: good}), invalid, "INVALID_REQUEST", "features", "inputs alone")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "plain", Inputs: good}), invalid, "INVALID_REQUEST", "inputs", "features", "2 numbers")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "plain", Inputs: good, Features: x}), invalid, "INVALID_REQUEST", "inputs", "features", "2 numbers")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "none", Inputs: good}), codes.NotFound, "MODEL_NOT_FOUND")
 
-	refused(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: rows(good, good, bad)}), invalid, "UNKNOWN_INPUT", "inputs[2].ciyt:")
-	refused(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: rows(good, goodRow(t, `{"at": 3}`))}), invalid, "INPUT_TYPE", "inputs[1].at:")
-	refused(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: rows(good), Rows: []*hindsightv1.Row{{Features: x}}}), invalid, "INVALID_REQUEST", "rows:", "inputs")
-	refused(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: x}}}), invalid, "INVALID_REQUEST", "rows[0].features:", "inputs")
-	refused(t, batch(&hindsightv1.PredictBatchRequest{Model: "plain", Inputs: rows(good)}), invalid, "INVALID_REQUEST", "inputs[0]:", "features")
-	refused(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: make([]*structpb.Struct, 101)}), invalid, "BATCH_TOO_LARGE", "inputs:", "101")
-	refused(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: rows(good, good), PredictionIds: []string{"a"}}), invalid, "INVALID_REQUEST", "prediction_ids", "2 rows")
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: rows(good, good, bad)}), invalid, "UNKNOWN_INPUT", "inputs[2].ciyt:")
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: rows(good, goodRow(t, `{"at": 3}`))}), invalid, "INPUT_TYPE", "inputs[1].at:")
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: rows(good), Rows: []*hindsightv1.Row{{Features: x}}}), invalid, "INVALID_REQUEST", "rows:", "inputs")
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: x}}}), invalid, "INVALID_REQUEST", "rows[0].features:", "inputs")
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "plain", Inputs: rows(good)}), invalid, "INVALID_REQUEST", "inputs[0]:", "features")
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: make([]*structpb.Struct, 101)}), invalid, "BATCH_TOO_LARGE", "inputs:", "101")
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: rows(good, good), PredictionIds: []string{"a"}}), invalid, "INVALID_REQUEST", "prediction_ids", "2 rows")
 
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Inputs: bad, Target: label(1)}), invalid, "UNKNOWN_INPUT", "inputs.ciyt:")
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(1)}), invalid, "INVALID_REQUEST", "features:", "inputs")
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Inputs: good, PredictionId: "p", Target: label(1)}), invalid, "INVALID_REQUEST", "inputs:", "observation_id")
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Inputs: good, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}}), invalid, "LABEL_KIND", "class:")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Inputs: bad, Target: label(1)}), invalid, "UNKNOWN_INPUT", "inputs.ciyt:")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(1)}), invalid, "INVALID_REQUEST", "features:", "inputs")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Inputs: good, PredictionId: "p", Target: label(1)}), invalid, "INVALID_REQUEST", "inputs:", "observation_id")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Inputs: good, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}}), invalid, "LABEL_KIND", "class:")
 	_, err := s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: []*hindsightv1.ObserveRequest{
 		{Inputs: good, Target: label(1)}, {Inputs: goodRow(t, `{"größe": [1]}`), Target: label(2)},
 	}})
-	refused(t, err, invalid, "DIMENSION_MISMATCH", "observations[1].inputs.größe:")
+	rejected(t, err, invalid, "DIMENSION_MISMATCH", "observations[1].inputs.größe:")
 	if stats := s.digest(t); stats == "" || s.create(t, "m", named(t, shop)).GetSequence() != 0 {
-		t.Error("a refused batch was learned in part")
+		t.Error("a rejected batch was learned in part")
 	}
 	limited := named(t, `[{"name": "x", "numeric": {}}]`)
 	limited.Learner = &hindsightv1.ModelSpec_KernelAwv{KernelAwv: &hindsightv1.KernelAwv{Kernel: &hindsightv1.Kernel{Kind: hindsightv1.Kernel_KIND_LINEAR}}}
 	s.create(t, "limited", limited)
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "limited", Inputs: object(t, `{"x": 1e9}`)}), invalid, "FEATURE_OUT_OF_RANGE", "inputs.x:")
-	refused(t, batch(&hindsightv1.PredictBatchRequest{Model: "limited", Inputs: rows(object(t, `{"x": 1}`), object(t, `{"x": 1e9}`))}), invalid, "FEATURE_OUT_OF_RANGE", "inputs[1].x:")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "limited", Inputs: object(t, `{"x": 1e9}`)}), invalid, "FEATURE_OUT_OF_RANGE", "inputs.x:")
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "limited", Inputs: rows(object(t, `{"x": 1}`), object(t, `{"x": 1e9}`))}), invalid, "FEATURE_OUT_OF_RANGE", "inputs[1].x:")
 }
 
 // A model created again with its inputs as they were given, or as GetModel shows them,
@@ -157,7 +157,7 @@ func TestInputsOfAModelThatExists(t *testing.T) {
 	s.create(t, "m", m.GetSpec())
 	other := named(t, strings.Replace(shop, `"city"`, `"town"`, 1))
 	_, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: other})
-	refused(t, err, codes.AlreadyExists, "MODEL_EXISTS")
+	rejected(t, err, codes.AlreadyExists, "MODEL_EXISTS")
 	valid, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: named(t, shop)})
 	if err != nil || !proto.Equal(valid.GetSpec(), m.GetSpec()) || valid.GetFeatures() != m.GetSpec().GetDimension()+1 {
 		t.Errorf("%v, %v", valid, err)
@@ -165,5 +165,5 @@ func TestInputsOfAModelThatExists(t *testing.T) {
 	spec := named(t, shop)
 	spec.Dimension = 3
 	_, err = s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: spec})
-	refused(t, err, codes.InvalidArgument, "INVALID_SPEC", "spec.dimension", "got 3", "26")
+	rejected(t, err, codes.InvalidArgument, "INVALID_SPEC", "spec.dimension", "got 3", "26")
 }

@@ -27,8 +27,8 @@ import (
 
 var update = flag.Bool("update", false, "write the reference of the errors anew")
 
-// refusal is what the reference says of a reason.
-type refusal struct {
+// rejection is what the reference says of a reason.
+type rejection struct {
 	code codes.Code
 	http int
 	// wait is the delay of the RetryInfo.
@@ -39,24 +39,24 @@ type refusal struct {
 
 // The reference of the errors has every reason of the API. The table or the gateway has each, and no other.
 func TestErrorReference(t *testing.T) {
-	refusals := refusalsOfHTTP(t)
+	rejections := rejectionsOfHTTP(t)
 	for _, err := range rpc.Sentinels() {
 		s := rpc.StatusOf(err)
-		r := refusal{code: s.Code(), http: runtime.HTTPStatusFromCode(s.Code())}
+		r := rejection{code: s.Code(), http: runtime.HTTPStatusFromCode(s.Code())}
 		for _, detail := range s.Details() {
 			if info, ok := detail.(*errdetails.RetryInfo); ok {
 				r.wait = info.GetRetryDelay().AsDuration().String()
 			}
 		}
-		refusals[reason(s)] = r // The table says more than HTTP.
+		rejections[reason(s)] = r // The table says more than HTTP.
 	}
-	remedies(t, refusals)
+	remedies(t, rejections)
 	var b strings.Builder
 	b.WriteString(`# Errors
 
 Generated from the proto files by ` + "`make reference`" + `; do not edit.
 
-A refusal is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + `, and as reason the name of an
+A rejection is a ` + "`google.rpc.Status`" + ` whose ErrorInfo has the domain ` + "`hindsight`" + `, and as reason the name of an
 ErrorReason: in gRPC in the trailer ` + "`grpc-status-details-bin`" + `, in JSON in ` + "`error`" + `. Decide by the reason; messages are for
 people. A BadRequest lists every wrong field. A duration is the RetryInfo. Send again with the same ids. Treat an
 unknown reason by its code, and send again only with a RetryInfo. Without a reason:
@@ -71,8 +71,8 @@ unknown reason by its code, and send again only with a RetryInfo. Without a reas
 `)
 	var answers []string
 	names := map[string][]string{}
-	for _, name := range slices.Sorted(maps.Keys(refusals)) {
-		r := refusals[name]
+	for _, name := range slices.Sorted(maps.Keys(rejections)) {
+		r := rejections[name]
 		again := "no"
 		if r.wait != "" {
 			again = "yes " + r.wait
@@ -92,31 +92,31 @@ unknown reason by its code, and send again only with a RetryInfo. Without a reas
 }
 
 // remedies adds the comments of the reasons.
-func remedies(t *testing.T, refusals map[string]refusal) {
+func remedies(t *testing.T, rejections map[string]rejection) {
 	t.Helper()
 	text, err := os.ReadFile("../../api/proto/hindsight/v1/error.proto")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, found := range regexp.MustCompile(`((?:  // .*\n)+)  ([A-Z_]+) = [1-9]`).FindAllStringSubmatch(string(text), -1) {
-		r, ok := refusals[found[2]]
+		r, ok := rejections[found[2]]
 		if !ok {
-			t.Errorf("no call is refused with %s", found[2])
+			t.Errorf("no call is rejected with %s", found[2])
 		}
 		words := strings.Fields(strings.ReplaceAll(strings.TrimSuffix(found[1], ".\n"), "  // ", ""))
 		words[0] = strings.ToLower(words[0][:1]) + words[0][1:]
 		r.remedy = strings.Join(words, " ")
-		refusals[found[2]] = r
+		rejections[found[2]] = r
 	}
-	for name, r := range refusals {
+	for name, r := range rejections {
 		if r.remedy == "" {
 			t.Errorf("error.proto has no comment of %s", name)
 		}
 	}
 }
 
-// refusalsOfHTTP are those that the gateway finds itself: the calls of reject in its source.
-func refusalsOfHTTP(t *testing.T) map[string]refusal {
+// rejectionsOfHTTP are those that the gateway finds itself: the calls of reject in its source.
+func rejectionsOfHTTP(t *testing.T) map[string]rejection {
 	t.Helper()
 	statuses, grpc := map[string]int{}, map[string]codes.Code{}
 	for n := 400; n < 600; n++ {
@@ -132,7 +132,7 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 		grpc[c.String()] = c
 	}
 	files := must(filepath.Glob("../gateway/*.go"))(t)
-	found := map[string]refusal{}
+	found := map[string]rejection{}
 	for _, name := range files {
 		file := must(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
 		constants := map[string]string{}
@@ -149,19 +149,19 @@ func refusalsOfHTTP(t *testing.T) map[string]refusal {
 				reason := reasonOf(node.Args[2], constants)
 				code, known := grpc[selected(node.Args[1])]
 				if reason == "" || !known {
-					t.Errorf("%s: a refusal that the reference cannot read", name)
+					t.Errorf("%s: a rejection that the reference cannot read", name)
 				}
 				status, known := statuses[selected(node.Args[0])]
 				if !known { // That of the code.
 					status = runtime.HTTPStatusFromCode(code)
 				}
-				found[reason] = refusal{code: code, http: status}
+				found[reason] = rejection{code: code, http: status}
 			}
 			return true
 		})
 	}
 	if len(found) < 8 {
-		t.Errorf("%d refusals of HTTP found", len(found))
+		t.Errorf("%d rejections of HTTP found", len(found))
 	}
 	return found
 }

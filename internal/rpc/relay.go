@@ -79,11 +79,11 @@ func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamS
 	}
 	types := f.messages[info.FullMethod]
 	// RecvMsg returns only when the stream ends, so Drain waits for this goroutine.
-	refused := make(chan error, 1)
+	rejected := make(chan error, 1)
 	f.receivers.Go(func() {
 		err := pass(stream.RecvMsg, owner.SendMsg, func() proto.Message { return types.request.New().Interface() })
 		if err != nil {
-			refused <- err
+			rejected <- err
 			cancel()
 			return
 		}
@@ -97,7 +97,7 @@ func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamS
 	}
 	err = pass(owner.RecvMsg, stream.SendMsg, func() proto.Message { return types.answer.New().Interface() })
 	select {
-	case err = <-refused: // The caller's stream failed.
+	case err = <-rejected: // The caller's stream failed.
 		return err
 	case <-f.draining:
 		if watch {

@@ -76,7 +76,7 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("it would be %v", would)
 	}
 	_, err = s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 	created := must(s.models.CreateModel(t.Context(), request))(t)
 	m := created.GetModel()
 	sameMetadata(t, m, request)
@@ -156,40 +156,40 @@ func TestUpdateModel(t *testing.T) {
 	}
 }
 
-func TestUpdateModelRefuses(t *testing.T) {
+func TestUpdateModelRejects(t *testing.T) {
 	s := serve(t)
 	m := s.create(t, "m", linear(1))
-	refuse := func(change *hindsightv1.Model, code codes.Code, reason, word string, paths ...string) {
+	reject := func(change *hindsightv1.Model, code codes.Code, reason, word string, paths ...string) {
 		t.Helper()
 		if change != nil && change.GetId() == "" {
 			change.Id = "m"
 		}
 		_, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...)})
-		refused(t, err, code, reason, word)
+		rejected(t, err, code, reason, word)
 		if got := s.get(t); !proto.Equal(got, m) {
-			t.Errorf("refused, and became %v", got)
+			t.Errorf("rejected, and became %v", got)
 		}
 	}
 	change := func() *hindsightv1.Model { return &hindsightv1.Model{DisplayName: "x"} }
-	refuse(nil, codes.InvalidArgument, "INVALID_ID", "model.id: got nothing", "display_name")
-	refuse(&hindsightv1.Model{Id: "other"}, codes.NotFound, "MODEL_NOT_FOUND", "other", "display_name")
-	refuse(change(), codes.InvalidArgument, "INVALID_REQUEST", "update_mask: got nothing, want display_name, labels")
-	refuse(change(), codes.InvalidArgument, "INVALID_REQUEST", "which is fixed, want display_name", "display_name", "spec.dimension")
-	refuse(change(), codes.InvalidArgument, "INVALID_REQUEST", "which is no field of a model", "colour")
-	refuse(change(), codes.InvalidArgument, "INVALID_REQUEST", `"labels."`, "labels.")
-	refuse(&hindsightv1.Model{Etag: m.GetEtag() + "0"}, codes.Aborted, "ETAG_MISMATCH", m.GetEtag(), "display_name")
-	refuse(&hindsightv1.Model{DisplayName: strings.Repeat("ü", 64)}, codes.InvalidArgument, "INVALID_REQUEST", "model.display_name: got 64 characters, want at most 63", "display_name")
-	refuse(&hindsightv1.Model{Labels: map[string]string{"A": "b"}}, codes.InvalidArgument, "INVALID_REQUEST", `model.labels: got the key "A"`, "labels")
-	refuse(&hindsightv1.Model{Labels: map[string]string{"a": strings.Repeat("b", 64)}}, codes.InvalidArgument, "INVALID_REQUEST", "model.labels.a: got 64 characters", "labels.a")
+	reject(nil, codes.InvalidArgument, "INVALID_ID", "model.id: got nothing", "display_name")
+	reject(&hindsightv1.Model{Id: "other"}, codes.NotFound, "MODEL_NOT_FOUND", "other", "display_name")
+	reject(change(), codes.InvalidArgument, "INVALID_REQUEST", "update_mask: got nothing, want display_name, labels")
+	reject(change(), codes.InvalidArgument, "INVALID_REQUEST", "which is fixed, want display_name", "display_name", "spec.dimension")
+	reject(change(), codes.InvalidArgument, "INVALID_REQUEST", "which is no field of a model", "colour")
+	reject(change(), codes.InvalidArgument, "INVALID_REQUEST", `"labels."`, "labels.")
+	reject(&hindsightv1.Model{Etag: m.GetEtag() + "0"}, codes.Aborted, "ETAG_MISMATCH", m.GetEtag(), "display_name")
+	reject(&hindsightv1.Model{DisplayName: strings.Repeat("ü", 64)}, codes.InvalidArgument, "INVALID_REQUEST", "model.display_name: got 64 characters, want at most 63", "display_name")
+	reject(&hindsightv1.Model{Labels: map[string]string{"A": "b"}}, codes.InvalidArgument, "INVALID_REQUEST", `model.labels: got the key "A"`, "labels")
+	reject(&hindsightv1.Model{Labels: map[string]string{"a": strings.Repeat("b", 64)}}, codes.InvalidArgument, "INVALID_REQUEST", "model.labels.a: got 64 characters", "labels.a")
 	many := map[string]string{}
 	for n := range 65 {
 		many[fmt.Sprint("k", n)] = strings.Repeat("v", 260)
 	}
-	refuse(&hindsightv1.Model{Labels: many}, codes.InvalidArgument, "INVALID_REQUEST", "model.labels: got 65 labels", "labels")
-	refuse(&hindsightv1.Model{Annotations: many}, codes.InvalidArgument, "INVALID_REQUEST", "16384", "annotations")
-	refuse(&hindsightv1.Model{LabelTtl: durationpb.New(0)}, codes.InvalidArgument, "INVALID_REQUEST", "model.label_ttl", "label_ttl")
-	refuse(&hindsightv1.Model{MaxPendingLabels: proto.Int64(0)}, codes.InvalidArgument, "INVALID_REQUEST", "model.max_pending_labels: got 0", "max_pending_labels")
-	refuse(&hindsightv1.Model{MaxPendingLabels: proto.Int64(1 << 40)}, codes.InvalidArgument, "INVALID_REQUEST", "model.max_pending_labels", "max_pending_labels")
+	reject(&hindsightv1.Model{Labels: many}, codes.InvalidArgument, "INVALID_REQUEST", "model.labels: got 65 labels", "labels")
+	reject(&hindsightv1.Model{Annotations: many}, codes.InvalidArgument, "INVALID_REQUEST", "16384", "annotations")
+	reject(&hindsightv1.Model{LabelTtl: durationpb.New(0)}, codes.InvalidArgument, "INVALID_REQUEST", "model.label_ttl", "label_ttl")
+	reject(&hindsightv1.Model{MaxPendingLabels: proto.Int64(0)}, codes.InvalidArgument, "INVALID_REQUEST", "model.max_pending_labels: got 0", "max_pending_labels")
+	reject(&hindsightv1.Model{MaxPendingLabels: proto.Int64(1 << 40)}, codes.InvalidArgument, "INVALID_REQUEST", "model.max_pending_labels", "max_pending_labels")
 }
 
 // label_ttl and max_pending_labels hold for the predictions that are asked for later.
@@ -212,13 +212,13 @@ func TestMetadataOfPredictions(t *testing.T) {
 	second, secondErr := predict()
 	noError(t, errors.Join(err, secondErr))
 	_, err = predict()
-	refused(t, err, codes.ResourceExhausted, "PENDING_LIMIT", "the limit is 2")
+	rejected(t, err, codes.ResourceExhausted, "PENDING_LIMIT", "the limit is 2")
 	now.Add(int64(90 * time.Minute)) // Beyond what the server waits by default.
 	if err := observe(first); err != nil {
 		t.Error(err)
 	}
 	now.Add(int64(time.Hour))
-	refused(t, observe(second), codes.NotFound, "PREDICTION_NOT_FOUND", "observation_id", "label_ttl")
+	rejected(t, observe(second), codes.NotFound, "PREDICTION_NOT_FOUND", "observation_id", "label_ttl")
 }
 
 // A deleted model answers nothing, keeps its id, and comes back with all that it had
@@ -237,7 +237,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	waiting := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}))(t)
 	digest := s.digest(t)
 	_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: "old"})
-	refused(t, err, codes.Aborted, "ETAG_MISMATCH")
+	rejected(t, err, codes.Aborted, "ETAG_MISMATCH")
 	checked, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", ValidateOnly: true})
 	if err != nil || checked.GetModel().GetDeleteTime() != nil {
 		t.Errorf("checked %v, %v", checked, err)
@@ -251,17 +251,17 @@ func TestDeleteAndUndelete(t *testing.T) {
 		t.Helper()
 		until := m.GetPurgeTime().AsTime().Format(time.RFC3339)
 		_, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}})
-		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)})
-		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"})
-		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m"}, UpdateMask: mask("labels")})
-		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.models.CreateModel(t.Context(), described())
-		refused(t, err, codes.AlreadyExists, "MODEL_EXISTS", "UndeleteModel", "purge", until)
+		rejected(t, err, codes.AlreadyExists, "MODEL_EXISTS", "UndeleteModel", "purge", until)
 		if got := s.listed(t, &hindsightv1.ListModelsRequest{}); got != "other of 1" {
 			t.Errorf("listed %s", got)
 		}
@@ -293,7 +293,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 		t.Errorf("an observation of before: %v, %v", twice, err)
 	}
 	_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "none"})
-	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 }
 
 // A purge removes a model at once, deleted or not, and frees its id.
@@ -311,7 +311,7 @@ func TestPurge(t *testing.T) {
 			t.Fatalf("%v, %v", r, err)
 		}
 		_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: id})
-		refused(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 	}
 	s.end()
 	s = serveOver(t, fs, kept)
@@ -419,11 +419,11 @@ func TestListModels(t *testing.T) {
 		"page_token": {PageToken: "AAAA"},
 	} {
 		_, err := s.models.ListModels(t.Context(), r)
-		refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", field)
+		rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", field)
 	}
 	first := must(s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageSize: 1}))(t)
 	_, err = s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: first.GetNextPageToken(), OrderBy: "sequence"})
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token", "order_by")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token", "order_by")
 }
 
 func skillOf(s *hindsightv1.ModelSummary) *float64 {
@@ -442,7 +442,7 @@ func TestAllViolations(t *testing.T) {
 			PkawvTaylor: &hindsightv1.PkawvTaylor{Sigma: proto.Float64(-1), Lambda: proto.Float64(0)},
 		}},
 	})
-	refused(t, err, codes.InvalidArgument, "INVALID_SPEC", `id: got "No"`, "spec.dimension")
+	rejected(t, err, codes.InvalidArgument, "INVALID_SPEC", `id: got "No"`, "spec.dimension")
 	var fields []string
 	for _, d := range status.Convert(err).Details() {
 		if bad, ok := d.(*errdetails.BadRequest); ok {
@@ -475,7 +475,7 @@ func TestAllViolations(t *testing.T) {
 			return err
 		},
 	} {
-		refused(t, call(), codes.InvalidArgument, "INVALID_ID", "model: got nothing, want the id of a model")
+		rejected(t, call(), codes.InvalidArgument, "INVALID_ID", "model: got nothing, want the id of a model")
 	}
 }
 
@@ -499,7 +499,7 @@ func TestRestoreTellsWhatIsUndone(t *testing.T) {
 		}
 	}
 	_, err := s.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(9), ValidateOnly: true})
-	refused(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND")
+	rejected(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND")
 }
 
 // What an export carries of the metadata an import brings.

@@ -142,8 +142,8 @@ func label(y float64) *hindsightv1.ObserveRequest_Label {
 	return &hindsightv1.ObserveRequest_Label{Label: y}
 }
 
-// refused checks code and reason, and that the message says every word.
-func refused(t *testing.T, err error, code codes.Code, reason string, words ...string) {
+// rejected checks code and reason, and that the message says every word.
+func rejected(t *testing.T, err error, code codes.Code, reason string, words ...string) {
 	t.Helper()
 	s := status.Convert(err)
 	var got string
@@ -153,7 +153,7 @@ func refused(t *testing.T, err error, code codes.Code, reason string, words ...s
 		}
 	}
 	if s.Code() != code || got != reason {
-		t.Errorf("refused with %v %q (%v), want %v %q", s.Code(), got, err, code, reason)
+		t.Errorf("rejected with %v %q (%v), want %v %q", s.Code(), got, err, code, reason)
 	}
 	for _, w := range words {
 		if !strings.Contains(s.Message(), w) {
@@ -192,7 +192,7 @@ func TestRound(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(2))
 	ctx := t.Context()
@@ -208,36 +208,36 @@ func TestRefusals(t *testing.T) {
 		_, err := s.Observe(ctx, r)
 		return err
 	}
-	refused(t, create("M", linear(1)), codes.InvalidArgument, "INVALID_ID", `"M"`)
-	refused(t, create("n", nil), codes.InvalidArgument, "INVALID_SPEC", "spec", "dimension")
-	refused(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Coverage: []float64{0.9, 0.9}}), codes.InvalidArgument, "INVALID_SPEC", "spec.coverage[1]", "0.9")
-	refused(t, create("n", linear(0)), codes.InvalidArgument, "INVALID_SPEC", "spec.dimension", "0")
-	refused(t, create("m", linear(3)), codes.AlreadyExists, "MODEL_EXISTS")
-	refused(t, create("n", &hindsightv1.ModelSpec{
+	rejected(t, create("M", linear(1)), codes.InvalidArgument, "INVALID_ID", `"M"`)
+	rejected(t, create("n", nil), codes.InvalidArgument, "INVALID_SPEC", "spec", "dimension")
+	rejected(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Coverage: []float64{0.9, 0.9}}), codes.InvalidArgument, "INVALID_SPEC", "spec.coverage[1]", "0.9")
+	rejected(t, create("n", linear(0)), codes.InvalidArgument, "INVALID_SPEC", "spec.dimension", "0")
+	rejected(t, create("m", linear(3)), codes.AlreadyExists, "MODEL_EXISTS")
+	rejected(t, create("n", &hindsightv1.ModelSpec{
 		Dimension: 30, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: proto.Int32(5)}},
 	}), codes.InvalidArgument, "SPEC_TOO_LARGE", "degree", "at most 2")
-	refused(t, create("n", &hindsightv1.ModelSpec{
+	rejected(t, create("n", &hindsightv1.ModelSpec{
 		Dimension: 1, Learner: &hindsightv1.ModelSpec_Raker{Raker: &hindsightv1.Raker{Step: proto.Float64(-1)}},
 	}), codes.InvalidArgument, "INVALID_SPEC", "spec.raker.step", "-1")
-	refused(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Scaling: &hindsightv1.Scaling{}, Learner: linear(1).GetLearner()}),
+	rejected(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Scaling: &hindsightv1.Scaling{}, Learner: linear(1).GetLearner()}),
 		codes.InvalidArgument, "INVALID_SPEC", "spec.scaling", "fixed", "warmup")
 
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "n"}), codes.NotFound, "MODEL_NOT_FOUND")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}), codes.InvalidArgument, "DIMENSION_MISMATCH", "1 number", "2 numbers")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, math.NaN()}}), codes.InvalidArgument, "NOT_FINITE", "features[1]")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1e101}}), codes.InvalidArgument, "FEATURE_OUT_OF_RANGE", "features[1]")
-	refused(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1}, LabelTtl: durationpb.New(-1)}),
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "n"}), codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}), codes.InvalidArgument, "DIMENSION_MISMATCH", "1 number", "2 numbers")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, math.NaN()}}), codes.InvalidArgument, "NOT_FINITE", "features[1]")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1e101}}), codes.InvalidArgument, "FEATURE_OUT_OF_RANGE", "features[1]")
+	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1}, LabelTtl: durationpb.New(-1)}),
 		codes.InvalidArgument, "INVALID_REQUEST", "label_ttl")
 
 	two := []float64{1, 2}
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two}), codes.InvalidArgument, "LABEL_MISSING", "label")
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", PredictionId: "x", Target: label(1)}), codes.NotFound, "PREDICTION_NOT_FOUND", `"x"`)
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(math.Inf(1))}), codes.InvalidArgument, "NOT_FINITE", "label")
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(1), Weight: proto.Float64(0)}),
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two}), codes.InvalidArgument, "LABEL_MISSING", "label")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", PredictionId: "x", Target: label(1)}), codes.NotFound, "PREDICTION_NOT_FOUND", `"x"`)
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(math.Inf(1))}), codes.InvalidArgument, "NOT_FINITE", "label")
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(1), Weight: proto.Float64(0)}),
 		codes.InvalidArgument, "WEIGHT_OUT_OF_RANGE", "weight")
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}}),
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}}),
 		codes.InvalidArgument, "LABEL_KIND", "class", "number")
-	refused(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{}}),
+	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{}}),
 		codes.InvalidArgument, "INVALID_CLASS", "class", "nothing")
 }
 
@@ -262,14 +262,14 @@ func TestBatches(t *testing.T) {
 	}
 	observations[1].Target = nil
 	_, err = s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: observations})
-	refused(t, err, codes.InvalidArgument, "LABEL_MISSING", "observations[1].label")
+	rejected(t, err, codes.InvalidArgument, "LABEL_MISSING", "observations[1].label")
 	rows[1].Features = nil
 	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows})
-	refused(t, err, codes.InvalidArgument, "DIMENSION_MISMATCH", "rows[1].features")
+	rejected(t, err, codes.InvalidArgument, "DIMENSION_MISMATCH", "rows[1].features")
 	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: make([]*hindsightv1.Row, 101)})
-	refused(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101", "100")
+	rejected(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101", "100")
 	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows, PredictionIds: []string{"a"}})
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "prediction_ids")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "prediction_ids")
 }
 
 func TestModels(t *testing.T) {
@@ -295,9 +295,9 @@ func TestModels(t *testing.T) {
 		t.Error(err)
 	}
 	_, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "b"})
-	refused(t, err, codes.NotFound, "MODEL_NOT_FOUND", `"b"`)
+	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", `"b"`)
 	_, err = s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: "%"})
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token")
 	valid, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{
 		Dimension: 25, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
 	}})
@@ -404,9 +404,9 @@ func TestSeveralOutputs(t *testing.T) {
 		}
 	}
 	_, err = s.Observe(t.Context(), labels(1))
-	refused(t, err, codes.InvalidArgument, "DIMENSION_MISMATCH", "labels", "1 label", "2 labels")
+	rejected(t, err, codes.InvalidArgument, "DIMENSION_MISMATCH", "labels", "1 label", "2 labels")
 	_, err = s.Observe(t.Context(), labels(1, math.NaN()))
-	refused(t, err, codes.InvalidArgument, "NOT_FINITE", "labels[1]")
+	rejected(t, err, codes.InvalidArgument, "NOT_FINITE", "labels[1]")
 	answer := must(s.Observe(t.Context(), labels(3, -1)))(t)
 	o := answer.GetOutcome()
 	if o.GetLoss() != 4 || o.GetServedLoss() != 4 || len(o.GetPredictions()) != 2 || len(o.GetServedPredictions()) != 2 || o.Prediction != nil || o.ServedPrediction != nil {

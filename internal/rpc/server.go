@@ -41,9 +41,9 @@ type Options struct {
 	MemoryLimit int64
 	// Tracer makes a span of every call; nil makes none.
 	Tracer trace.TracerProvider
-	// Refused receives the reason of every rejected or failed call, one of Reasons; nil is
+	// Rejected receives the reason of every rejected or failed call, one of Reasons; nil is
 	// no receiver.
-	Refused func(reason string)
+	Rejected func(reason string)
 	// Credentials secure connections; nil is plaintext.
 	Credentials credentials.TransportCredentials
 	// Auth authenticates callers; nil accepts every call. Audit receives the records of the
@@ -99,16 +99,16 @@ func New(o Options) *Server {
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
-	refusals, tracing := newRefusals(&o), newTracing(o.Tracer)
+	rejections, tracing := newRejections(&o), newTracing(o.Tracer)
 	access := newAccess(&o)
 	checkUnary, checkStream := access.interceptors()
 	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
 	if tracing != nil {
 		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
 	}
-	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), refusals.unary), checkUnary...)
+	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), rejections.unary), checkUnary...)
 	unaries = append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered))
-	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), refusals.stream), checkStream...)
+	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), rejections.stream), checkStream...)
 	streams = append(streams, recovery.StreamServerInterceptor(recovered))
 	forward := newForwarding(&o, tracing, draining, false)
 	if forward != nil {

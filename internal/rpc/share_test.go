@@ -77,9 +77,9 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 	}
 	batch.Keys = batch.GetKeys()[1:]
 	_, err = s.PredictBatch(ctx, batch)
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "keys", "23")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "keys", "23")
 	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", Share: &hindsightv1.Share{Model: "b", Fraction: 2}})
-	refused(t, err, codes.InvalidArgument, "INVALID_REQUEST", "share.fraction", "2")
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "share.fraction", "2")
 	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})
 	if err != nil || list.GetAliases()[0].GetShare().GetModel() != "b" {
 		t.Errorf("aliases %v, %v", list, err)

@@ -26,8 +26,8 @@ const domain = "hindsight"
 
 var errBatchTooLarge = errors.New("batch too large")
 
-// refusal is one row of the error table.
-type refusal struct {
+// rejection is one row of the error table.
+type rejection struct {
 	err    error
 	code   codes.Code
 	reason hindsightv1.ErrorReason
@@ -39,8 +39,8 @@ type refusal struct {
 
 // table maps every error to code and reason. The first matching row wins: ErrUnknown may wrap a
 // storage error, and ErrCorrupt the error of an impossible number on disk.
-func table() []refusal {
-	return []refusal{
+func table() []rejection {
+	return []rejection{
 		{err: engine.ErrNotOwner, code: codes.Unavailable, reason: hindsightv1.ErrorReason_NOT_OWNER, retryAfter: 50 * time.Millisecond},
 		{err: engine.ErrUnknown, code: codes.Unavailable, reason: hindsightv1.ErrorReason_OUTCOME_UNKNOWN, retryAfter: 100 * time.Millisecond},
 		{err: engine.ErrCorrupt, code: codes.DataLoss, reason: hindsightv1.ErrorReason_STATE_CORRUPT, hidden: true},
@@ -98,7 +98,7 @@ func table() []refusal {
 }
 
 // find returns the row of an error, nil if there is none.
-func find(err error) *refusal {
+func find(err error) *rejection {
 	for _, r := range table() {
 		if errors.Is(err, r.err) {
 			return &r

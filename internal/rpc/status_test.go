@@ -195,7 +195,7 @@ func TestErrorsQuoteLittle(t *testing.T) {
 	}
 }
 
-// A client refuses a call whose trailers are larger than 8 KiB: with INTERNAL, in place of the status.
+// A client rejects a call whose trailers are larger than 8 KiB: with INTERNAL, in place of the status.
 func TestStatusFitsTrailers(t *testing.T) {
 	for _, letter := range []string{"x", "%", "é", "漢", "😀", "\x00"} {
 		for _, count := range []int{1, 300, 600, 100_000} {

@@ -16,7 +16,7 @@ import (
 	"hindsight/internal/rpc"
 )
 
-// counted counts refusals.
+// counted counts rejections.
 type counted struct {
 	mu sync.Mutex
 	by map[string]int
@@ -28,10 +28,10 @@ func (c *counted) count(reason string) {
 	c.by[reason]++
 }
 
-// Refusals are counted by their reason, and every counted reason is among Reasons.
-func TestRefusalsAreCounted(t *testing.T) {
+// Rejections are counted by their reason, and every counted reason is among Reasons.
+func TestRejectionsAreCounted(t *testing.T) {
 	c := &counted{by: map[string]int{}}
-	s := serve(t, func(o *rpc.Options) { o.Refused = c.count })
+	s := serve(t, func(o *rpc.Options) { o.Rejected = c.count })
 	s.create(t, "m", linear(1))
 	if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
 		t.Error("a model that is not there predicts")
@@ -62,7 +62,7 @@ func TestRefusalsAreCounted(t *testing.T) {
 	}
 }
 
-// The queue of an observation is in the span of its call. A line of a refused call says its trace.
+// The queue of an observation is in the span of its call. A line of a rejected call says its trace.
 func TestSpans(t *testing.T) {
 	spans := tracetest.NewSpanRecorder()
 	core, lines := observer.New(zap.DebugLevel)
@@ -80,16 +80,16 @@ func TestSpans(t *testing.T) {
 		byName[span.Name()] = append(byName[span.Name()], span)
 	}
 	const service = "hindsight.v1.PredictionService/"
-	observed, refused := byName[service+"Observe"], byName[service+"Predict"]
-	if len(observed) != 1 || len(refused) != 1 || len(byName["queue"]) != 1 {
+	observed, rejected := byName[service+"Observe"], byName[service+"Predict"]
+	if len(observed) != 1 || len(rejected) != 1 || len(byName["queue"]) != 1 {
 		t.Fatalf("spans %v", byName)
 	}
 	if byName["queue"][0].Parent().SpanID() != observed[0].SpanContext().SpanID() {
 		t.Error("the queue is of another span")
 	}
 	found := lines.FilterMessage("call rejected").FilterFieldKey("trace_id").All()
-	if len(found) != 1 || found[0].ContextMap()["trace_id"] != refused[0].SpanContext().TraceID().String() ||
-		found[0].ContextMap()["span_id"] != refused[0].SpanContext().SpanID().String() {
+	if len(found) != 1 || found[0].ContextMap()["trace_id"] != rejected[0].SpanContext().TraceID().String() ||
+		found[0].ContextMap()["span_id"] != rejected[0].SpanContext().SpanID().String() {
 		t.Errorf("lines %v", found)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"hindsight/internal/rpc"
 )
 
-// An export for which there is no room is refused before its bytes are made: those of the
+// An export for which there is no room is rejected before its bytes are made: those of the
 // state, and those of the predictions that wait.
-func TestExportIsRefusedBeforeItsBytesAreMade(t *testing.T) {
+func TestExportIsRejectedBeforeItsBytesAreMade(t *testing.T) {
 	const limit, rows, width = 3 << 20, 20, 100
 	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 8 * limit })
 	s.create(t, "wide", linear(1000)) // A state of 4 MB at least.
@@ -47,11 +47,11 @@ func TestExportIsRefusedBeforeItsBytesAreMade(t *testing.T) {
 				_, err = stream.Recv()
 			}
 			runtime.ReadMemStats(&after)
-			refused(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
+			rejected(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
 			made = min(made, after.TotalAlloc-before.TotalAlloc)
 		}
-		if t.Logf("%s: refused after %d bytes", model, made); made > most {
-			t.Errorf("%s: %d bytes were made for an export that was refused, want at most %d", model, made, most)
+		if t.Logf("%s: rejected after %d bytes", model, made); made > most {
+			t.Errorf("%s: %d bytes were made for an export that was rejected, want at most %d", model, made, most)
 		}
 	}
 	cancel()

@@ -159,7 +159,7 @@ func TestCheckpointOnFullDisk(t *testing.T) {
 
 // A store that takes no more writes gives no checkpoint: what is in memory alone
 // would be missing.
-func TestCheckpointAfterRefusedWrite(t *testing.T) {
+func TestCheckpointAfterRejectedWrite(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	var full atomic.Bool
 	s := open(t, inject(disk, func(op errorfs.Op) error {
@@ -182,7 +182,7 @@ func TestCheckpointAfterRefusedWrite(t *testing.T) {
 
 // What a checkpoint of before left is removed by the next start, and a directory that
 // is being restored is opened by who restores it alone.
-func TestOpenRemovesCheckpointAndRefusesHalfRestored(t *testing.T) {
+func TestOpenRemovesCheckpointAndRejectsHalfRestored(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(dir, store.Options{})
 	if err != nil {

@@ -61,12 +61,12 @@ func within(t *testing.T, what string, f func()) {
 // The disk rejects any write, and all writes after it: every call ends, nothing is
 // acknowledged that is not there after a power cut, the process lives, and
 // Close ends.
-func TestRefusedWrites(t *testing.T) {
+func TestRejectedWrites(t *testing.T) {
 	log := func(op errorfs.Op) bool { return strings.HasSuffix(op.Path, ".log") }
 	for _, c := range []struct {
 		name    string
 		size    int
-		refuses func(errorfs.Op) bool
+		rejects func(errorfs.Op) bool
 	}{
 		{"log sync", 2_000, func(op errorfs.Op) bool { return log(op) && syncs(op) }},
 		{"log write", 2_000, func(op errorfs.Op) bool { return log(op) && op.Kind == errorfs.OpFileWrite }},
@@ -83,19 +83,19 @@ func TestRefusedWrites(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for range 3 {
-				refuse(t, c.size, c.refuses)
+				reject(t, c.size, c.rejects)
 			}
 		})
 	}
 }
 
-func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
+func reject(t *testing.T, size int, rejects func(errorfs.Op) bool) {
 	t.Helper()
 	const writers = 16
 	mem := vfs.NewCrashableMem()
 	var failing atomic.Bool
 	s := open(t, inject(mem, func(op errorfs.Op) error {
-		if failing.Load() && refuses(op) {
+		if failing.Load() && rejects(op) {
 			return syscall.EIO
 		}
 		return nil
@@ -147,7 +147,7 @@ func refuse(t *testing.T, size int, refuses func(errorfs.Op) bool) {
 
 // A disk that fails at any step of Open: it says so and ends, and what was
 // there is there afterwards.
-func TestRefusedWhileOpening(t *testing.T) {
+func TestRejectedWhileOpening(t *testing.T) {
 	oneGoroutine(t)
 	mem := vfs.NewCrashableMem()
 	s := open(t, mem)
@@ -171,7 +171,7 @@ func TestRefusedWhileOpening(t *testing.T) {
 	closed(t, whole)
 	for n := int64(1); n <= all; n++ {
 		fs := disk()
-		within(t, fmt.Sprintf("opening with step %d refused", n), func() {
+		within(t, fmt.Sprintf("opening with step %d rejected", n), func() {
 			s, _, err := steps(fs, n)
 			if err == nil {
 				// The last steps are in the background.

@@ -56,7 +56,7 @@ func all(t *testing.T, fs vfs.FS, dir string) map[string]string {
 
 // A directory of another format is rejected before anything in it changes, also one whose other format is in a
 // checkpoint that is to replace its databases.
-func TestAnotherFormatIsRefused(t *testing.T) {
+func TestAnotherFormatIsRejected(t *testing.T) {
 	newer := fmt.Sprintf("%d v9.9\n", storage.Format+1)
 	for name, change := range map[string]func(fs vfs.FS) (want string){
 		"newer": func(fs vfs.FS) string {

@@ -202,7 +202,7 @@ func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
 	t.Logf("%d power cuts, %d before the end of the swap", len(cuts), swapping)
 }
 
-func TestIncomingRefuses(t *testing.T) {
+func TestIncomingRejects(t *testing.T) {
 	s := open(t, vfs.NewMem(), member)
 	defer closed(t, s)
 	in, err := s.Receive()

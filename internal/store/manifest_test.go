@@ -41,7 +41,7 @@ func TestDamagedManifest(t *testing.T) {
 		closed(t, s)
 	}
 	flips := times(40, 200)
-	refused, aside := 0, 0
+	rejected, aside := 0, 0
 	for n := range flips {
 		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
 		directory := []string{"data/log", "data/pending"}[n%2]
@@ -60,7 +60,7 @@ func TestDamagedManifest(t *testing.T) {
 		rewrite(t, disk, path, data)
 		s, err := store.Open("data", store.Options{FS: disk})
 		if directory == "data/log" {
-			refused++
+			rejected++
 			if err == nil {
 				t.Fatalf("byte %d of %d of %s: opened with %d records", at, len(data), path, len(replayed(t, find(t, s, "m"))))
 			}
@@ -85,5 +85,5 @@ func TestDamagedManifest(t *testing.T) {
 		}
 		closed(t, s)
 	}
-	t.Logf("%d damaged manifests: %d refused, %d set aside", flips, refused, aside)
+	t.Logf("%d damaged manifests: %d rejected, %d set aside", flips, rejected, aside)
 }

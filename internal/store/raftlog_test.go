@@ -296,8 +296,8 @@ func TestRaftLogCrashes(t *testing.T) {
 }
 
 // A rejected write ends all writing, and the log keeps all acknowledged operations.
-func TestRaftLogRefusedWrites(t *testing.T) {
-	for name, refuses := range map[string]func(errorfs.Op) bool{
+func TestRaftLogRejectedWrites(t *testing.T) {
+	for name, rejects := range map[string]func(errorfs.Op) bool{
 		"sync":  syncs,
 		"write": func(op errorfs.Op) bool { return op.Kind == errorfs.OpFileWrite },
 		"begin": creates,
@@ -306,7 +306,7 @@ func TestRaftLogRefusedWrites(t *testing.T) {
 			mem := vfs.NewCrashableMem()
 			var failing atomic.Bool
 			l := openRaft(t, inject(mem, func(op errorfs.Op) error {
-				if failing.Load() && refuses(op) {
+				if failing.Load() && rejects(op) {
 					return syscall.EIO
 				}
 				return nil

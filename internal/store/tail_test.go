@@ -87,7 +87,7 @@ func TestDamagedTailIsNoTornWrite(t *testing.T) {
 func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, records int) {
 	t.Helper()
 	cuts := times(20, 60)
-	refused := 0
+	rejected := 0
 	for n := range cuts {
 		fs := left.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
 		path, data := newestLog(t, fs)
@@ -114,7 +114,7 @@ func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, reco
 			closed(t, s)
 			continue
 		}
-		refused++
+		rejected++
 		var tail *store.TailError
 		if !errors.As(err, &tail) || !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), path) {
 			t.Fatalf("%s: damage at byte %d of %d: %v, want a TailError that names %s", name, at, len(data), err, path)
@@ -129,8 +129,8 @@ func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, reco
 		closed(t, s)
 		closed(t, open(t, fs))
 	}
-	if refused < cuts/2 {
-		t.Errorf("%s: only %d of %d damaged logs are refused", name, refused, cuts)
+	if rejected < cuts/2 {
+		t.Errorf("%s: only %d of %d damaged logs are rejected", name, rejected, cuts)
 	}
-	t.Logf("%s: %d of %d damaged logs are refused, the others lose nothing", name, refused, cuts)
+	t.Logf("%s: %d of %d damaged logs are rejected, the others lose nothing", name, rejected, cuts)
 }

@@ -60,9 +60,9 @@ func DecayingStep(t int) float64 { return 0.25 / math.Sqrt(float64(t)) }
 // rows whose sign it has wrong. 0 is wrong.
 type Verdict struct{ Hinge, Errors float64 }
 
-// Judge tests functions over the inputs of the sample on rows. It costs one kernel
+// Check tests functions over the inputs of the sample on rows. It costs one kernel
 // value for every input and row.
-func (s *Sample) Judge(rows [][]float64, y []float64, fits ...Fit) []Verdict {
+func (s *Sample) Check(rows [][]float64, y []float64, fits ...Fit) []Verdict {
 	verdicts, values := make([]Verdict, len(fits)), make([]float64, len(fits))
 	share := 1 / float64(len(y))
 	for t, row := range rows {

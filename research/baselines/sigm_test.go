@@ -58,7 +58,7 @@ func TestSIGM(t *testing.T) {
 				wrong += 1.0 / 40
 			}
 		}
-		got := s.Judge(rows, signs, make(baselines.Fit, n), alpha)
+		got := s.Check(rows, signs, make(baselines.Fit, n), alpha)
 		near(t, name+": hinge loss", got[1].Hinge, hinge, 1e-9)
 		near(t, name+": errors", got[1].Errors, wrong, 1e-9)
 		near(t, "hinge loss of 0", got[0].Hinge, 1, 1e-12)

@@ -155,7 +155,7 @@ func SIGM(ctx context.Context, s Split) ([]Passes, error) {
 			fits = append(fits, fit)
 			results[i].Passes += float64(passes) / SigmDraws
 		}
-		for i, v := range sample.Judge(s.TestX, s.TestY, fits...) {
+		for i, v := range sample.Check(s.TestX, s.TestY, fits...) {
 			results[i].Hinge += v.Hinge / SigmDraws
 			results[i].Errors += v.Errors / SigmDraws
 		}
@@ -173,7 +173,7 @@ func (s *Sample) stopEarly(step func(int) float64, x [][]float64, y []float64, r
 		fits = append(fits, slices.Clone(alpha))
 	}
 	least := math.Inf(1)
-	for i, v := range s.Judge(x, y, fits...) {
+	for i, v := range s.Check(x, y, fits...) {
 		if v.Hinge < least {
 			least, best, passes = v.Hinge, fits[i], i+1
 		}

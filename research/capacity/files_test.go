@@ -75,7 +75,7 @@ func TestAnswersNearMeasurements(t *testing.T) {
 	}
 }
 
-// A table that was damaged is refused.
+// A table that was damaged is rejected.
 func TestReadTable(t *testing.T) {
 	row := &capacity.Row{Case: capacity.Case{Name: "n", Models: 2}, Validated: `{"features": "3"}`, Measured: 7}
 	var table bytes.Buffer

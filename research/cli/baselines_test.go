@@ -37,7 +37,7 @@ func TestBaselines(t *testing.T) {
 }
 
 // With --learners the papers leave the baselines out. Without a stream the command
-// says where to get them. Mistakes in the flags are refused.
+// says where to get them. Mistakes in the flags are rejected.
 func TestBaselinesUsage(t *testing.T) {
 	data := streams(t)
 	for want, args := range map[string][]string{

@@ -195,7 +195,7 @@ type papersEntry struct {
 	RoundsPerSecond command.Finite `json:"roundsPerSecond"`
 	RateToLinear    command.Finite `json:"rateToLinearAwv"`
 	StateBytes      uint64         `json:"stateBytes"`
-	Refused         string         `json:"refused,omitempty"`
+	Rejected        string         `json:"rejected,omitempty"`
 }
 
 // papersLevel says how the prediction intervals of one level did.
@@ -239,7 +239,7 @@ func papersDocument(results []*papers.Result) any {
 				Skill: command.Finite(e.Skill), Intervals: levels,
 				Regret: command.Finite(e.Regret), RegretBound: command.Finite(e.Bound),
 				RoundsPerSecond: command.Finite(e.Rate), RateToLinear: command.Finite(r.Ratio(e)),
-				StateBytes: e.StateBytes, Refused: e.Refused,
+				StateBytes: e.StateBytes, Rejected: e.Rejected,
 			})
 		}
 		for _, l := range r.Late {

@@ -52,7 +52,7 @@ func TestPapers(t *testing.T) {
 		if e["baseline"] == true {
 			continue
 		}
-		if e["rows"] != 300.0 || e["refused"] != nil || e["stateBytes"].(float64) <= 0 || e["roundsPerSecond"].(float64) <= 0 {
+		if e["rows"] != 300.0 || e["rejected"] != nil || e["stateBytes"].(float64) <= 0 || e["roundsPerSecond"].(float64) <= 0 {
 			t.Errorf("%s: %v", name, e)
 		}
 		if loss := e["meanLoss"].(float64); strings.HasPrefix(name, "air") && loss >= mean {

@@ -56,7 +56,7 @@ func TestRecords(t *testing.T) {
 		e := v.(map[string]any)
 		setting, _ := e["setting"].(string)
 		figures[fmt.Sprintf("%s/%s/%s/%s/%s", e["part"], e["stream"], e["learner"], setting, e["measure"])] = e["value"]
-		if e["measure"] == "refused" {
+		if e["measure"] == "rejected" {
 			t.Errorf("%v", e)
 		}
 	}

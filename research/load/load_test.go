@@ -170,13 +170,13 @@ func TestMix(t *testing.T) {
 	})
 }
 
-// Refusals are counted by their reason or code, and have no latency.
+// Rejections are counted by their reason or code, and have no latency.
 func TestErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		refuse := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
+		reject := func(context.Context, any, *grpc.UnaryServerInfo, grpc.UnaryHandler) (any, error) {
 			return nil, status.Error(codes.ResourceExhausted, "full")
 		}
-		serve(t, echo.New(grpc.UnaryInterceptor(refuse)), func(c *client.Client) {
+		serve(t, echo.New(grpc.UnaryInterceptor(reject)), func(c *client.Client) {
 			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
 			r, err := l.Run(t.Context(), load.Options{Mix: load.Mix{Predict: 1}, Callers: 2, Calls: 10})
 			if err != nil {

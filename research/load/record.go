@@ -89,7 +89,7 @@ func (r *recorder) unsent(name string, waited time.Duration) {
 }
 
 // failed records a call that was answered with an error. The latency is not recorded, because
-// a refusal is fast.
+// a rejection is fast.
 func (r *recorder) failed(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,7 +103,7 @@ func record(to map[string]*hdrhistogram.Histogram, name string, d time.Duration)
 		h = hdrhistogram.New(1, longest, 3)
 		to[name] = h
 	}
-	_ = h.RecordValue(min(max(int64(d), 1), longest)) // A value within the bounds is never refused.
+	_ = h.RecordValue(min(max(int64(d), 1), longest)) // A value within the bounds is never rejected.
 }
 
 // result returns what came of all calls.

@@ -69,8 +69,8 @@ type Entry struct {
 	// DictionaryFull says that the dictionary has the largest size that its
 	// spec allows.
 	DictionaryFull bool
-	// Refused is the refusal of the server; empty: none.
-	Refused string
+	// Rejected is the rejection of the server; empty: none.
+	Rejected string
 }
 
 // Interval says how the prediction intervals of one level did. An unknown number
@@ -120,7 +120,7 @@ func (b *Bench) Stream(ctx context.Context, p Plan, s Stream) (*Result, error) {
 		}
 		b.Report("%-18s %-14s %s", s.Name, l.Name, e.brief(s))
 		r.Entries = append(r.Entries, e)
-		if l.Name == NameAuto && e.Refused == "" {
+		if l.Name == NameAuto && e.Rejected == "" {
 			if r.Late, err = b.late(ctx, s, table); err != nil {
 				return nil, fmt.Errorf("%s with late labels: %w", s.Name, err)
 			}
@@ -133,8 +133,8 @@ func (b *Bench) Stream(ctx context.Context, p Plan, s Stream) (*Result, error) {
 
 // brief describes an entry in one line of progress.
 func (e Entry) brief(s Stream) string {
-	if e.Refused != "" {
-		return e.Refused
+	if e.Rejected != "" {
+		return e.Rejected
 	}
 	if s.Signs {
 		return fmt.Sprintf("%7d rows  %6.2f %% errors  %9.0f rounds/s", e.Rows, 100*e.ErrorRate(), e.Rate)
@@ -149,7 +149,7 @@ func baseline(name string, s *Score) Entry {
 	}
 }
 
-// Take takes the table through a new model of a learner. A refusal of the server becomes
+// Take takes the table through a new model of a learner. A rejection of the server becomes
 // part of the entry. The error means that the server does not answer or that
 // ctx has ended.
 func (b *Bench) Take(ctx context.Context, s Stream, l Learner, t *Table, grid []int) (e Entry, err error) {
@@ -160,7 +160,7 @@ func (b *Bench) Take(ctx context.Context, s Stream, l Learner, t *Table, grid []
 	id := b.Run + "-" + s.Name + "-" + l.Name
 	created, err := b.Create(ctx, id, l.Spec(s, t.Dimension(), t.Sigma))
 	if err != nil {
-		e.Refused, err = remote.Refused(err, 0)
+		e.Rejected, err = remote.Rejected(err, 0)
 		return e, err
 	}
 	defer func() { err = errors.Join(err, b.Remove(ctx, id)) }()
@@ -170,7 +170,7 @@ func (b *Bench) Take(ctx context.Context, s Stream, l Learner, t *Table, grid []
 		e.Rate = float64(e.Rows) / elapsed.Seconds()
 	}
 	if err != nil {
-		e.Refused, err = remote.Refused(err, e.Rows)
+		e.Rejected, err = remote.Rejected(err, e.Rows)
 	}
 	if err != nil {
 		return e, err

@@ -131,7 +131,7 @@ func TestStream(t *testing.T) {
 	}
 	for i, l := range p.Learners {
 		e := r.Entries[i]
-		if e.Name != l.Name || e.Rows != 300 || e.Refused != "" || e.Regret != 2.5 || e.Bound != 7 || e.Skill != 0.75 || e.Intervals != nil || e.StateBytes != 64 {
+		if e.Name != l.Name || e.Rows != 300 || e.Rejected != "" || e.Regret != 2.5 || e.Bound != 7 || e.Skill != 0.75 || e.Intervals != nil || e.StateBytes != 64 {
 			t.Errorf("%+v", e)
 		}
 		// 3 batches of one second; every third sign is wrong.
@@ -238,7 +238,7 @@ func TestLateLabels(t *testing.T) {
 	}
 }
 
-func TestStreamNotesARefusal(t *testing.T) {
+func TestStreamNotesARejection(t *testing.T) {
 	f := &fake{room: 200}
 	b := f.bench()
 	p, s := signStream(t)
@@ -248,7 +248,7 @@ func TestStreamNotesARefusal(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := r.Entries[0]
-	if e.Rows != remote.BatchRows || e.Refused != "refused after 128 rows: OBSERVATION_LIMIT" || e.Regret != 2.5 || len(f.deleted) != 1 {
+	if e.Rows != remote.BatchRows || e.Rejected != "rejected after 128 rows: OBSERVATION_LIMIT" || e.Regret != 2.5 || len(f.deleted) != 1 {
 		t.Errorf("%+v, deleted %q", e, f.deleted)
 	}
 	if last := e.Curve[len(e.Curve)-1]; last.T != remote.BatchRows {

@@ -77,7 +77,7 @@ func committed(t *testing.T, dir string, s papers.Stream, report string) *papers
 			Name: row[0], Loss: row[2], Baseline: row[0] == papers.NameMean || row[0] == papers.NameLast,
 			Score:  score(rows, number(t, row[3]), number(t, row[4]), number(t, row[5]), number(t, row[6])),
 			Skill:  number(t, row[14]),
-			Regret: number(t, row[7]), Bound: number(t, row[8]), Rate: number(t, row[11]), Refused: row[13],
+			Regret: number(t, row[7]), Bound: number(t, row[8]), Rate: number(t, row[11]), Rejected: row[13],
 		}
 		if !e.Baseline {
 			e.Features, e.StateBytes = int(number(t, row[9])), uint64(number(t, row[10]))

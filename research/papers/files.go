@@ -66,7 +66,7 @@ func writeTable(w io.Writer, r *Result) error {
 			e.ifAny(e.MeanLoss()), r.ifSigns(e, e.ErrorRate()),
 			e.ifAny(e.First.MeanLoss), r.ifSigns(e, e.First.ErrorRate),
 			markdown.Exact(e.Regret), markdown.Exact(e.Bound), count(uint64(e.Features)), count(e.StateBytes),
-			markdown.Exact(markdown.Round(e.Rate, 4)), markdown.Exact(markdown.Round(r.Ratio(e), 3)), e.Refused, markdown.Exact(e.Skill),
+			markdown.Exact(markdown.Round(e.Rate, 4)), markdown.Exact(markdown.Round(r.Ratio(e), 3)), e.Rejected, markdown.Exact(e.Skill),
 		}
 		for _, level := range Coverages() {
 			i := e.interval(level)

@@ -50,16 +50,16 @@ func madeUp() (papers.Plan, []*papers.Result) {
 	}
 	signs := stream
 	signs.Name, signs.Signs, signs.AsPublished, signs.Published = "signs", true, true, nil
-	refused := entry(papers.NameKernel, 0, 0, 0)
-	refused.Refused = "refused: OBSERVATION_LIMIT"
-	refused.Rate, refused.Regret, refused.Features, refused.StateBytes = math.NaN(), math.NaN(), 0, 0
+	rejected := entry(papers.NameKernel, 0, 0, 0)
+	rejected.Rejected = "rejected: OBSERVATION_LIMIT"
+	rejected.Rate, rejected.Regret, rejected.Features, rejected.StateBytes = math.NaN(), math.NaN(), 0, 0
 	return p, []*papers.Result{
 		{Stream: stream, Rows: 1200, Missing: 7, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{auto, linear, kernel, ada, mean}, Late: []papers.Late{
 			{Delay: 1, Rows: 1200, Loss: 0.5, RunningMean: 1, LastLabel: 2, Skill: 0.5, ErrorRate: math.NaN()},
 			{Delay: 10, Rows: 1200, Loss: 0.75, RunningMean: 1, LastLabel: 3, Skill: 0.25, ErrorRate: math.NaN()},
 		}},
 		{Stream: papers.Stream{Name: "gone"}, Skipped: "its file is not there"},
-		{Stream: signs, Rows: 1200, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{wrong, linear, refused, ada, mean}, Late: []papers.Late{
+		{Stream: signs, Rows: 1200, Dimension: 3, Sigma: 0.5, Entries: []papers.Entry{wrong, linear, rejected, ada, mean}, Late: []papers.Late{
 			{Delay: 100, Rows: 1000, Loss: 0.5, RunningMean: 1, LastLabel: 2, Skill: 0.5, ErrorRate: 0.125},
 		}},
 	}
@@ -116,7 +116,7 @@ func TestSave(t *testing.T) {
 		t.Errorf("late labels %q", late)
 	}
 	signs := records(t, filepath.Join(dir, "signs.csv"))
-	if signs[3][3] != "" || signs[3][4] != "" || signs[3][13] != "refused: OBSERVATION_LIMIT" || signs[4][4] != "1" {
+	if signs[3][3] != "" || signs[3][4] != "" || signs[3][13] != "rejected: OBSERVATION_LIMIT" || signs[4][4] != "1" {
 		t.Errorf("table %q", signs)
 	}
 	curves := records(t, filepath.Join(dir, "curves", "made.csv"))

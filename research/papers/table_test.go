@@ -86,7 +86,7 @@ func TestLoadKeepsWhatIsPublishedScaled(t *testing.T) {
 	}
 }
 
-func TestLoadRefuses(t *testing.T) {
+func TestLoadRejects(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := papers.Load(dir, papers.Stream{Name: "absent"}, 0); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("absent: %v", err)

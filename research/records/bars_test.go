@@ -12,7 +12,7 @@ import (
 	"hindsight/cmd/research/records"
 )
 
-// madeUp returns results with every part, some unknown numbers and a refusal.
+// madeUp returns results with every part, some unknown numbers and a rejection.
 func madeUp() *records.Results {
 	bins := make([]records.Bin, 10)
 	bins[0] = records.Bin{Members: 1500, Predicted: 0.0254, Found: 0.125}
@@ -33,7 +33,7 @@ func madeUp() *records.Results {
 			},
 			{
 				Stream: "elec2", Learner: "linear_awv",
-				Named:  records.Side{Value: math.NaN(), Skill: math.NaN(), Rate: math.NaN(), Refused: "refused: INVALID_SPEC"},
+				Named:  records.Side{Value: math.NaN(), Skill: math.NaN(), Rate: math.NaN(), Rejected: "rejected: INVALID_SPEC"},
 				Scaled: records.Side{Rows: 1200, Features: 9, Value: 0.25, Skill: math.NaN(), Rate: 5000},
 			},
 		},
@@ -47,7 +47,7 @@ func madeUp() *records.Results {
 		},
 		Reliability: []records.Reliability{
 			{Stream: "elec2", Learner: "rlsc", Rows: 1200, Errors: 0.2, Last: 0.15, LogLoss: 0.5, Brier: 0.25, Bins: bins},
-			{Stream: "elec2", Learner: "fogd", Errors: math.NaN(), Last: math.NaN(), LogLoss: math.NaN(), Brier: math.NaN(), Refused: "refused: INVALID_SPEC"},
+			{Stream: "elec2", Learner: "fogd", Errors: math.NaN(), Last: math.NaN(), LogLoss: math.NaN(), Brier: math.NaN(), Rejected: "rejected: INVALID_SPEC"},
 		},
 	}
 }

@@ -49,7 +49,7 @@ func (b *Bench) beside(ctx context.Context, p Plan, n *named, known map[string]S
 func (n *named) side(g *game, unit float64) Side {
 	s := Side{
 		Rows: g.rows, Features: int(g.stats.GetFeatures()), Value: g.loss / float64(g.rows) / (unit * unit),
-		Skill: math.NaN(), Rate: g.rate(), Refused: g.refused,
+		Skill: math.NaN(), Rate: g.rate(), Rejected: g.rejected,
 	}
 	if n.spec.GetClasses() != nil {
 		s.Value = g.share()
@@ -70,7 +70,7 @@ func (b *Bench) scaled(ctx context.Context, name, learner string, t *papers.Tabl
 		if err != nil {
 			return Side{}, err
 		}
-		side := Side{Rows: e.Rows, Features: e.Features, Value: e.Main(s), Skill: e.Skill, Rate: markdown.Round(e.Rate, rateDigits), Refused: e.Refused}
+		side := Side{Rows: e.Rows, Features: e.Features, Value: e.Main(s), Skill: e.Skill, Rate: markdown.Round(e.Rate, rateDigits), Rejected: e.Rejected}
 		if s.Signs {
 			side.Skill = math.NaN() // It is that of the loss.
 		}

@@ -30,7 +30,7 @@ func (b *Bench) reliable(ctx context.Context, s set, known map[string]*game, r *
 				return fmt.Errorf("through %s: %w", learner, err)
 			}
 		}
-		e := Reliability{Stream: s.name, Learner: learner, Rows: g.rows, Errors: g.share(), Refused: g.refused}
+		e := Reliability{Stream: s.name, Learner: learner, Rows: g.rows, Errors: g.share(), Rejected: g.rejected}
 		f := figures(g)
 		e.Last, e.LogLoss, e.Brier = f.last, f.logLoss, f.brier
 		for _, bin := range g.stats.GetClasses().GetReliability() {
@@ -57,7 +57,7 @@ const (
 	frequencies = 200
 	ridge       = 0.01
 	// How many rows a digit is left out of, and how many of its own rows are then
-	// judged by themselves.
+	// scored by themselves.
 	withheldRows = 3000
 	firstRows    = 20
 	// How many models learn at the same time when rates do not matter.
@@ -115,7 +115,7 @@ func gaussian(sigma *float64) *hindsightv1.ModelSpec_Rlsc {
 func (s set) lists() set {
 	out := set{name: s.name, spec: &hindsightv1.ModelSpec{Seed: papers.Seed, Inputs: []*hindsightv1.Input{{
 		Name: pixels, Kind: &hindsightv1.Input_Vector{Vector: &hindsightv1.VectorInput{Length: proto.Int32(s.spec.GetDimension())}},
-		Missing: hindsightv1.Input_MISSING_REFUSE, // Else there is a feature more.
+		Missing: hindsightv1.Input_MISSING_REJECT, // Else there is a feature more.
 	}}}}
 	for _, o := range s.rounds {
 		list := &structpb.ListValue{}
@@ -143,7 +143,7 @@ func (b *Bench) digits(ctx context.Context, p Plan, r *Results) error {
 		}
 		f := figures(g)
 		r.Digits = append(r.Digits, Digits{
-			Scaling: d.scaling, Rows: g.rows, Errors: g.share(), LogLoss: f.logLoss, Brier: f.brier, Rate: g.rate(), Refused: g.refused,
+			Scaling: d.scaling, Rows: g.rows, Errors: g.share(), LogLoss: f.logLoss, Brier: f.brier, Rate: g.rate(), Rejected: g.rejected,
 		})
 		b.Report("%-8s %-14s %.2f %% errors", "digits", d.scaling, 100*g.share())
 	}
@@ -175,8 +175,8 @@ func (b *Bench) withheld(ctx context.Context, d scaledDigits, recoding float64) 
 			if err != nil {
 				return err
 			}
-			if g.refused != "" {
-				return fmt.Errorf("without the digit %d: %s", digit, g.refused)
+			if g.rejected != "" {
+				return fmt.Errorf("without the digit %d: %s", digit, g.rejected)
 			}
 			tallies[digit] = *t
 			return nil
@@ -197,7 +197,7 @@ func (b *Bench) withheld(ctx context.Context, d scaledDigits, recoding float64) 
 	}, nil
 }
 
-// tally judges a run in which a class is left out at first.
+// tally checks a run in which a class is left out at first.
 type tally struct {
 	rounds []*hindsightv1.ObserveRequest
 	class  string
@@ -225,7 +225,7 @@ func newTally(rounds []*hindsightv1.ObserveRequest, class string) *tally {
 	return t
 }
 
-// add judges a round.
+// add checks a round.
 func (t *tally) add(round int, o *hindsightv1.Outcome) {
 	wrong := 0
 	if o.GetClass() != t.rounds[round].GetClass() {

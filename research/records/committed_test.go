@@ -104,8 +104,8 @@ func readSide(t *testing.T, s *records.Side, row []string) {
 		s.Skill = number(t, row[5])
 	case "rounds_per_second":
 		s.Rate = number(t, row[5])
-	case "refused":
-		s.Refused = row[5]
+	case "rejected":
+		s.Rejected = row[5]
 	default:
 		t.Fatalf("%q", row)
 	}
@@ -124,8 +124,8 @@ func readDigits(t *testing.T, d *records.Digits, row []string) {
 		d.Brier = number(t, row[5])
 	case "rounds_per_second":
 		d.Rate = number(t, row[5])
-	case "refused":
-		d.Refused = row[5]
+	case "rejected":
+		d.Rejected = row[5]
 	default:
 		t.Fatalf("%q", row)
 	}
@@ -170,8 +170,8 @@ func readReliability(t *testing.T, e *records.Reliability, row []string) {
 		e.LogLoss = number(t, row[5])
 	case "brier":
 		e.Brier = number(t, row[5])
-	case "refused":
-		e.Refused = row[5]
+	case "rejected":
+		e.Rejected = row[5]
 	default:
 		t.Fatalf("%q", row)
 	}

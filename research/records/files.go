@@ -53,7 +53,7 @@ func (r *Results) Figures() []Figure {
 	}
 	for _, d := range r.Digits {
 		at := Figure{Part: PartDigits, Stream: "digits", Learner: nameRLSC, Setting: d.Scaling}
-		all = append(all, at.each(d.Refused, []measured{
+		all = append(all, at.each(d.Rejected, []measured{
 			{"rows", float64(d.Rows)},
 			{"errors", d.Errors},
 			{"log_loss", d.LogLoss},
@@ -67,7 +67,7 @@ func (r *Results) Figures() []Figure {
 	}
 	for _, e := range r.Reliability {
 		at := Figure{Part: PartReliability, Stream: e.Stream, Learner: e.Learner}
-		all = append(all, at.each(e.Refused, []measured{
+		all = append(all, at.each(e.Rejected, []measured{
 			{"rows", float64(e.Rows)}, {"errors", e.Errors}, {"last_class", e.Last}, {"log_loss", e.LogLoss}, {"brier", e.Brier},
 		})...)
 		for i, b := range e.Bins {
@@ -82,7 +82,7 @@ func (r *Results) Figures() []Figure {
 
 func (s Side) figures(b Beside, setting string) []Figure {
 	at := Figure{Part: PartBeside, Stream: b.Stream, Learner: b.Learner, Setting: setting}
-	return at.each(s.Refused, []measured{
+	return at.each(s.Rejected, []measured{
 		{"rows", float64(s.Rows)},
 		{"features", float64(s.Features)},
 		{"value", s.Value},
@@ -97,16 +97,16 @@ type measured struct {
 	value float64
 }
 
-// each returns a figure for every one that was measured, and one for the refusal if
+// each returns a figure for every one that was measured, and one for the rejection if
 // there was one.
-func (f Figure) each(refused string, all []measured) []Figure {
+func (f Figure) each(rejected string, all []measured) []Figure {
 	var out []Figure
 	for _, m := range all {
 		f.Measure, f.Value = m.name, m.value
 		out = append(out, f)
 	}
-	if refused != "" {
-		f.Measure, f.Value, f.Text = "refused", 0, refused
+	if rejected != "" {
+		f.Measure, f.Value, f.Text = "rejected", 0, rejected
 		out = append(out, f)
 	}
 	return out

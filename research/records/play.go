@@ -26,7 +26,7 @@ type game struct {
 	loss        float64
 	elapsed     time.Duration
 	stats       *hindsightv1.ModelStats
-	refused     string
+	rejected    string
 }
 
 // rateDigits is how many digits a rate has: it changes from run to run.
@@ -44,7 +44,7 @@ func (g *game) rate() float64 {
 func (g *game) share() float64 { return float64(g.wrong) / float64(g.rows) }
 
 // play takes rounds through a new model, in their order. It calls each, if that is not
-// nil, with every round and its outcome. A refusal of the server becomes part of
+// nil, with every round and its outcome. A rejection of the server becomes part of
 // the game.
 func (b *Bench) play(ctx context.Context, id string, spec *hindsightv1.ModelSpec, rounds []*hindsightv1.ObserveRequest,
 	each func(round int, o *hindsightv1.Outcome),
@@ -52,7 +52,7 @@ func (b *Bench) play(ctx context.Context, id string, spec *hindsightv1.ModelSpec
 	g = &game{}
 	id = b.Run + "-" + strings.ReplaceAll(id, plus, "-")
 	if _, err := b.Create(ctx, id, spec); err != nil {
-		g.refused, err = remote.Refused(err, 0)
+		g.rejected, err = remote.Rejected(err, 0)
 		return g, err
 	}
 	defer func() { err = errors.Join(err, b.Remove(ctx, id)) }()
@@ -60,12 +60,12 @@ func (b *Bench) play(ctx context.Context, id string, spec *hindsightv1.ModelSpec
 		batch := rounds[from:min(len(rounds), from+remote.BatchRows)]
 		first, err := b.predict(ctx, id, batch[0])
 		if err != nil {
-			g.refused, err = remote.Refused(err, g.rows)
+			g.rejected, err = remote.Rejected(err, g.rows)
 			return g, err
 		}
 		outcomes, took, err := b.ObserveBatch(ctx, id, batch)
 		if err != nil {
-			g.refused, err = remote.Refused(err, g.rows)
+			g.rejected, err = remote.Rejected(err, g.rows)
 			return g, err
 		}
 		if err := agree(first, outcomes[0]); err != nil {

@@ -73,8 +73,8 @@ type Side struct {
 	Value float64
 	// Skill is the one that the server says of quantities, Rate is in rounds per second.
 	Skill, Rate float64
-	// Refused is the refusal of the server; empty: none.
-	Refused string
+	// Rejected is the rejection of the server; empty: none.
+	Rejected string
 }
 
 // Ratio is the loss or the errors of named columns divided by those of scaled ones.
@@ -88,7 +88,7 @@ type Digits struct {
 	Errors         float64
 	LogLoss, Brier float64
 	Rate           float64
-	Refused        string
+	Rejected       string
 }
 
 // Withheld is what became of digits each of which was left out at first: the means
@@ -110,8 +110,8 @@ type Reliability struct {
 	Errors, Last   float64
 	LogLoss, Brier float64
 	// Bins are ten, of the same width.
-	Bins    []Bin
-	Refused string
+	Bins     []Bin
+	Rejected string
 }
 
 // Bin is a bin of probabilities: their number, their mean, and the share of them
@@ -121,7 +121,7 @@ type Bin struct {
 	Predicted, Found float64
 }
 
-// crowd is how many members a bin has that is judged.
+// crowd is how many members a bin has that is scored.
 const crowd = 500
 
 // Worst is the largest distance of a bin of 500 members or more from its mean

@@ -49,8 +49,8 @@ type fake struct {
 	class string
 	// told is what PredictBatch says, score the probability of its class.
 	told, score float64
-	// refuses is the learner that CreateModel refuses.
-	refuses string
+	// rejects is the learner that CreateModel rejects.
+	rejects string
 
 	mu       sync.Mutex
 	specs    map[string]*hindsightv1.ModelSpec
@@ -61,7 +61,7 @@ type fake struct {
 func (f *fake) CreateModel(_ context.Context, r *hindsightv1.CreateModelRequest, _ ...grpc.CallOption) (*hindsightv1.CreateModelResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.refuses != "" && strings.HasSuffix(r.GetId(), f.refuses) {
+	if f.rejects != "" && strings.HasSuffix(r.GetId(), f.rejects) {
 		s, err := status.New(codes.InvalidArgument, "no").WithDetails(&errdetails.ErrorInfo{Domain: "hindsight", Reason: "INVALID_SPEC"})
 		if err != nil {
 			return nil, err
@@ -227,7 +227,7 @@ func TestClasses(t *testing.T) {
 	dir := t.TempDir()
 	place(t, dir, "elec2", elec2("1"))
 	place(t, dir, "ijcnn1", header(2)+strings.Repeat("0,1,-1\n1,0,1\n", 3))
-	f := &fake{class: "UP", told: 1, score: 0.75, refuses: "ijcnn1-fogd"}
+	f := &fake{class: "UP", told: 1, score: 0.75, rejects: "ijcnn1-fogd"}
 	r, err := f.measure(t, records.Plan{Data: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -247,7 +247,7 @@ func TestClasses(t *testing.T) {
 			want = 1 // It has the classes -1 and 1.
 		}
 		if i == 7 {
-			if e.Refused != "refused: INVALID_SPEC" || e.Rows != 0 || !math.IsNaN(e.Worst()) {
+			if e.Rejected != "rejected: INVALID_SPEC" || e.Rows != 0 || !math.IsNaN(e.Worst()) {
 				t.Errorf("%+v", e)
 			}
 			continue

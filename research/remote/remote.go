@@ -92,21 +92,21 @@ func (s *Server) Call(ctx context.Context, do func(context.Context) error) error
 	return do(ctx)
 }
 
-// Refused describes the refusal of a server after a number of rounds, without
-// names that differ from run to run. An error that is not a refusal is returned.
-func Refused(err error, rows int) (string, error) {
-	refused := client.FromError(err)
-	if refused == nil {
+// Rejected describes the rejection of a server after a number of rounds, without
+// names that differ from run to run. An error that is not a rejection is returned.
+func Rejected(err error, rows int) (string, error) {
+	rejected := client.FromError(err)
+	if rejected == nil {
 		return "", err
 	}
-	reason := refused.Reason
+	reason := rejected.Reason
 	if reason == "" || reason == "SHUTTING_DOWN" || reason == "STORAGE_FAILED" {
 		return "", err
 	}
 	if rows == 0 {
-		return "refused: " + reason, nil
+		return "rejected: " + reason, nil
 	}
-	return fmt.Sprintf("refused after %s rows: %s", markdown.Thousands(rows), reason), nil
+	return fmt.Sprintf("rejected after %s rows: %s", markdown.Thousands(rows), reason), nil
 }
 
 // Known returns a number, NaN if it is absent.

@@ -109,7 +109,7 @@ func (c *Cluster) watch(g *group, r *replica) {
 	})
 }
 
-// campaign asks the others whether they would vote, and then for their votes. A server that knows an owner refuses.
+// campaign asks the others whether they would vote, and then for their votes. A server that knows an owner rejects.
 func (c *Cluster) campaign(g *group, r *replica) {
 	again := func() {
 		r.epoch++

@@ -14,7 +14,7 @@ import (
 const About = `Code of the server: package internal/cluster/placement, that is the group of a model, the plan of memberships and
 owners, and the loop that looks, plans and makes the next steps. The rest is a model with a simulated clock. A model of
 hashicorp/raft with the server's timeouts elects: a follower that has not heard its owner for 1.5 s asks for votes when
-its timer of 1.5 to 3 s ends, a server that knows an owner refuses, and a vote is on disk after 3 ms. An owner sends a heartbeat
+its timer of 1.5 to 3 s ends, a server that knows an owner rejects, and a vote is on disk after 3 ms. An owner sends a heartbeat
 every 150 to 300 ms. A message takes 0.5 to 1 ms, and is lost if its receiver is down. A server sends, and receives, one
 checkpoint after the other. A step takes 0.7 s beside its checkpoint, or 0.2 s if only ownership moves, both measured with
 six servers without models on two cores. Models are at rest, and group 0 is left out. After every event each group has

@@ -27,7 +27,7 @@ def infer(
     frame: pandas.DataFrame, label: Union[str, Sequence[str], None], classes: Optional[bool], keys: bool
 ) -> _calls.Call[dict[str, Any]]:
     """The call of Client.infer."""
-    frames.refuse_twins(frame)
+    frames.reject_twins(frame)
     columns = [] if label is None else [label] if isinstance(label, str) else list(label)
     if absent := [c for c in columns if c not in frame.columns]:
         raise ValueError(f"the frame has no column {absent[0]!r}")
@@ -40,7 +40,7 @@ def columns_of(
     features: pandas.DataFrame, labels: Sequence[pandas.Series], classes: Optional[bool], keys: bool
 ) -> _calls.Call[dict[str, Any]]:
     """The call that infers a spec of features whose rows have labels."""
-    frames.refuse_twins(features)
+    frames.reject_twins(features)
     count, width = len(features), len(features.columns) + max(1, len(labels))
     most = max(100, _CELLS // width)
     rows = range(count) if count <= most else [n * (count - 1) // (most - 1) for n in range(most)]

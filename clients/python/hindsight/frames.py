@@ -41,7 +41,7 @@ class Observations:
         self, frame: pandas.DataFrame, label: Union[str, Sequence[str]], weight: Optional[str], id: Optional[str],
         run: Optional[str], info: messages.ModelInfo,
     ) -> None:
-        refuse_twins(frame)
+        reject_twins(frame)
         columns = [label] if isinstance(label, str) else list(label)
         others = [c for c in (weight, id) if c is not None]
         if absent := [c for c in columns + others if c not in frame.columns]:
@@ -70,7 +70,7 @@ def rows_of(frame: pandas.DataFrame, info: messages.ModelInfo) -> list[Any]:
     inputs = [i["name"] for i in declared]
     if not inputs:
         return numbers_of(frame)
-    refuse_twins(frame)
+    reject_twins(frame)
     columns = {str(c): frame[c] for c in frame.columns}
     if absent := [name for name in inputs if name not in columns]:
         raise ValueError(f"the frame has no column {absent[0]!r}, an input of the model: add it, with None where it is missing")
@@ -81,7 +81,7 @@ def rows_of(frame: pandas.DataFrame, info: messages.ModelInfo) -> list[Any]:
     return [dict(zip(inputs, row)) for row in zip(*values)]
 
 
-def refuse_twins(frame: pandas.DataFrame) -> None:
+def reject_twins(frame: pandas.DataFrame) -> None:
     """Rejects a DataFrame with two columns of one name."""
     names = [str(c) for c in frame.columns]
     if twice := [name for name in names if names.count(name) > 1]:

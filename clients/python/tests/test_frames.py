@@ -103,7 +103,7 @@ class FramesTest(unittest.TestCase):
         self.assertIn("prediction_1", two.learn_frame(frame, ["y", "z"]))
         self.assertIn("value_1", two.predict_frame(frame[["a"]]))
 
-    def test_what_is_refused_before_anything_is_learned(self):
+    def test_what_is_rejected_before_anything_is_learned(self):
         model = self.client.create("rejected", {"dimension": 1, "linear_awv": {}})
         frame = pandas.DataFrame({"a": [1.0, 2.0], "y": [1.0, None]})
         with self.assertRaisesRegex(ValueError, "1 rows have no label, the first is 1"):
@@ -221,7 +221,7 @@ class InferTest(unittest.TestCase):
         with self.assertWarns(UserWarning):
             self.assertEqual([{k: v for k, v in i.items() if k != "missing"} for i in self.client.infer(frame)["inputs"]], [{"name": "note", "text": {}}])
 
-    def test_what_is_left_out_and_refused(self):
+    def test_what_is_left_out_and_rejected(self):
         frame = pandas.DataFrame({"a": range(100), "id": [f"x{n}" for n in range(100)], "no": None, "long": ["x" * 257, "y"] * 50})
         with self.assertWarns(UserWarning) as warned:
             self.assertEqual([i["name"] for i in self.client.infer(frame)["inputs"]], ["a"])

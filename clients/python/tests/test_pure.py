@@ -178,7 +178,7 @@ class AddressTest(unittest.TestCase):
                 else:
                     self.assertEqual(_channel.target(given), want)
 
-    def test_keepalive_that_the_server_refuses(self):
+    def test_keepalive_that_the_server_rejects(self):
         with self.assertRaisesRegex(ValueError, "keepalive"):
             _channel.options("a:1", 1.0, None)
         self.assertEqual(dict(_channel.options("a:1", None, {"a": 1}))["a"], 1)

@@ -91,7 +91,7 @@ class RegressorTest(unittest.TestCase):
             model.learn_one({"late": 1.0}, 1.0)
         self.assertNotIn("late", [i["name"] for i in model.model.get().spec["inputs"]])
 
-    def test_kinds_weights_and_refusals(self):
+    def test_kinds_weights_and_rejections(self):
         model = Regressor("linear_awv", spec={"label_gate": "on"})
         model.learn_one({"at": datetime.datetime(2026, 1, 1), 7: 1, "s": "x", "no": None}, 1.0, w=0.5)
         self.assertEqual([i["name"] for i in model.model.get().spec["inputs"]], ["7", "at", "s"])

@@ -149,7 +149,7 @@ class TokenTest(unittest.TestCase):
                 file.write_text("s3cret")
                 self.assertEqual(list(client.models()), [])
 
-    def test_refusals(self):
+    def test_rejections(self):
         for how, said in (
             ({}, "give token"),
             ({"token": "guess"}, "does not take the token"),

@@ -163,7 +163,7 @@ class RegressorTest(unittest.TestCase):
             copied.fit(self.x, self.y)
             self.assertEqual(len(list(client.models(show_deleted=True))), 2)  # The last one, and its predecessor.
 
-    def test_what_is_refused(self):
+    def test_what_is_rejected(self):
         with self.assertRaisesRegex(TypeError, "client is 7, want a client"):
             HindsightRegressor(client=7).fit(self.x, self.y)
         with self.assertRaisesRegex(ValueError, "sample_weight has -1"):

@@ -283,7 +283,7 @@ func TestMove(t *testing.T) {
 	haveAll(t, append(append([]string{"before"}, acknowledged...), "after"), servers...)
 }
 
-func TestAMinorityRefuses(t *testing.T) {
+func TestAMinorityRejects(t *testing.T) {
 	servers := found(t)
 	propose(t, servers[0], "one")
 	haveAll(t, []string{"one"}, servers...)

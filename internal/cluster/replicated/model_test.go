@@ -168,7 +168,7 @@ func TestOutcomes(t *testing.T) {
 	commit := storage.Commit{Record: record(1, 1)}
 	fault(logtest.Rejected)
 	if err := m.Append(ctx, commit); !errors.Is(err, storage.ErrNotOwner) {
-		t.Errorf("refused: %v", err)
+		t.Errorf("rejected: %v", err)
 	}
 	fault(logtest.Dropped)
 	if err := m.Append(ctx, commit); !errors.Is(err, logtest.ErrLost) || errors.Is(err, storage.ErrNotOwner) {
@@ -266,7 +266,7 @@ func TestIDsKnownBefore(t *testing.T) {
 	)
 	// A rejected commit puts none of its ids.
 	if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRejected) {
-		t.Errorf("refused: %v", err)
+		t.Errorf("rejected: %v", err)
 	}
 	c.same(t)
 	for n, s := range c.servers {

@@ -153,7 +153,7 @@ func TestParquetErrors(t *testing.T) {
 }
 
 // The reader rejects a file whose values it would read wrong, and names the column.
-func TestParquetRefused(t *testing.T) {
+func TestParquetRejected(t *testing.T) {
 	type list struct {
 		X []*float64 `parquet:"x,list"`
 	}

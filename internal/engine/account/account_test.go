@@ -188,7 +188,7 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 
 // The first observation, of which all predict 0, leaves every figure that people read alone: labels about
 // 450 are predicted with an RMSE of 4 from the second observation on. The regret counts it.
-func TestTheFirstObservationIsNotJudged(t *testing.T) {
+func TestTheFirstObservationIsNotScored(t *testing.T) {
 	a := account.New(1, nil, nil)
 	rng := rand.New(rand.NewPCG(4, 5))
 	prediction := 0.0

@@ -116,12 +116,12 @@ func TestPlanOfShares(t *testing.T) {
 		return record.Share{Model: ref(id), Fraction: fraction}
 	}
 	for _, test := range []struct {
-		name            string
-		model, second   string
-		toModel, to     string
-		fraction        float64
-		previous        string
-		refused, stands bool
+		name             string
+		model, second    string
+		toModel, to      string
+		fraction         float64
+		previous         string
+		rejected, stands bool
 	}{
 		{name: "a share begins", model: "a", toModel: "a", to: "b", previous: "before"},
 		{name: "the fraction changes", model: "a", second: "b", toModel: "a", to: "b", fraction: 0.7, previous: "before"},
@@ -130,7 +130,7 @@ func TestPlanOfShares(t *testing.T) {
 		{name: "another second model", model: "a", second: "b", toModel: "a", to: "c", previous: "b"},
 		{name: "promotion", model: "a", second: "b", toModel: "b", previous: "a"},
 		{name: "the two change places", model: "a", second: "b", toModel: "b", to: "a", previous: "a"},
-		{name: "a third model", model: "a", second: "b", toModel: "c", refused: true},
+		{name: "a third model", model: "a", second: "b", toModel: "c", rejected: true},
 		{name: "a switch", model: "a", toModel: "b", to: "c", previous: "a"},
 	} {
 		table := newTable(t)
@@ -152,7 +152,7 @@ func TestPlanOfShares(t *testing.T) {
 		}
 		current, next, err := put(record.Alias{Model: ref(test.toModel), Share: share(test.to, fraction)})
 		switch {
-		case test.refused:
+		case test.rejected:
 			if !errors.Is(err, hosted.ErrInvalidRequest) {
 				t.Errorf("%s: %v", test.name, err)
 			}

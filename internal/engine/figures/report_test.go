@@ -17,7 +17,7 @@ func learned(t *testing.T) *input.Encoder {
 	inputs, err := input.Complete([]*model.Input{
 		{Name: "x", Numeric: &model.NumericInput{}},
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}},
-		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay}}, Missing: model.MissingRefuse},
+		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay}}, Missing: model.MissingReject},
 		{Name: "user", Categorical: &model.CategoricalInput{Key: true}},
 	}, true)
 	if err != nil {

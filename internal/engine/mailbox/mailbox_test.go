@@ -16,10 +16,10 @@ import (
 
 // recorder notes what it is handed. While it is held, Handle waits.
 type recorder struct {
-	mu      sync.Mutex
-	batches [][]int
-	refused []int
-	hold    chan struct{}
+	mu       sync.Mutex
+	batches  [][]int
+	rejected []int
+	hold     chan struct{}
 	// posted is called by Posted.
 	posted func()
 }
@@ -38,7 +38,7 @@ func (r *recorder) Handle(batch []int) {
 func (r *recorder) Reject(item int, _ error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.refused = append(r.refused, item)
+	r.rejected = append(r.rejected, item)
 }
 
 func newBox(r *recorder, limit, batch int) (*mailbox.Box[int], *sync.WaitGroup) {
@@ -208,12 +208,12 @@ func TestCloseAndDrop(t *testing.T) {
 			close(release)
 			callers.Wait()
 			group.Wait()
-			want, refused := "[[1]] []", error(nil)
+			want, rejected := "[[1]] []", error(nil)
 			if drop {
-				want, refused = "[] [1]", gone
+				want, rejected = "[] [1]", gone
 			}
-			if got := fmt.Sprint(r.batches, r.refused); got != want || !errors.Is(behind, refused) {
-				t.Errorf("%s: handled and refused %s, want %s; the task behind got %v", name, got, want, behind)
+			if got := fmt.Sprint(r.batches, r.rejected); got != want || !errors.Is(behind, rejected) {
+				t.Errorf("%s: handled and rejected %s, want %s; the task behind got %v", name, got, want, behind)
 			}
 			if err := box.Put(2, 1); !errors.Is(err, gone) {
 				t.Errorf("%s: afterwards %v", name, err)

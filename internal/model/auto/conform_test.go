@@ -35,7 +35,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			modeltest.Conform(t, modeltest.Subject{
 				New: func() model.Learner { return auto.NewLevel1(c.o) }, Dimension: c.o.Dimension, Outputs: c.o.Outputs,
-				Refuses: func(v float64) bool { return v > model.MaxMagnitude }, Label: c.label, Warm: 200,
+				Rejects: func(v float64) bool { return v > model.MaxMagnitude }, Label: c.label, Warm: 200,
 			})
 		})
 	}

@@ -326,7 +326,7 @@ func TestPassedKeys(t *testing.T) {
 	}
 }
 
-// A state with one wrong number is refused, or a learner that goes on with numbers.
+// A state with one wrong number is rejected, or a learner that goes on with numbers.
 func TestOneWrongNumberOfKeys(t *testing.T) {
 	o := keyOptions()
 	o.Frequencies, o.Microseconds, o.MaxKeys = 2, 1, 20
@@ -335,14 +335,14 @@ func TestOneWrongNumberOfKeys(t *testing.T) {
 	for _, r := range rows[:40] {
 		observe(t, l, r)
 	}
-	state, refused := encoded(t, l), 0
+	state, rejected := encoded(t, l), 0
 	for at := 0; at < len(state); at += 8 {
 		for _, w := range []float64{-1, 1e-300, 1e99, -1e300, math.NaN()} {
 			bad := slices.Clone(state)
 			binary.LittleEndian.PutUint64(bad[at:], math.Float64bits(w))
 			again := auto.NewLevel1(o)
 			if again.Restore(bad) != nil {
-				refused++
+				rejected++
 				continue
 			}
 			for _, r := range rows[40:] {
@@ -353,8 +353,8 @@ func TestOneWrongNumberOfKeys(t *testing.T) {
 			}
 		}
 	}
-	if refused < len(state)/8 {
-		t.Errorf("only %d states are refused", refused)
+	if rejected < len(state)/8 {
+		t.Errorf("only %d states are rejected", rejected)
 	}
 }
 

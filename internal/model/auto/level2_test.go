@@ -31,7 +31,7 @@ func TestLevel2Conformance(t *testing.T) {
 			// The window is full after 8,448 rows.
 			modeltest.Conform(t, modeltest.Subject{
 				New: func() model.Learner { return auto.New(c.o) }, Dimension: c.o.Dimension, Outputs: c.o.Outputs,
-				Refuses: func(v float64) bool { return v > model.MaxMagnitude }, Label: c.label, Warm: 200,
+				Rejects: func(v float64) bool { return v > model.MaxMagnitude }, Label: c.label, Warm: 200,
 				Full: 9500, Grows: name != "one output",
 			})
 		})

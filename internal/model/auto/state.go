@@ -22,7 +22,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec.
-// It refuses numbers that no stream of observations leads to.
+// It rejects numbers that no stream of observations leads to.
 func (l *Learner) Restore(state []byte) error {
 	fresh := l.newState()
 	v := codec.Reading(state)
@@ -175,7 +175,7 @@ func (m *mixer) visit(v *codec.Visitor, n uint64) {
 	}
 }
 
-// check refuses ranges that no n labels have, and finds what advice is cut to.
+// check rejects ranges that no n labels have, and finds what advice is cut to.
 func (m *mixer) check(v *codec.Visitor, n uint64) {
 	most := math.Max(math.Abs(m.low), math.Abs(m.high))
 	switch {
@@ -214,7 +214,7 @@ func (r *reach) visit(v *codec.Visitor) {
 	}
 }
 
-// visit refuses a curvature that is less than the prior's beyond rounding.
+// visit rejects a curvature that is less than the prior's beyond rounding.
 func (c *calibration) visit(v *codec.Visitor) {
 	const leastCurvature, most = 0.99 * priorWeight, 1e12
 	v.Within(maxSlope, &c.slope, &c.shift)

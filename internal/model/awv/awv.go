@@ -444,7 +444,7 @@ func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
 // numbers that no stream of observations leads to.
 func (f *Forecaster) Restore(state []byte) error {
 	fresh := New(f.features, f.o)

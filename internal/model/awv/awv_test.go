@@ -20,7 +20,7 @@ func TestConformance(t *testing.T) {
 		"taylor d=3 M=3": {Dimension: 3, New: func() model.Learner { return awv.New(feature.NewTaylor(3, 1, 3), awv.Options{Lambda: 1}) }},
 		"linear d=4": {
 			Dimension: 4, New: func() model.Learner { return awv.New(feature.NewAffine(4), awv.Options{Lambda: 1e-3}) },
-			Refuses: tooLarge,
+			Rejects: tooLarge,
 		},
 		"taylor, three outputs": {
 			Dimension: 2, Outputs: 3,
@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 			},
 		},
 		"linear, forgetting": {
-			Dimension: 3, Refuses: tooLarge,
+			Dimension: 3, Rejects: tooLarge,
 			New: func() model.Learner {
 				return awv.New(feature.NewAffine(3), awv.Options{Lambda: 1e-3, Forgetting: 0.01})
 			},

@@ -31,37 +31,37 @@ func TestKernelLearnersConform(t *testing.T) {
 	given := [][]float64{{0, 0}, {1, 0}, {0, 1}, {1, 1}, {0, 0}}
 	for name, s := range map[string]modeltest.Subject{
 		"kernel": {
-			Dimension: 2, Refuses: tooLarge, Grows: true,
+			Dimension: 2, Rejects: tooLarge, Grows: true,
 			New: func() model.Learner {
 				return awv.NewKernel(awv.KernelOptions{Kernel: gaussian(0.8), Dimension: 2, Lambda: 0.5, Capacity: 4000})
 			},
 		},
 		"kernel, polynomial": {
-			Dimension: 2, Refuses: func(v float64) bool { return v > 500 }, Grows: true,
+			Dimension: 2, Rejects: func(v float64) bool { return v > 500 }, Grows: true,
 			New: func() model.Learner {
 				return awv.NewKernel(awv.KernelOptions{Kernel: kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}, Dimension: 2, Lambda: 1, Capacity: 4000})
 			},
 		},
 		"nystrom, no history": {
-			Dimension: 2, Refuses: tooLarge,
+			Dimension: 2, Rejects: tooLarge,
 			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.MaxDictionary = 12 }) },
 		},
 		"nystrom, window": {
-			Dimension: 2, Refuses: tooLarge,
+			Dimension: 2, Rejects: tooLarge,
 			New: func() model.Learner {
 				return nystrom(func(o *awv.NystromOptions) { o.MaxDictionary, o.Window = 12, 16 })
 			},
 		},
 		"nystrom, whole history": {
-			Dimension: 2, Refuses: tooLarge, Grows: true,
+			Dimension: 2, Rejects: tooLarge, Grows: true,
 			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.Window = awv.WholeHistory }) },
 		},
 		"nystrom, given": {
-			Dimension: 2, Refuses: tooLarge,
+			Dimension: 2, Rejects: tooLarge,
 			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.Given = given }) },
 		},
 		"fourier": {
-			Dimension: 3, Refuses: tooLarge,
+			Dimension: 3, Rejects: tooLarge,
 			New: func() model.Learner {
 				rng := rand.New(rand.NewPCG(1, 1))
 				return awv.New(feature.NewFourier(gaussian(1), 3, 10, true, rng), awv.Options{Lambda: 1})

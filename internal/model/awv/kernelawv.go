@@ -117,7 +117,7 @@ func (k *Kernel) Check(x, y []float64, weight float64) error {
 	return nil
 }
 
-// Admit refuses an observation with weight k(x,x) > 1e12 λ. Rows of such weights round the
+// Admit rejects an observation with weight k(x,x) > 1e12 λ. Rows of such weights round the
 // ridge away, and their errors grow from row to row until nothing is finite.
 func (k *Kernel) Admit(x []float64, weight float64) error {
 	self := k.o.Kernel.At(x, x)
@@ -269,7 +269,7 @@ func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
 // numbers that no stream of observations leads to.
 func (k *Kernel) Restore(state []byte) error {
 	fresh := NewKernel(k.o)

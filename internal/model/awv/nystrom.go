@@ -222,7 +222,7 @@ func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
 // numbers that no stream of observations leads to.
 func (n *Nystrom) Restore(state []byte) error {
 	fresh := NewNystrom(n.o)

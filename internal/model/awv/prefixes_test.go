@@ -37,7 +37,7 @@ func TestPrefixesConform(t *testing.T) {
 		"degrees":               {Dimension: 2, New: func() model.Learner { return mixedTaylor(4, 0.1, 1) }},
 		"degrees, two outputs":  {Dimension: 2, Outputs: 2, New: func() model.Learner { return mixedTaylor(3, 1, 2) }},
 		"the largest one alone": {Dimension: 2, New: func() model.Learner { return mixedTaylor(0, 1, 1) }},
-		"dictionary, history": {Dimension: 2, Refuses: tooLarge, New: func() model.Learner {
+		"dictionary, history": {Dimension: 2, Rejects: tooLarge, New: func() model.Learner {
 			return nystrom(func(o *awv.NystromOptions) { o.MaxDictionary, o.Window, o.Prefixes = 12, 16, sizes(1, 4, 12) })
 		}},
 	} {

@@ -13,8 +13,8 @@ import (
 )
 
 // The place of the next round of a history is what the rounds that are kept
-// imply. Another place, which once made Observe panic, is refused.
-func TestRestoreRefusesAPlaceOutsideTheHistory(t *testing.T) {
+// imply. Another place, which once made Observe panic, is rejected.
+func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 	const dimension = 2
 	for _, window := range []int{0, 5, awv.WholeHistory} {
 		for _, rounds := range []int{0, 3, 5, 7, 10} {

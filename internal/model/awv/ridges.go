@@ -312,7 +312,7 @@ func (r *Ridges) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
 // numbers that no stream of observations leads to.
 func (r *Ridges) Restore(state []byte) error {
 	fresh := NewRidges(r.features, r.forecasters[0].o, r.lambdas)

@@ -35,7 +35,7 @@ func TestRidgesConform(t *testing.T) {
 			Outputs: 2,
 		},
 		"nystrom": {
-			Dimension: 2, Refuses: tooLarge,
+			Dimension: 2, Rejects: tooLarge,
 			New: func() model.Learner {
 				return nystrom(func(o *awv.NystromOptions) { o.Lambdas, o.MaxDictionary, o.Window = []float64{0.1, 1, 10}, 12, 16 })
 			},

@@ -28,19 +28,19 @@ func waves(d, frequencies int) *feature.Fourier {
 func TestSemiparametricConforms(t *testing.T) {
 	for name, s := range map[string]modeltest.Subject{
 		"all": {
-			Dimension: 2, Refuses: func(v float64) bool { return v > 1e99 },
+			Dimension: 2, Rejects: func(v float64) bool { return v > 1e99 },
 			New: func() model.Learner {
 				return semiparametric(waves(2, 6), []int{0, 1}, 0.1, awv.Options{Lambda: 1})
 			},
 		},
 		"one of three, two outputs, a weak gain": {
-			Dimension: 3, Outputs: 2, Refuses: tooLarge,
+			Dimension: 3, Outputs: 2, Rejects: tooLarge,
 			New: func() model.Learner {
 				return semiparametric(waves(3, 4), []int{2}, 7, awv.Options{Lambda: 0.5, Outputs: 2})
 			},
 		},
 		"none, forgetting": {
-			Dimension: 2, Refuses: tooLarge,
+			Dimension: 2, Rejects: tooLarge,
 			New: func() model.Learner {
 				return semiparametric(waves(2, 4), nil, 1, awv.Options{Lambda: 1, Forgetting: 0.95})
 			},

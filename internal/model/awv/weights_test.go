@@ -26,9 +26,9 @@ func weighted(rng *rand.Rand, n int, smallest, largest float64) []modeltest.Samp
 	return samples
 }
 
-// Whatever the weight of an observation, Observe judges what Predict answered just
+// Whatever the weight of an observation, Observe checks what Predict answered just
 // before, for every learner; weights are known afterwards.
-func TestWeightsDoNotChangeWhatIsJudged(t *testing.T) {
+func TestWeightsDoNotChangeWhatIsScored(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	lambdas := []float64{0.01, 0.1, 1}
@@ -190,8 +190,8 @@ func TestHeavyWeightsAreCertifiedAfterwards(t *testing.T) {
 	}
 }
 
-// The figures of a constant weight: what is judged is what is served.
-func TestConstantWeightIsJudgedAsServed(t *testing.T) {
+// The figures of a constant weight: what is scored is what is served.
+func TestConstantWeightIsScoredAsServed(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 47))
 	l := awv.New(feature.NewAffine(2), awv.Options{Lambda: 0.1})
 	served, prequential := 0.0, 0.0

@@ -64,7 +64,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Check also refuses labels that are not possible.
+// Check also rejects labels that are not possible.
 func (l *Learner) Check(x, y []float64, weight float64) error {
 	if err := l.inner.Check(x, y, weight); err != nil {
 		return err

@@ -50,7 +50,7 @@ func TestConform(t *testing.T) {
 			modeltest.Conform(t, modeltest.Subject{
 				New: func() model.Learner { return create(t, s) }, Dimension: 2, Outputs: s.Outputs, Warm: 140,
 				Label:   func(y float64) float64 { return math.Round(math.Abs(y)) },
-				Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+				Rejects: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
 			})
 		})
 	}
@@ -158,7 +158,7 @@ func TestGateBeforeBounds(t *testing.T) {
 	}
 }
 
-func TestRefusedBytes(t *testing.T) {
+func TestRejectedBytes(t *testing.T) {
 	s := specs()["linear"]
 	s.Label = counts()
 	l := create(t, s)

@@ -328,7 +328,7 @@ func TestVisit(t *testing.T) {
 	}
 }
 
-// Any bytes are refused or read. What is read can be learned with, and stays finite.
+// Any bytes are rejected or read. What is read can be learned with, and stays finite.
 func FuzzVisit(f *testing.F) {
 	fresh := state(calibration.New())
 	f.Add(fresh)

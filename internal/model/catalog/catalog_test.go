@@ -82,7 +82,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestRejections(t *testing.T) {
 	taylor := func(l model.PKAWVTaylor) model.Spec { return model.Spec{Dimension: 30, PKAWVTaylor: &l} }
 	nystrom := func(l model.PKAWVNystrom) model.Spec { return model.Spec{Dimension: 2, PKAWVNystrom: &l} }
 	for name, c := range map[string]struct {

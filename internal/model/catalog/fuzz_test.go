@@ -139,7 +139,7 @@ func use(spec model.Spec, state []byte, samples []modeltest.Sample) (taken bool,
 	}
 	if l.Restore(state) != nil {
 		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
-			return false, nil, fmt.Errorf("a refusal changed the learner (%w)", err)
+			return false, nil, fmt.Errorf("a rejection changed the learner (%w)", err)
 		}
 		return false, nil, nil
 	}
@@ -196,7 +196,7 @@ func TestRestoreOfOneWrongNumber(t *testing.T) {
 		t.Run(fmt.Sprint(kind, " ", spec.Name()), func(t *testing.T) {
 			t.Parallel()
 			for _, good := range states(t, spec, samples, 0, 12, 36, 71) {
-				taken, refused, stride := 0, 0, 1+len(good)/2048 // Of a large state not each.
+				taken, rejected, stride := 0, 0, 1+len(good)/2048 // Of a large state not each.
 				if len(good) > 8192 {
 					stride = 1 + len(good)/512
 				}
@@ -216,12 +216,12 @@ func TestRestoreOfOneWrongNumber(t *testing.T) {
 						if ok {
 							taken++
 						} else {
-							refused++
+							rejected++
 						}
 					}
 				}
-				if len(good) > 8 && (taken == 0 || refused == 0) {
-					t.Errorf("%d states taken, %d refused", taken, refused)
+				if len(good) > 8 && (taken == 0 || rejected == 0) {
+					t.Errorf("%d states taken, %d rejected", taken, rejected)
 				}
 			}
 		})

@@ -145,7 +145,7 @@ func encodeKeys(inputs []*model.Input) []*model.Input {
 }
 
 // maxKeys is how many keys the model remembers, 0 for a learner that has no keys. A number that
-// is refused later counts as the default.
+// is rejected later counts as the default.
 func (c *completion) maxKeys() int {
 	s := &c.spec
 	switch {

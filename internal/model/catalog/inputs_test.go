@@ -85,7 +85,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 	e := input.NewEncoder(schema)
 	rng := rand.New(rand.NewPCG(3, 1))
 	var accepted []*input.Record
-	refusals, changed := 0, 0
+	rejections, changed := 0, 0
 	features := map[*input.Record][]float64{}
 	for range 2000 {
 		r := record(rng, schema)
@@ -97,7 +97,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 			if !errors.Is(err, model.ErrFeatureOutOfRange) {
 				t.Fatal(err)
 			}
-			refusals++
+			rejections++
 			continue
 		}
 		accepted, features[r] = append(accepted, r), x
@@ -110,7 +110,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 		accepted = accepted[:len(accepted)-1]
 		now := e.Encode(nil, late)
 		if err := l.Check(now, []float64{1}, 1); err != nil {
-			t.Fatalf("accepted with %g, refused with %g: %v", features[late], now, err)
+			t.Fatalf("accepted with %g, rejected with %g: %v", features[late], now, err)
 		}
 		for i := range now {
 			if now[i] != features[late][i] {
@@ -120,12 +120,12 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 		}
 		e.Learn(late)
 	}
-	if refusals < 100 || changed < 100 {
-		t.Errorf("%d refusals, %d whose features have changed", refusals, changed)
+	if rejections < 100 || changed < 100 {
+		t.Errorf("%d rejections, %d whose features have changed", rejections, changed)
 	}
 	var field *model.FieldError
 	if _, _, err := catalog.Complete(tight(t, 1+1e-6)); !errors.As(err, &field) || field.Field != "spec.inputs[0]" {
-		t.Errorf("%v, want a refusal of the first input", err)
+		t.Errorf("%v, want a rejection of the first input", err)
 	}
 }
 
@@ -142,7 +142,7 @@ func TestScalesBeyondEveryLimit(t *testing.T) {
 	}
 	spec.Scaling.Fixed.Scale[1] = 1e11
 	if _, _, err := catalog.Complete(spec); !errors.Is(err, model.ErrInvalidSpec) {
-		t.Errorf("%v, want a refusal", err)
+		t.Errorf("%v, want a rejection", err)
 	}
 }
 

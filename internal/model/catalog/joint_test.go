@@ -23,10 +23,10 @@ func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool)
 		}
 	}
 	for j := range numbers {
-		spec.Inputs = append(spec.Inputs, &model.Input{Name: fmt.Sprint("x", j), Numeric: &model.NumericInput{}, Missing: model.MissingRefuse})
+		spec.Inputs = append(spec.Inputs, &model.Input{Name: fmt.Sprint("x", j), Numeric: &model.NumericInput{}, Missing: model.MissingReject})
 	}
 	for c := range effects {
-		in := &model.Input{Name: fmt.Sprint("c", c), Categorical: &model.CategoricalInput{MaxCategories: ptr(texts)}, Missing: model.MissingRefuse}
+		in := &model.Input{Name: fmt.Sprint("c", c), Categorical: &model.CategoricalInput{MaxCategories: ptr(texts)}, Missing: model.MissingReject}
 		if codes {
 			in.Categorical, in.Numeric = nil, &model.NumericInput{}
 		}

@@ -68,7 +68,7 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 		return model.Spec{SemiparametricAWV: &s, Inputs: []*model.Input{
 			{Name: "load", Numeric: &model.NumericInput{}},
 			{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}},
-			{Name: "price", Numeric: &model.NumericInput{}, Missing: model.MissingRefuse},
+			{Name: "price", Numeric: &model.NumericInput{}, Missing: model.MissingReject},
 		}}
 	}
 	for _, names := range [][]string{{"city", "price"}, {"price", "city"}} {

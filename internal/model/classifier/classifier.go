@@ -148,12 +148,12 @@ const (
 // Classes are the names of the classes by their numbers.
 func (l *Learner) Classes() []string { return l.names[:len(l.names):len(l.names)] }
 
-// Check refuses every label: a classifier learns classes.
+// Check rejects every label: a classifier learns classes.
 func (l *Learner) Check(_, _ []float64, _ float64) error {
 	return &model.FieldError{Field: "label", Err: model.ErrLabelKind, Got: "a number", Want: "a class"}
 }
 
-// Observe refuses every label, as Check does.
+// Observe rejects every label, as Check does.
 func (l *Learner) Observe(_ *model.Outcome, x, y []float64, weight float64) error {
 	return l.Check(x, y, weight)
 }

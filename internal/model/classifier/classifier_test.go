@@ -103,8 +103,8 @@ func TestTheFirstClasses(t *testing.T) {
 	}
 }
 
-// Restore refuses what no observations lead to.
-func TestRestoreRefuses(t *testing.T) {
+// Restore rejects what no observations lead to.
+func TestRestoreRejects(t *testing.T) {
 	l := affine(options())
 	learn(t, l, samples(6, 60))
 	good := encoded(t, l)

@@ -87,7 +87,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// FuzzRestore: a classifier takes any bytes as its state and works, or refuses them
+// FuzzRestore: a classifier takes any bytes as its state and works, or rejects them
 // and stays as it was. What it takes it encodes again as it was.
 func FuzzRestore(f *testing.F) {
 	specs := subjects()
@@ -114,7 +114,7 @@ func FuzzRestore(f *testing.F) {
 		empty := encoded(t, l)
 		if err := l.Restore(state); err != nil {
 			if !bytes.Equal(empty, encoded(t, l)) {
-				t.Fatal("a refused state changed the classifier")
+				t.Fatal("a rejected state changed the classifier")
 			}
 			return
 		}

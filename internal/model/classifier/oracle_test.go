@@ -249,7 +249,7 @@ func TestMoreClassesAreLearnersOneAgainstTheRest(t *testing.T) {
 }
 
 // What an inner learner can besides, a classifier can: a limit of observations, and
-// refusing what spoils it.
+// rejecting what spoils it.
 func TestLimitsOfTheLearner(t *testing.T) {
 	spec := of(3, model.Spec{Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{MaxObservations: ptr(5)}})
 	l := create(t, spec)

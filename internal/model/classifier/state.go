@@ -17,7 +17,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore implements model.Learner. It refuses numbers that no stream of observations leads
+// Restore implements model.Learner. It rejects numbers that no stream of observations leads
 // to.
 func (l *Learner) Restore(state []byte) error {
 	fresh := &Learner{o: l.o, numbers: map[string]int{}, calibration: calibration.New()}
@@ -73,7 +73,7 @@ func (l *Learner) visitName(v *codec.Visitor, number int) {
 	l.nameBytes += len(*name)
 }
 
-// check refuses what no observations lead to.
+// check rejects what no observations lead to.
 func (l *Learner) check(v *codec.Visitor) {
 	for k, count := range l.counts {
 		if count < 0 {

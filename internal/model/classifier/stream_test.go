@@ -31,7 +31,7 @@ func fourier(stream []modeltest.Sample, frequencies int, seed uint64, o rlsc) *c
 	return newRLSC(feature.NewFourier(k, len(stream[0].X), frequencies, true, rng), o)
 }
 
-// tally judges prequential predictions. Bins are of the probability of class 1 where
+// tally checks prequential predictions. Bins are of the probability of class 1 where
 // there are two classes, and of the most probable class where there are more.
 type tally struct {
 	rounds, errors  int
@@ -50,10 +50,10 @@ func (y *tally) add(o *model.ClassOutcome) {
 		return
 	}
 	y.loss -= math.Log(p[o.Class])
-	judged := 1
+	scored := 1
 	for k, v := range p {
-		if len(p) > 2 && v > p[judged] {
-			judged = k
+		if len(p) > 2 && v > p[scored] {
+			scored = k
 		}
 		miss := v
 		if k == o.Class {
@@ -61,10 +61,10 @@ func (y *tally) add(o *model.ClassOutcome) {
 		}
 		y.brier += miss * miss
 	}
-	bin := min(int(10*p[judged]), 9)
+	bin := min(int(10*p[scored]), 9)
 	y.members[bin]++
-	y.promised[bin] += p[judged]
-	if judged == o.Class {
+	y.promised[bin] += p[scored]
+	if scored == o.Class {
 		y.found[bin]++
 	}
 }

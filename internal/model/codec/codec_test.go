@@ -55,7 +55,7 @@ func TestEveryFlippedBitAndEveryCutIsNoticed(t *testing.T) {
 	}
 }
 
-func TestAnotherVersionIsRefusedAsSuch(t *testing.T) {
+func TestAnotherVersionIsRejectedAsSuch(t *testing.T) {
 	for _, version := range []uint32{0, 1, codec.Version - 1, codec.Version + 1} {
 		_, data := sample(t)
 		binary.LittleEndian.PutUint32(data[8:], version)
@@ -113,7 +113,7 @@ func TestAppendFloatsFillsRoomWithoutAllocating(t *testing.T) {
 	}
 }
 
-func TestNumbersOutOfRangeAreRefused(t *testing.T) {
+func TestNumbersOutOfRangeAreRejected(t *testing.T) {
 	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1), 10.1, -1e300} {
 		var number float64
 		v := codec.Reading(codec.AppendFloats(nil, bad))

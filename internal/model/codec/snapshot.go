@@ -20,7 +20,7 @@ import (
 // Magic begins every snapshot, whatever its version.
 const Magic = "HINDSNAP"
 
-// Version is the version of the bytes around the states. Decode refuses any other version.
+// Version is the version of the bytes around the states. Decode rejects any other version.
 const Version = 3
 
 // Sentinels of Decode.

@@ -199,7 +199,7 @@ func TestVisitorFails(t *testing.T) {
 	}
 }
 
-// Any bytes are refused, or they are those of the state that was read.
+// Any bytes are rejected, or they are those of the state that was read.
 func FuzzVisitor(f *testing.F) {
 	f.Add(stateOf(f, sampleRecord()))
 	f.Add(stateOf(f, new(record)))

@@ -65,7 +65,7 @@ func (e *Effects) read(v *codec.Visitor, n uint64, used int) {
 	}
 }
 
-// check refuses numbers of a key that no row leads to.
+// check rejects numbers of a key that no row leads to.
 func (e *Effects) check(v *codec.Visitor, numbers []float64) {
 	if c := numbers[countAt]; !(c > 0 && c <= maxRows) {
 		v.Corrupt("a key counts %g", c)

@@ -77,7 +77,7 @@ func FuzzVisit(f *testing.F) {
 	})
 }
 
-// A state with one wrong number is refused, or a table that goes on.
+// A state with one wrong number is rejected, or a table that goes on.
 func TestOneWrongNumber(t *testing.T) {
 	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20, Kinds: effects.ColumnsEach}
 	const rows = 50
@@ -89,7 +89,7 @@ func TestOneWrongNumber(t *testing.T) {
 		e.Say(said, r, 0)
 		e.Learn(r, n, counts, y, v, said)
 	}
-	state, refused := stateOf(t, e, rows), 0
+	state, rejected := stateOf(t, e, rows), 0
 	wrong := []float64{0, 1, -1, 1e-300, 1e100, -1e101, 1e300, math.NaN(), math.Inf(1), math.Float64frombits(3)}
 	for at := 0; at < len(state); at += 8 {
 		for _, w := range wrong {
@@ -98,7 +98,7 @@ func TestOneWrongNumber(t *testing.T) {
 			e := effects.New(o)
 			read := codec.Reading(bad)
 			if e.Visit(&read, rows); read.End() != nil {
-				refused++
+				rejected++
 				continue
 			}
 			for n := range uint64(5) {
@@ -114,7 +114,7 @@ func TestOneWrongNumber(t *testing.T) {
 			}
 		}
 	}
-	if refused < len(state)/8*3 {
-		t.Errorf("only %d states are refused", refused)
+	if rejected < len(state)/8*3 {
+		t.Errorf("only %d states are rejected", rejected)
 	}
 }

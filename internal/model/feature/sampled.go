@@ -93,7 +93,7 @@ func (s *Sampled) SamplerBytes() uint64 { return s.sampler.Bytes() + 8*uint64(le
 
 // VisitCentres visits the kept points, or the given centres, and the probabilities with which
 // the points were kept. A read needs a dictionary that has sampled nothing. It keeps the points
-// again: the same arithmetic in the same order gives the same factors bit for bit. It refuses what
+// again: the same arithmetic in the same order gives the same factors bit for bit. It rejects what
 // is not a dictionary of KORS, and centres other than the given ones.
 func (s *Sampled) VisitCentres(v *codec.Visitor) {
 	d, centres, kept := s.o.Dimension, s.kept, s.sampler.Kept()

@@ -36,7 +36,7 @@ func (l *Learner) ObserveAll(outcomes []model.Outcome, all []model.Observation) 
 func (l *Learner) observeSome(outcomes []model.Outcome, all []model.Observation) (n int, err error) {
 	next := goOn
 	for ; n < len(all) && next == goOn; n++ {
-		if _, strange := l.judge(all[n].Y); strange {
+		if _, strange := l.check(all[n].Y); strange {
 			break
 		}
 		next = l.follow(all[n].X, all[n].Y, all[n].Weight)

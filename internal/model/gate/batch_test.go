@@ -122,8 +122,8 @@ func observesTogether(t *testing.T, s model.Spec, d mixture, seed uint64) model.
 	return g
 }
 
-// A refused row in the middle leaves the gate as it was.
-func TestRefusedTogether(t *testing.T) {
+// A rejected row in the middle leaves the gate as it was.
+func TestRejectedTogether(t *testing.T) {
 	var together int
 	l, rng := counted(t, model.Spec{Dimension: 1, LinearAWV: &model.LinearAWV{}}, &together), rand.New(rand.NewPCG(1, 2))
 	var o model.Outcome

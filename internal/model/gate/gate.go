@@ -118,7 +118,7 @@ const (
 	relief       = 0.1
 )
 
-// last is the number of rows of the last stage. After it the trackers judge the labels.
+// last is the number of rows of the last stage. After it the trackers check the labels.
 func (o Options) last() uint64 {
 	last := uint64(lastStage)
 	for last > firstStage && last*uint64(o.Dimension+o.Outputs) > maxKept {
@@ -182,7 +182,7 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 
 // observe is ObserveAdvised of a row that Check accepts.
 func (l *Learner) observe(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
-	if size, strange := l.judge(y); strange {
+	if size, strange := l.check(y); strange {
 		return l.setAside(o, x, y, weight, size)
 	}
 	if err := model.ObserveAdvised(l.inner, o, x, y, weight, l.current(advice)); err != nil {
@@ -274,8 +274,8 @@ func (l *Learner) relearn(r *row) error {
 	return nil
 }
 
-// judge tells whether to set a label aside, and the label's size: the largest |y − m|/s.
-func (l *Learner) judge(y []float64) (size float64, strange bool) {
+// check tells whether to set a label aside, and the label's size: the largest |y − m|/s.
+func (l *Learner) check(y []float64) (size float64, strange bool) {
 	if l.taken < l.o.last() {
 		return 0, l.early(y)
 	}

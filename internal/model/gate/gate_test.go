@@ -94,7 +94,7 @@ func TestConform(t *testing.T) {
 		modeltest.Conform(t, modeltest.Subject{
 			New: func() model.Learner { return v.gated(o) }, Dimension: 3, Outputs: 2, Warm: 300,
 			Full: v.full, Grows: v.full > 0,
-			Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+			Rejects: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
 		})
 	}
 	modeltest.Conform(t, modeltest.Subject{
@@ -105,7 +105,7 @@ func TestConform(t *testing.T) {
 			}
 			return l
 		},
-		Dimension: 3, Warm: 140, Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+		Dimension: 3, Warm: 140, Rejects: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
 	})
 }
 
@@ -299,7 +299,7 @@ func TestTwoValuesAreLetIn(t *testing.T) {
 }
 
 // Advice of a learner that was replaced is not learned, and labels that come late are
-// judged like others.
+// checked like others.
 func TestLateLabels(t *testing.T) {
 	for _, v := range versions() {
 		t.Run(v.name, func(t *testing.T) { learnsLate(t, v) })

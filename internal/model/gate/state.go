@@ -74,7 +74,7 @@ func (s *state) visit(v *codec.Visitor, o Options) {
 	s.events.visit(v)
 }
 
-// check refuses numbers that no stream of observations leads to.
+// check rejects numbers that no stream of observations leads to.
 func (s *state) check(v *codec.Visitor, o Options) {
 	c, kept, aside := &s.closed, uint64(len(s.kept)), len(s.aside)
 	switch {

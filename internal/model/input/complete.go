@@ -29,12 +29,12 @@ func cycleNames() []string {
 
 func cycleOf(name string) cycle { return cycle(slices.Index(cycleNames(), name)) }
 
-// Complete is a copy of declarations with every default filled in. It refuses those
+// Complete is a copy of declarations with every default filled in. It rejects those
 // that cannot be, with an error that names the field. What it returns is complete.
 // With keys every categorical input has a key; without keys none has.
 func Complete(inputs []*model.Input, keys bool) ([]*model.Input, error) {
 	if len(inputs) > maxInputs {
-		return nil, refuse("inputs", plural(len(inputs), "input"), fmt.Sprintf("at most %d", maxInputs))
+		return nil, reject("inputs", plural(len(inputs), "input"), fmt.Sprintf("at most %d", maxInputs))
 	}
 	out := make([]*model.Input, len(inputs))
 	named := make(map[string]int, len(inputs))
@@ -42,13 +42,13 @@ func Complete(inputs []*model.Input, keys bool) ([]*model.Input, error) {
 	for i, in := range inputs {
 		at := fmt.Sprintf("inputs[%d]", i)
 		if in == nil {
-			errs = append(errs, refuse(at, "nothing", "an input"))
+			errs = append(errs, reject(at, "nothing", "an input"))
 			continue
 		}
 		if err := checkName(at+".name", in.Name); err != nil {
 			errs = append(errs, err)
 		} else if first, twice := named[in.Name]; twice {
-			errs = append(errs, refuse(at+".name", fmt.Sprintf("%q", in.Name), fmt.Sprintf("a name other than that of inputs[%d]", first)))
+			errs = append(errs, reject(at+".name", fmt.Sprintf("%q", in.Name), fmt.Sprintf("a name other than that of inputs[%d]", first)))
 		} else {
 			named[in.Name] = i
 		}
@@ -62,7 +62,7 @@ func Complete(inputs []*model.Input, keys bool) ([]*model.Input, error) {
 	return out, nil
 }
 
-func refuse(field, got, want string) error {
+func reject(field, got, want string) error {
 	return &model.FieldError{Field: field, Err: model.ErrInvalidSpec, Got: got, Want: want}
 }
 
@@ -70,11 +70,11 @@ func checkName(field, name string) error {
 	bad := func(r rune) bool { return !unicode.IsGraphic(r) }
 	switch {
 	case name == "":
-		return refuse(field, "nothing", "a name")
+		return reject(field, "nothing", "a name")
 	case len(name) > maxName:
-		return refuse(field, fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("at most %d bytes", maxName))
+		return reject(field, fmt.Sprintf("%d bytes", len(name)), fmt.Sprintf("at most %d bytes", maxName))
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, bad):
-		return refuse(field, fmt.Sprintf("%q", name), "UTF-8 without control characters")
+		return reject(field, fmt.Sprintf("%q", name), "UTF-8 without control characters")
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
 		return nil, err
 	}
 	if kinds != 1 {
-		return nil, refuse(at, plural(kinds, "kind"), "one of numeric, boolean, categorical, time, vector, text")
+		return nil, reject(at, plural(kinds, "kind"), "one of numeric, boolean, categorical, time, vector, text")
 	}
 	usual := model.MissingIndicator
 	if out.Categorical != nil || out.Text != nil {
@@ -122,9 +122,9 @@ func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
 	switch out.Missing {
 	case "":
 		out.Missing = usual
-	case model.MissingRefuse, usual:
+	case model.MissingReject, usual:
 	default:
-		return nil, refuse(at+".missing", fmt.Sprintf("%q", out.Missing), fmt.Sprintf("%s or %s", model.MissingRefuse, usual))
+		return nil, reject(at+".missing", fmt.Sprintf("%q", out.Missing), fmt.Sprintf("%s or %s", model.MissingReject, usual))
 	}
 	return out, nil
 }
@@ -154,12 +154,12 @@ func completeNumeric(at string, in *model.NumericInput) (*model.NumericInput, er
 			continue
 		}
 		if !(math.Abs(*end.in) <= model.MaxMagnitude) {
-			return nil, refuse(at+".clip."+end.name, fmt.Sprintf("%g", *end.in), fmt.Sprintf("a magnitude of at most %g", model.MaxMagnitude))
+			return nil, reject(at+".clip."+end.name, fmt.Sprintf("%g", *end.in), fmt.Sprintf("a magnitude of at most %g", model.MaxMagnitude))
 		}
 		*end.out, *end.bound = pointer(end.in, 0), *end.in
 	}
 	if !(low < high) {
-		return nil, refuse(at+".clip.low", fmt.Sprintf("%g", low), fmt.Sprintf("less than high, %g", high))
+		return nil, reject(at+".clip.low", fmt.Sprintf("%g", low), fmt.Sprintf("less than high, %g", high))
 	}
 	return out, nil
 }
@@ -168,16 +168,16 @@ func completeCategorical(at string, in *model.CategoricalInput, keys bool) (*mod
 	if in.Key && in.MaxCategories == nil && in.HashBuckets == nil {
 		switch {
 		case !keys:
-			return nil, refuse(at+".key", "a key alone", "max_categories or hash_buckets: only auto learns of keys")
+			return nil, reject(at+".key", "a key alone", "max_categories or hash_buckets: only auto learns of keys")
 		case in.JointScale != nil:
-			return nil, refuse(at+".joint_scale", strconv.FormatBool(*in.JointScale), "nothing: a key alone has no scale")
+			return nil, reject(at+".joint_scale", strconv.FormatBool(*in.JointScale), "nothing: a key alone has no scale")
 		}
 		return &model.CategoricalInput{Key: true}, nil
 	}
 	out := &model.CategoricalInput{JointScale: pointer(in.JointScale, true), Key: keys}
 	switch {
 	case in.MaxCategories != nil && in.HashBuckets != nil:
-		return nil, refuse(at, "max_categories and hash_buckets", "at most one of them")
+		return nil, reject(at, "max_categories and hash_buckets", "at most one of them")
 	case in.HashBuckets != nil:
 		out.HashBuckets = pointer(in.HashBuckets, 0)
 		return out, within(at+".hash_buckets", *out.HashBuckets, maxEach)
@@ -194,10 +194,10 @@ func completeTime(at string, in *model.TimeInput) (*model.TimeInput, error) {
 		c := cycleOf(name)
 		field := fmt.Sprintf("%s.cycles[%d]", at, i)
 		if c < 0 {
-			return nil, refuse(field, fmt.Sprintf("%q", name), "one of "+strings.Join(cycleNames(), ", "))
+			return nil, reject(field, fmt.Sprintf("%q", name), "one of "+strings.Join(cycleNames(), ", "))
 		}
 		if chosen[c] {
-			return nil, refuse(field, name+" again", "each at most once")
+			return nil, reject(field, name+" again", "each at most once")
 		}
 		chosen[c] = true
 	}
@@ -211,14 +211,14 @@ func completeTime(at string, in *model.TimeInput) (*model.TimeInput, error) {
 
 func completeVector(at string, in *model.VectorInput) (*model.VectorInput, error) {
 	if in.Length == nil {
-		return nil, refuse(at+".length", "nothing", "how many numbers the vector has")
+		return nil, reject(at+".length", "nothing", "how many numbers the vector has")
 	}
 	return &model.VectorInput{Length: pointer(in.Length, 0)}, within(at+".length", *in.Length, maxEach)
 }
 
 func within(field string, value, most int) error {
 	if value < 1 || value > most {
-		return refuse(field, strconv.Itoa(value), fmt.Sprintf("a number from 1 to %d", most))
+		return reject(field, strconv.Itoa(value), fmt.Sprintf("a number from 1 to %d", most))
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (o oracle) encode(inputs []*model.Input, m row) []float64 {
 			values = o.mean(in)
 		}
 		x = append(x, values...)
-		if in.Missing != model.MissingRefuse {
+		if in.Missing != model.MissingReject {
 			flag := 0.0
 			if v == nil {
 				flag = 1
@@ -188,9 +188,9 @@ func TestNamesOfTheFeatures(t *testing.T) {
 	s := schemaOf(t, []*model.Input{
 		{Name: "load", Numeric: &model.NumericInput{}},
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(3)}},
-		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleDayOfYear, model.CycleHourOfDay}, Trend: ptr(true)}, Missing: model.MissingRefuse},
+		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleDayOfYear, model.CycleHourOfDay}, Trend: ptr(true)}, Missing: model.MissingReject},
 		{Name: "v", Vector: &model.VectorInput{Length: ptr(2)}},
-		{Name: "id", Categorical: &model.CategoricalInput{HashBuckets: ptr(2)}, Missing: model.MissingRefuse},
+		{Name: "id", Categorical: &model.CategoricalInput{HashBuckets: ptr(2)}, Missing: model.MissingReject},
 	})
 	e := input.NewEncoder(s)
 	for _, city := range []any{"Oslo", nil, 17.0, "Oslo"} {
@@ -209,7 +209,7 @@ func TestNamesOfTheFeatures(t *testing.T) {
 // What a learner is taught is what Predict asked: a category is other in the record
 // in which it appears first.
 func TestACategoryIsOtherUntilItWasObserved(t *testing.T) {
-	s := schemaOf(t, []*model.Input{{Name: "c", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}, Missing: model.MissingRefuse}})
+	s := schemaOf(t, []*model.Input{{Name: "c", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}, Missing: model.MissingReject}})
 	e := input.NewEncoder(s)
 	for n, c := range []struct {
 		category string
@@ -272,7 +272,7 @@ func testRestore(t *testing.T, s *input.Schema, all []row) {
 	}
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestRestoreRejects(t *testing.T) {
 	s := keyed(t)
 	e := input.NewEncoder(s)
 	for _, m := range keyedRows(3, 700) {
@@ -288,7 +288,7 @@ func TestRestoreRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	same(t, "a refused state changed it", state(t, e), good)
+	same(t, "a rejected state changed it", state(t, e), good)
 	for _, n := range []int{0, 30, 99, 100, 512, 699} {
 		short := input.NewEncoder(s)
 		for _, m := range keyedRows(3, n) {

@@ -63,7 +63,7 @@ func TestCompleteWithKeys(t *testing.T) {
 func TestKeys(t *testing.T) {
 	s := keysOf(t, []*model.Input{
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}},
-		{Name: "shop", Categorical: &model.CategoricalInput{HashBuckets: ptr(3)}, Missing: model.MissingRefuse},
+		{Name: "shop", Categorical: &model.CategoricalInput{HashBuckets: ptr(3)}, Missing: model.MissingReject},
 		{Name: "user", Categorical: &model.CategoricalInput{Key: true}},
 		{Name: "x", Numeric: &model.NumericInput{}},
 	}, 100)
@@ -172,7 +172,7 @@ func TestTextsOfKeys(t *testing.T) {
 			}
 			if n%17 == 0 {
 				if e2 := input.NewEncoder(s); e2.Restore(state(t, e)) != nil {
-					t.Fatal("refused")
+					t.Fatal("rejected")
 				} else {
 					e = e2
 				}
@@ -205,7 +205,7 @@ func TestTextsOfKeys(t *testing.T) {
 	}
 }
 
-// A state of keys that cannot be is refused: each number of it is changed in turn.
+// A state of keys that cannot be is rejected: each number of it is changed in turn.
 func TestRestoreOfOneWrongByte(t *testing.T) {
 	s := keysOf(t, []*model.Input{{Name: "a", Categorical: &model.CategoricalInput{Key: true}}}, 4)
 	e := input.NewEncoder(s)
@@ -228,7 +228,7 @@ func TestRestoreOfOneWrongByte(t *testing.T) {
 				other.Learn(record(t, s, row{"a": fmt.Sprint("user ", n)}))
 			}
 			if err := input.NewEncoder(s).Restore(state(t, other)); err != nil {
-				t.Fatalf("byte %d: the state that goes on is refused: %v", at, err)
+				t.Fatalf("byte %d: the state that goes on is rejected: %v", at, err)
 			}
 		}
 	}

@@ -38,8 +38,8 @@ const (
 type field struct {
 	name string
 	kind kind
-	// refuses, indicates and categorizes say what becomes of a missing value.
-	refuses, indicates, categorizes bool
+	// rejects, indicates and categorizes say what becomes of a missing value.
+	rejects, indicates, categorizes bool
 	// The features from from to to are the input's: those of a value, then the indicator of
 	// or the category for missing values, then the key. A keyed input has its key alone.
 	from, to int
@@ -90,7 +90,7 @@ func NewSchema(inputs []*model.Input, keys int) *Schema {
 	for i, in := range inputs {
 		f := &s.fields[i]
 		f.name = in.Name
-		f.refuses, f.indicates, f.categorizes = in.Missing == model.MissingRefuse, in.Missing == model.MissingIndicator, in.Missing == model.MissingCategory
+		f.rejects, f.indicates, f.categorizes = in.Missing == model.MissingReject, in.Missing == model.MissingIndicator, in.Missing == model.MissingCategory
 		f.from = s.dimension
 		f.to = f.from + f.declare(in)
 		f.categorizes = f.categorizes && f.kind != keyed
@@ -235,8 +235,8 @@ func (s *Schema) MaxBytes() uint64 {
 
 // Settle checks that every value of a record is one that its input takes, and
 // reads the times among them. What it accepts, an Encoder encodes and learns. It
-// costs O(values) and allocates nothing unless it refuses. The error names every wrong
-// value. A refused record must not be encoded.
+// costs O(values) and allocates nothing unless it rejects. The error names every wrong
+// value. A rejected record must not be encoded.
 func (s *Schema) Settle(r *Record) error {
 	if len(r.values) != len(s.fields) {
 		return &model.FieldError{
@@ -255,8 +255,8 @@ func (s *Schema) Settle(r *Record) error {
 
 func (f *field) settle(r *Record, v *Value) *model.FieldError {
 	if v.kind == Missing {
-		if f.refuses {
-			return f.error(ErrMissingInput, v.String(), f.want()+`: missing is "refuse"`)
+		if f.rejects {
+			return f.error(ErrMissingInput, v.String(), f.want()+`: missing is "reject"`)
 		}
 		return nil
 	}
@@ -373,7 +373,7 @@ func (s *Schema) Check(r *Record, names iter.Seq[string]) error {
 	for i := range s.fields {
 		f := &s.fields[i]
 		want := f.want()
-		if !f.refuses {
+		if !f.rejects {
 			want += ", or null if it is missing"
 		}
 		if !given[f.name] {

@@ -46,7 +46,7 @@ func (e *Encoder) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote. Restore takes any bytes. Bytes
-// that cannot be a state are refused with an error that wraps model.ErrCorruptState, and the
+// that cannot be a state are rejected with an error that wraps model.ErrCorruptState, and the
 // state stays as it was.
 func (e *Encoder) Restore(state []byte) error {
 	restored := NewEncoder(e.schema)
@@ -113,8 +113,8 @@ func (f *field) summarizes() bool {
 func (l *learned) visit(v *codec.Visitor, f *field, n uint64) (grown uint64) {
 	visitCount(v, n, &l.missing)
 	seen := n - l.missing
-	if v.Reading() && l.missing > 0 && f.refuses {
-		v.Corrupt("a missing value that is refused")
+	if v.Reading() && l.missing > 0 && f.rejects {
+		v.Corrupt("a missing value that is rejected")
 	}
 	if f.measures() || f.kind == keyed {
 		visitCount(v, seen, &l.outside)

@@ -20,11 +20,11 @@ func declared() []*model.Input {
 	return []*model.Input{
 		{Name: "load", Numeric: &model.NumericInput{}},
 		{Name: "price", Numeric: &model.NumericInput{Log1p: ptr(true), Clip: &model.Clip{Low: ptr(-10.0), High: ptr(1000.0)}}},
-		{Name: "size", Numeric: &model.NumericInput{}, Missing: model.MissingRefuse},
+		{Name: "size", Numeric: &model.NumericInput{}, Missing: model.MissingReject},
 		{Name: "open", Boolean: &model.BooleanInput{}},
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(5)}},
 		{Name: "shop", Categorical: &model.CategoricalInput{HashBuckets: ptr(7)}},
-		{Name: "grade", Categorical: &model.CategoricalInput{MaxCategories: ptr(3)}, Missing: model.MissingRefuse},
+		{Name: "grade", Categorical: &model.CategoricalInput{MaxCategories: ptr(3)}, Missing: model.MissingReject},
 		{Name: "at", Time: &model.TimeInput{}},
 		{Name: "since", Time: &model.TimeInput{Cycles: []string{model.CycleDayOfWeek}, Trend: ptr(true)}},
 		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(3)}},

@@ -34,7 +34,7 @@ func (t Time) number() float64 { return float64(t.Seconds) + float64(float64(t.N
 
 // ParseTime reads a date-time as RFC 3339 writes it, such as 2026-11-21T18:00:00.5+01:00,
 // with T and Z in capitals. Digits of a second beyond the ninth are dropped. A leap second
-// is refused.
+// is rejected.
 func ParseTime(s string) (Time, bool) {
 	var parsed time.Time
 	err := parsed.UnmarshalText([]byte(s))

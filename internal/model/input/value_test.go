@@ -39,10 +39,10 @@ func TestErrorsNameTheInput(t *testing.T) {
 		},
 		"case":   {func(m row) { delete(m, "city"); m["City"] = "Oslo" }, input.ErrUnknownInput, `want "city"`},
 		"absent": {func(m row) { delete(m, "load") }, input.ErrMissingInput, "inputs.load: got nothing, want a number, or null if it is missing"},
-		"absent, refused": {
+		"absent, rejected": {
 			func(m row) { delete(m, "size") }, input.ErrMissingInput, "inputs.size: got nothing, want a number",
 		},
-		"null refused":   {func(m row) { m["size"] = nil }, input.ErrMissingInput, `inputs.size: got null, want a number: missing is "refuse"`},
+		"null rejected":  {func(m row) { m["size"] = nil }, input.ErrMissingInput, `inputs.size: got null, want a number: missing is "reject"`},
 		"text, number":   {func(m row) { m["load"] = "21.5" }, input.ErrInputType, `inputs.load: got the text "21.5", want a number`},
 		"boolean":        {func(m row) { m["load"] = true }, input.ErrInputType, "inputs.load: got true, want a number"},
 		"number":         {func(m row) { m["open"] = 2.0 }, input.ErrInputType, "inputs.open: got the number 2, want true or false, or 1 or 0"},
@@ -99,7 +99,7 @@ func TestComplete(t *testing.T) {
 		{Name: "city", Categorical: &model.CategoricalInput{}},
 		{Name: "load", Numeric: &model.NumericInput{Clip: &model.Clip{}}},
 		{Name: "at", Time: &model.TimeInput{}},
-		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingRefuse},
+		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingReject},
 		{Name: "u", Time: &model.TimeInput{Cycles: []string{model.CycleDayOfYear, model.CycleHourOfDay}}},
 	}, false)
 	if err != nil {
@@ -109,7 +109,7 @@ func TestComplete(t *testing.T) {
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(64), JointScale: ptr(true)}, Missing: model.MissingCategory},
 		{Name: "load", Numeric: &model.NumericInput{Log1p: ptr(false)}, Missing: model.MissingIndicator},
 		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay, model.CycleDayOfWeek, model.CycleDayOfYear}, Trend: ptr(false)}, Missing: model.MissingIndicator},
-		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingRefuse},
+		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingReject},
 		{Name: "u", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay, model.CycleDayOfYear}, Trend: ptr(false)}, Missing: model.MissingIndicator},
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -175,7 +175,7 @@ func TestHash(t *testing.T) {
 // last bytes alone.
 func TestHashesSpread(t *testing.T) {
 	const buckets, n = 16, 16000
-	s := schemaOf(t, []*model.Input{{Name: "c", Categorical: &model.CategoricalInput{HashBuckets: ptr(buckets)}, Missing: model.MissingRefuse}})
+	s := schemaOf(t, []*model.Input{{Name: "c", Categorical: &model.CategoricalInput{HashBuckets: ptr(buckets)}, Missing: model.MissingReject}})
 	e := input.NewEncoder(s)
 	var r input.Record
 	var counts [2 * buckets]int
@@ -421,7 +421,7 @@ func FuzzStruct(f *testing.F) {
 	})
 }
 
-// FuzzRestore: any bytes are refused, or are a state that goes on as any other.
+// FuzzRestore: any bytes are rejected, or are a state that goes on as any other.
 func FuzzRestore(f *testing.F) {
 	s := keyed(f)
 	for _, n := range []int{0, 1, 50, 120, 1100} {
@@ -465,11 +465,11 @@ func FuzzRestore(f *testing.F) {
 // The JSON of a stored spec is a list of declarations.
 func TestTheJSONOfDeclarations(t *testing.T) {
 	decoder := json.NewDecoder(strings.NewReader(`{"inputs": [
-  {"name":"at","time":{"cycles":["hour_of_day","day_of_week","day_of_year"],"trend":true},"missing":"refuse"},
+  {"name":"at","time":{"cycles":["hour_of_day","day_of_week","day_of_year"],"trend":true},"missing":"reject"},
   {"name":"temp","numeric":{}},
-  {"name":"city","categorical":{"max_categories":3},"missing":"refuse"},
-  {"name":"rain","boolean":{},"missing":"refuse"},
-  {"name":"zip","categorical":{"hash_buckets":128},"missing":"refuse"}
+  {"name":"city","categorical":{"max_categories":3},"missing":"reject"},
+  {"name":"rain","boolean":{},"missing":"reject"},
+  {"name":"zip","categorical":{"hash_buckets":128},"missing":"reject"}
 ]}
 `))
 	decoder.DisallowUnknownFields()

@@ -155,7 +155,7 @@ func (e *Exact) Check(x, y []float64, weight float64) error {
 	return nil
 }
 
-// Admit refuses an observation with weight k(x,x) > 1e8 αΩ: the ridge is lost in the
+// Admit rejects an observation with weight k(x,x) > 1e8 αΩ: the ridge is lost in the
 // rounding of its row. The first observation makes its weight Ω.
 func (e *Exact) Admit(x []float64, weight float64) error {
 	if e.rounds() == 0 {

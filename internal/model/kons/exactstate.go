@@ -18,7 +18,7 @@ func (e *Exact) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// refuses numbers that no stream of observations leads to.
+// rejects numbers that no stream of observations leads to.
 func (e *Exact) Restore(state []byte) error {
 	fresh := NewExact(e.o)
 	if err := codec.Read(state, fresh.visit); err != nil {

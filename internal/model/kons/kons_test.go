@@ -87,7 +87,7 @@ func TestLearnersConform(t *testing.T) {
 			"sketched, 3": {New: func() model.Learner { return exact(several, func(o *kons.ExactOptions) { o.Gamma = 0.1 }) }, Grows: true, Outputs: 3},
 		} {
 			s.Dimension, s.Label = 2, classes
-			s.Refuses = func(magnitude float64) bool { return magnitude > model.MaxMagnitude }
+			s.Rejects = func(magnitude float64) bool { return magnitude > model.MaxMagnitude }
 			t.Run(name+", "+kind, func(t *testing.T) { modeltest.Conform(t, s) })
 		}
 	}
@@ -164,8 +164,8 @@ func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
 	}
 }
 
-// A learner that is full refuses, and says so before.
-func TestAFullLearnerRefuses(t *testing.T) {
+// A learner that is full rejects, and says so before.
+func TestAFullLearnerRejects(t *testing.T) {
 	l := exact(kons.Options{Alpha: 1}, func(o *kons.ExactOptions) { o.Capacity = 7 })
 	for n, s := range modeltest.Samples(5, 2, 7) {
 		if l.Remaining() != 7-n {

@@ -396,7 +396,7 @@ func (n *Newton) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// refuses numbers that no stream of observations leads to.
+// rejects numbers that no stream of observations leads to.
 func (n *Newton) Restore(state []byte) error {
 	fresh := New(n.features, n.o)
 	if err := codec.Read(state, fresh.visit); err != nil {

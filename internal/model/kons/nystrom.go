@@ -18,9 +18,9 @@ type NystromOptions struct {
 }
 
 // Nystrom takes online Newton steps over a Nyström dictionary that KORS grows. A point
-// that is kept is added before its round. In the new feature w is 0, so that Observe judges
+// that is kept is added before its round. In the new feature w is 0, so that Observe checks
 // what Predict answers from the previous dictionary. With Restart, as in the paper, Observe
-// judges 0 in such a round.
+// checks 0 in such a round.
 //
 // Source: PROS-N-KONS (Calandriello, Lazaric and Valko, NeurIPS 2017), Algorithm 1,
 // which restarts.
@@ -89,7 +89,7 @@ func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// refuses numbers that no stream of observations leads to.
+// rejects numbers that no stream of observations leads to.
 func (n *Nystrom) Restore(state []byte) error {
 	fresh := NewNystrom(n.o)
 	if err := codec.Read(state, fresh.visit); err != nil {

@@ -59,7 +59,7 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 								t.Fatal(err)
 							}
 							if l = c.learner(); l.Restore(state) != nil {
-								t.Fatal("the state is refused")
+								t.Fatal("the state is rejected")
 							}
 						}
 						p, err := modeltest.Predict(l, s.X)

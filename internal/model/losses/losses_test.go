@@ -55,13 +55,13 @@ func TestLabels(t *testing.T) {
 	for _, l := range every() {
 		for _, y := range []float64{-1, 1} {
 			if err := l.Check(y); err != nil {
-				t.Errorf("%s refuses %g: %v", l, y, err)
+				t.Errorf("%s rejects %g: %v", l, y, err)
 			}
 		}
 		err := l.Check(0.5)
-		if refused := err != nil; refused == (l == losses.Squared) {
+		if rejected := err != nil; rejected == (l == losses.Squared) {
 			t.Errorf("%s: 0.5 is answered %v", l, err)
-		} else if refused && !errors.Is(err, model.ErrLabelOutOfRange) {
+		} else if rejected && !errors.Is(err, model.ErrLabelOutOfRange) {
 			t.Errorf("%s: %v is not %v", l, err, model.ErrLabelOutOfRange)
 		}
 	}

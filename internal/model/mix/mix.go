@@ -213,7 +213,7 @@ const (
 	maxUnit   = 1e215
 )
 
-// Visit visits the state: R, V, the unit, B, S and T. Reading refuses numbers that no gains
+// Visit visits the state: R, V, the unit, B, S and T. Reading rejects numbers that no gains
 // lead to. After a failure the mixture is of no use.
 func (m *Mixture) Visit(v *codec.Visitor) {
 	v.FloatsWithin(maxRounds, m.regrets)

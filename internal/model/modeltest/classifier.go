@@ -55,14 +55,14 @@ func ConformClassifier(t *testing.T, s ClassSubject) {
 	t.Run("as a learner", func(t *testing.T) {
 		Conform(t, Subject{
 			New: func() model.Learner { return s.numeric() }, Dimension: s.Dimension,
-			Refuses: func(v float64) bool { return v > model.MaxMagnitude }, Grows: s.Grows, Warm: s.Warm,
+			Rejects: func(v float64) bool { return v > model.MaxMagnitude }, Grows: s.Grows, Warm: s.Warm,
 		})
 	})
 	t.Run("predicting a class is pure", s.pure)
 	t.Run("probabilities", s.probabilities)
 	t.Run("restore in the middle of growth", s.growth)
 	t.Run("names", s.names)
-	t.Run("refused classes", s.refused)
+	t.Run("rejected classes", s.rejected)
 	t.Run("advice", s.advice)
 	t.Run("any bytes", s.anyBytes)
 }
@@ -246,9 +246,9 @@ func (s ClassSubject) names(t *testing.T) {
 	}
 }
 
-// refused: an invalid class, a class too many and a real label are refused and leave the
+// rejected: an invalid class, a class too many and a real label are rejected and leave the
 // state as it is. A known class is accepted.
-func (s ClassSubject) refused(t *testing.T) {
+func (s ClassSubject) rejected(t *testing.T) {
 	l := s.New()
 	x := make([]float64, s.Dimension)
 	name := func(k int) string { return fmt.Sprint("class ", k) }
@@ -280,7 +280,7 @@ func (s ClassSubject) refused(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(before, state(t, l)) {
-		t.Error("a refusal changed the state")
+		t.Error("a rejection changed the state")
 	}
 }
 
@@ -303,7 +303,7 @@ func (s ClassSubject) advice(t *testing.T) {
 	}
 }
 
-// anyBytes: a classifier refuses a state with a changed byte and stays as it is, or restores
+// anyBytes: a classifier rejects a state with a changed byte and stays as it is, or restores
 // the state and works.
 func (s ClassSubject) anyBytes(t *testing.T) {
 	l := s.New()
@@ -323,7 +323,7 @@ func (s ClassSubject) anyBytes(t *testing.T) {
 		before := state(t, other)
 		if err := other.Restore(bad); err != nil {
 			if !bytes.Equal(before, state(t, other)) {
-				t.Fatalf("byte %d: a refused state changed the classifier", at)
+				t.Fatalf("byte %d: a rejected state changed the classifier", at)
 			}
 			continue
 		}

@@ -19,8 +19,8 @@ type Subject struct {
 	New func() model.Learner
 	// Dimension is the number of inputs.
 	Dimension int
-	// Refuses tells whether the learner refuses inputs of a magnitude.
-	Refuses func(magnitude float64) bool
+	// Rejects tells whether the learner rejects inputs of a magnitude.
+	Rejects func(magnitude float64) bool
 	// Grows says that every observation adds to the state.
 	Grows bool
 	// Outputs is the number of labels; 0 is 1.
@@ -57,7 +57,7 @@ func Conform(t *testing.T, s Subject) {
 	t.Run("deterministic", s.deterministic)
 	t.Run("stats", s.stats)
 	t.Run("restore", s.restore)
-	t.Run("refusals", s.refusals)
+	t.Run("rejections", s.rejections)
 	t.Run("streams", s.streams)
 	t.Run("together", s.together)
 	if s.Grows {
@@ -190,12 +190,12 @@ func (s Subject) restore(t *testing.T) {
 			t.Errorf("%s was restored", name)
 		}
 		if !bytes.Equal(state(t, whole), good) {
-			t.Fatalf("a refused restore (%s) changed the state", name)
+			t.Fatalf("a rejected restore (%s) changed the state", name)
 		}
 	}
 }
 
-func (s Subject) refusals(t *testing.T) {
+func (s Subject) rejections(t *testing.T) {
 	l := s.New()
 	s.learn(t, l, Samples(4, s.Dimension, 10))
 	before := state(t, l)
@@ -205,11 +205,11 @@ func (s Subject) refusals(t *testing.T) {
 		y[at] = v
 		return y
 	}
-	type refusal struct {
+	type rejection struct {
 		o    Sample
 		want error
 	}
-	cases := map[string]refusal{
+	cases := map[string]rejection{
 		"short":    {Sample{x[:s.Dimension-1], 1, 1}, model.ErrDimensionMismatch},
 		"long":     {Sample{append(with(0, 0), 1), 1, 1}, model.ErrDimensionMismatch},
 		"label -∞": {Sample{x, math.Inf(-1), 1}, model.ErrNotFinite},
@@ -220,11 +220,11 @@ func (s Subject) refusals(t *testing.T) {
 	}
 	for n := range x {
 		for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
-			cases[fmt.Sprint("feature ", n, v)] = refusal{Sample{with(n, v), 1, 1}, model.ErrNotFinite}
+			cases[fmt.Sprint("feature ", n, v)] = rejection{Sample{with(n, v), 1, 1}, model.ErrNotFinite}
 		}
 	}
 	for _, w := range []float64{0, -1, 1e-10, 1e10, math.NaN(), math.Inf(1)} {
-		cases[fmt.Sprint("weight ", w)] = refusal{Sample{x, 1, w}, model.ErrWeightOutOfRange}
+		cases[fmt.Sprint("weight ", w)] = rejection{Sample{x, 1, w}, model.ErrWeightOutOfRange}
 	}
 	for name, c := range cases {
 		labels := make([]float64, max(s.Outputs, 1))
@@ -251,7 +251,7 @@ func (s Subject) refusals(t *testing.T) {
 	}
 }
 
-// streams: on every kind of input the certificate holds, or the learner refuses the input; no
+// streams: on every kind of input the certificate holds, or the learner rejects the input; no
 // answer is NaN or infinite.
 func (s Subject) streams(t *testing.T) {
 	for name, next := range s.kinds() {
@@ -261,8 +261,8 @@ func (s Subject) streams(t *testing.T) {
 			for n := range 60 {
 				o := next(rng, n)
 				if err := l.Check(o.X, s.labels(o), o.Weight); err != nil {
-					if s.Refuses == nil || !s.Refuses(math.Abs(o.X[0])) {
-						t.Fatalf("refused %v: %v", o, err)
+					if s.Rejects == nil || !s.Rejects(math.Abs(o.X[0])) {
+						t.Fatalf("rejected %v: %v", o, err)
 					}
 					return
 				}

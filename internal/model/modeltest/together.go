@@ -11,7 +11,7 @@ import (
 )
 
 // together: observations learned together have the outcomes of one by one and leave the state,
-// bit for bit. An observation that is refused leaves the state as it was.
+// bit for bit. An observation that is rejected leaves the state as it was.
 func (s Subject) together(t *testing.T) {
 	one, many := s.New(), s.New()
 	batched, ok := many.(model.Batched)
@@ -27,7 +27,7 @@ func (s Subject) together(t *testing.T) {
 		}
 		got, want := make([]model.Outcome, count), make([]model.Outcome, count)
 		if most = max(most, count); count > 1 {
-			refuseTogether(t, many, observations)
+			rejectTogether(t, many, observations)
 			if err := batched.ObserveAll(got, observations); err != nil {
 				t.Fatal(err)
 			}
@@ -59,8 +59,8 @@ func observeEach(t *testing.T, l model.Learner, outcomes []model.Outcome, all []
 	}
 }
 
-// refuseTogether passes observations whose last is refused.
-func refuseTogether(t *testing.T, l model.Learner, all []model.Observation) {
+// rejectTogether passes observations whose last is rejected.
+func rejectTogether(t *testing.T, l model.Learner, all []model.Observation) {
 	t.Helper()
 	before, bad := state(t, l), slices.Clone(all)
 	bad[len(bad)-1].Weight = -1

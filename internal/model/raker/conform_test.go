@@ -38,7 +38,7 @@ func TestConform(t *testing.T) {
 					},
 					Dimension: dimension, Outputs: outputs,
 					Label:   func(y float64) float64 { return label(l, y) },
-					Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+					Rejects: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
 					// Of an AdaRaker the next expert then comes at 2047 or later.
 					Warm: 1100,
 				})

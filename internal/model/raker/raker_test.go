@@ -309,7 +309,7 @@ func TestWeightDoesNotOvershoot(t *testing.T) {
 	}
 }
 
-// Labels outside of a class are refused with a field error.
+// Labels outside of a class are rejected with a field error.
 func TestClassLabels(t *testing.T) {
 	for _, l := range everyLoss()[1:] {
 		a := raker.NewAdaRaker(gaussians(1, 2, 3), options(l))
@@ -322,14 +322,14 @@ func TestClassLabels(t *testing.T) {
 			}
 		}
 		if !bytes.Equal(before, state(t, a)) {
-			t.Errorf("%v: a refused label changed the state", l)
+			t.Errorf("%v: a rejected label changed the state", l)
 		}
 	}
 }
 
 // States of another learner or shape, or with numbers out of range, are
-// refused.
-func TestRestoreRefusesOthers(t *testing.T) {
+// rejected.
+func TestRestoreRejectsOthers(t *testing.T) {
 	maps := gaussians(1, 2, 3)
 	o := options(losses.Squared)
 	tracked := o

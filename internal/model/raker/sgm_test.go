@@ -103,7 +103,7 @@ func TestSGMConforms(t *testing.T) {
 					},
 					Dimension: dimension, Outputs: outputs,
 					Label:   func(y float64) float64 { return label(l, y) },
-					Refuses: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
+					Rejects: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
 				})
 			})
 		}
@@ -133,7 +133,7 @@ func TestSGMStateIsWhatItUses(t *testing.T) {
 	}
 }
 
-// Options that have no meaning are refused.
+// Options that have no meaning are rejected.
 func TestSGMIsOfOneKernel(t *testing.T) {
 	maps := gaussians(1, 2, 4)
 	for name, create := range map[string]func(o raker.Options){

@@ -26,7 +26,7 @@ func (r *Raker) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote for the same
-// spec. It refuses numbers that no stream of observations leads to. The number of
+// spec. It rejects numbers that no stream of observations leads to. The number of
 // experts follows from the count of observations.
 func (r *Raker) Restore(state []byte) error {
 	fresh := New(r.maps, r.options)

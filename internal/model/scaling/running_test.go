@@ -172,7 +172,7 @@ func TestListsHaveOneScale(t *testing.T) {
 					t.Fatal(err)
 				}
 				if l = scaling.New(o); l.Restore(state) != nil {
-					t.Fatal("the state is refused")
+					t.Fatal("the state is rejected")
 				}
 			}
 			if i >= n {
@@ -282,7 +282,7 @@ func TestMomentsOfHardInputs(t *testing.T) {
 	}
 }
 
-// A state of another kind of scaling is refused.
+// A state of another kind of scaling is rejected.
 func TestStatesOfAnotherScaling(t *testing.T) {
 	state := func(o scaling.Options) []byte {
 		l := scaling.New(o)
@@ -311,7 +311,7 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
-			t.Errorf("%s: a refusal changed the state (%v)", name, err)
+			t.Errorf("%s: a rejection changed the state (%v)", name, err)
 		}
 	}
 }

@@ -74,10 +74,10 @@ type List struct {
 // counts ω, see model.Weights, and a strange value stands at the limit of the others. Loss, loss in hindsight, regret and bounds are against the best
 // fixed function of the inputs as they were scaled in their rounds.
 //
-// During the warm-up nothing can be refused because of its scaled value, which is not known
+// During the warm-up nothing can be rejected because of its scaled value, which is not known
 // yet: after a warm-up a scaled input or label beyond the learner's limit counts as the
 // limit. For all but polynomial and linear kernels the limit is 1e100 deviations away. A
-// given scaling refuses input beyond the limit.
+// given scaling rejects input beyond the limit.
 type Learner struct {
 	o      Options
 	inner  model.Learner

@@ -70,7 +70,7 @@ func TestConformance(t *testing.T) {
 	for name, c := range map[string]struct {
 		o       scaling.Options
 		label   func(float64) float64
-		refuses func(float64) bool
+		rejects func(float64) bool
 	}{
 		"fixed":                {fixed(1), nil, above(1e99)},
 		"fixed, two outputs":   {fixed(2), nil, above(1e99)},
@@ -87,7 +87,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			modeltest.Conform(t, modeltest.Subject{
 				New: func() model.Learner { return scaling.New(c.o) }, Dimension: dimension, Outputs: c.o.Outputs,
-				Label: c.label, Refuses: c.refuses, Warm: 200,
+				Label: c.label, Rejects: c.rejects, Warm: 200,
 			})
 		})
 	}

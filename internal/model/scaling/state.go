@@ -43,7 +43,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It refuses
+// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
 // numbers that no stream of observations leads to.
 func (l *Learner) Restore(state []byte) error {
 	if l.o.Warmup == 0 {
@@ -134,7 +134,7 @@ func (l *Learner) visitWarming(v *codec.Visitor) {
 }
 
 // visitRows visits the number of rows, at most most, and the rows. It fails on a row that
-// Check would refuse for its numbers.
+// Check would reject for its numbers.
 func (l *Learner) visitRows(v *codec.Visitor, rows *[]row, most int) {
 	n := len(*rows)
 	if v.Count(&n, 8*(l.o.Dimension+l.o.Outputs+1)); v.Reading() {
@@ -180,7 +180,7 @@ func (c *constants) visit(v *codec.Visitor) {
 	}
 }
 
-// check refuses a scaling that no observations determine, and finds what is not stored.
+// check rejects a scaling that no observations determine, and finds what is not stored.
 func (l *Learner) check(v *codec.Visitor) {
 	a, w := &l.affine, l.warm
 	learned := l.inner.Stats().Observations

@@ -39,7 +39,7 @@ func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[
 		return nil
 	})
 	if err != nil {
-		c.found(Finding{Place: "the aliases", Problem: err.Error(), Meaning: "the server does not start", Refused: true})
+		c.found(Finding{Place: "the aliases", Problem: err.Error(), Meaning: "the server does not start", Rejected: true})
 		return nil //nolint:nilerr // The error is a finding.
 	}
 	if !c.Repair {

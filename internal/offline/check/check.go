@@ -23,8 +23,8 @@ type Finding struct {
 	// Problem describes the problem, Meaning its consequence.
 	Problem string `json:"problem"`
 	Meaning string `json:"meaning"`
-	// Refused is true if the problem keeps the model, or the server, from being served.
-	Refused bool `json:"rejected"`
+	// Rejected is true if the problem keeps the model, or the server, from being served.
+	Rejected bool `json:"rejected"`
 	// Repaired describes the repair, empty without one.
 	Repaired string `json:"repaired,omitempty"`
 }
@@ -80,7 +80,7 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 		models[entry.Name] = registered.Created
 		if err != nil {
 			c.found(Finding{
-				Model: entry.Name, Place: "its registry entry", Problem: err.Error(), Refused: true,
+				Model: entry.Name, Place: "its registry entry", Problem: err.Error(), Rejected: true,
 				Meaning: "the model is not served; import it from an export or a copy of a snapshot under another name",
 			})
 			return nil //nolint:nilerr // The error is a finding.
@@ -156,7 +156,7 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 		}
 		switch {
 		case errors.Is(err, codec.ErrVersion):
-			f.Meaning, f.Refused = "another build of the server wrote it: run that one", true
+			f.Meaning, f.Rejected = "another build of the server wrote it: run that one", true
 		case errors.Is(err, recovery.ErrUnread):
 			unread = true
 			f.Meaning = "it may be good: look at the disk and check again; nothing of the model is repaired before the file can be read or is renamed to *.damaged"
@@ -207,7 +207,7 @@ func (c *checker) log(ctx context.Context, i examined) error {
 	}
 	err = m.Cause(err)
 	f := Finding{
-		Model: i.id, Place: fmt.Sprintf("sequence %d of the log", good+1), Problem: err.Error(), Refused: true,
+		Model: i.id, Place: fmt.Sprintf("sequence %d of the log", good+1), Problem: err.Error(), Rejected: true,
 		Meaning: fmt.Sprintf("the model answers STATE_CORRUPT; cut behind sequence %d it would go on without %d observations, acknowledged ones among them", good, last-min(good, last)),
 	}
 	if !errors.Is(recovery.StorageError(err), machine.ErrCorrupt) {
@@ -226,7 +226,7 @@ func (c *checker) log(ctx context.Context, i examined) error {
 // behind finds a log that ends before a good snapshot.
 func (c *checker) behind(ctx context.Context, i examined, last, snapshot uint64) error {
 	f := Finding{
-		Model: i.id, Place: fmt.Sprintf("the end of the log, sequence %d", last), Refused: true,
+		Model: i.id, Place: fmt.Sprintf("the end of the log, sequence %d", last), Rejected: true,
 		Problem: fmt.Sprintf("it is behind the snapshot of sequence %d", snapshot),
 		Meaning: "the model answers STATE_CORRUPT, since observations acknowledged after the snapshot may be missing too; it could go on from the snapshot",
 	}
@@ -263,7 +263,7 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 		return nil
 	})
 	if err != nil {
-		c.found(Finding{Model: i.id, Place: "the remembered ids", Problem: err.Error(), Meaning: "observations under ids that cannot be looked up are refused"})
+		c.found(Finding{Model: i.id, Place: "the remembered ids", Problem: err.Error(), Meaning: "observations under ids that cannot be looked up are rejected"})
 		return nil //nolint:nilerr // The error is a finding.
 	}
 	if unreadable == 0 || !i.repair {

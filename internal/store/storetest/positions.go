@@ -13,7 +13,7 @@ func RunPositions(t *testing.T, open func(t *testing.T) Backend) {
 	t.Helper()
 	s := suite{open}
 	t.Run("a position is written with its effect", s.positions)
-	t.Run("a refusal has no position", s.positionsRejected)
+	t.Run("a rejection has no position", s.positionsRejected)
 	t.Run("a position is durable with the next sync", s.positionDurable)
 	t.Run("numbers are in the order of the commands", s.positionNumbers)
 	t.Run("crashes leave a prefix", s.positionCrashes)

@@ -89,7 +89,7 @@ const (
 	// Category for a categorical input and a text, else indicator.
 	Input_MISSING_UNSPECIFIED Input_Missing = 0
 	// Reject the record.
-	Input_MISSING_REFUSE Input_Missing = 1
+	Input_MISSING_REJECT Input_Missing = 1
 	// The running mean replaces it, and an extra feature is 1.
 	Input_MISSING_INDICATOR Input_Missing = 2
 	// A category of its own.
@@ -100,13 +100,13 @@ const (
 var (
 	Input_Missing_name = map[int32]string{
 		0: "MISSING_UNSPECIFIED",
-		1: "MISSING_REFUSE",
+		1: "MISSING_REJECT",
 		2: "MISSING_INDICATOR",
 		3: "MISSING_CATEGORY",
 	}
 	Input_Missing_value = map[string]int32{
 		"MISSING_UNSPECIFIED": 0,
-		"MISSING_REFUSE":      1,
+		"MISSING_REJECT":      1,
 		"MISSING_INDICATOR":   2,
 		"MISSING_CATEGORY":    3,
 	}
@@ -3533,7 +3533,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\amissing\x18\a \x01(\x0e2\x1b.hindsight.v1.Input.MissingR\amissing\"c\n" +
 	"\aMissing\x12\x17\n" +
 	"\x13MISSING_UNSPECIFIED\x10\x00\x12\x12\n" +
-	"\x0eMISSING_REFUSE\x10\x01\x12\x15\n" +
+	"\x0eMISSING_REJECT\x10\x01\x12\x15\n" +
 	"\x11MISSING_INDICATOR\x10\x02\x12\x14\n" +
 	"\x10MISSING_CATEGORY\x10\x03B\x06\n" +
 	"\x04kind\"[\n" +

@@ -160,7 +160,7 @@ class Input(_message.Message):
     MISSING_CATEGORY: Input.Missing
     MISSING_FIELD_NUMBER: _ClassVar[int]
     MISSING_INDICATOR: Input.Missing
-    MISSING_REFUSE: Input.Missing
+    MISSING_REJECT: Input.Missing
     MISSING_UNSPECIFIED: Input.Missing
     NAME_FIELD_NUMBER: _ClassVar[int]
     NUMERIC_FIELD_NUMBER: _ClassVar[int]

@@ -179,7 +179,7 @@ func TestReplayBatchesAfterServing(t *testing.T) {
 
 // The rows before one that is rejected are learned, and the error names its round. A
 // server that takes fewer rows at once gets fewer.
-func TestReplayBatchesRefused(t *testing.T) {
+func TestReplayBatchesRejected(t *testing.T) {
 	for _, most := range []int{0, 1, 5, 100} {
 		f := served(t)
 		f.mostRows = most

@@ -154,7 +154,7 @@ func TestDelayContinues(t *testing.T) {
 }
 
 // A replay stops at the round that the server rejects.
-func TestDelayRefused(t *testing.T) {
+func TestDelayRejected(t *testing.T) {
 	for _, delay := range []int{0, 3} {
 		for _, call := range []string{"predict", "observe"} {
 			f := served(t)

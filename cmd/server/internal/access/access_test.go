@@ -168,7 +168,7 @@ func TestReloadOfAFileInParts(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	directory := t.TempDir()
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(directory, name)

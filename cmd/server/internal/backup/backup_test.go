@@ -245,7 +245,7 @@ func TestRetain(t *testing.T) {
 
 // A manifest with a good digest may still lie: what it names has to be within a data
 // directory.
-func TestManifestsThatAreRefused(t *testing.T) {
+func TestManifestsThatAreRejected(t *testing.T) {
 	to := t.TempDir()
 	p := place(t, to)
 	digest := strings.Repeat("ab", sha256.Size)

@@ -14,11 +14,11 @@ import (
 )
 
 // Two stores back up to one place again and again, and remove older backups. One of them holds the place, the other is
-// refused by the name of the holder, and no object is missing.
+// rejected by the name of the holder, and no object is missing.
 func TestTwoStoresOnePlace(t *testing.T) {
 	for range 20 {
 		dir := t.TempDir()
-		var taken, refused [2]int
+		var taken, rejected [2]int
 		var both sync.WaitGroup
 		for k := range taken {
 			from := filepath.Join(dir, fmt.Sprint("data", k))
@@ -32,7 +32,7 @@ func TestTwoStoresOnePlace(t *testing.T) {
 						taken[k]++
 						_, err = p.Retain(context.Background(), 1)
 					case errors.Is(failed, backup.ErrHeld) && strings.Contains(failed.Error(), fmt.Sprint("store-", 1-k, " of host")):
-						refused[k]++
+						rejected[k]++
 					default:
 						err = failed
 					}
@@ -43,8 +43,8 @@ func TestTwoStoresOnePlace(t *testing.T) {
 			})
 		}
 		both.Wait()
-		if taken[0]+refused[0] != 5 || taken[1]+refused[1] != 5 || taken[0]*taken[1] > 0 || taken[0]+taken[1] != 5 {
-			t.Errorf("taken %v, refused %v: want all of one store and none of the other", taken, refused)
+		if taken[0]+rejected[0] != 5 || taken[1]+rejected[1] != 5 || taken[0]*taken[1] > 0 || taken[0]+taken[1] != 5 {
+			t.Errorf("taken %v, rejected %v: want all of one store and none of the other", taken, rejected)
 		}
 		p := place(t, filepath.Join(dir, "place"))
 		m := must(p.Find(t.Context(), ""))(t)

@@ -411,7 +411,7 @@ func TestOptional(t *testing.T) {
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	a, dir := testca.New(t, "servers"), t.TempDir()
 	certificate, key := a.Files(t, dir, "server", host)
 	for want, f := range map[string]certificates.Files{

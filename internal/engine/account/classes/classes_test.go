@@ -317,7 +317,7 @@ func TestProbabilitiesThatAreNone(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	if b := classes.New(3); b.Restore(a.AppendBinary(nil)) != nil {
-		t.Error("its state is refused")
+		t.Error("its state is rejected")
 	}
 }
 

@@ -300,7 +300,7 @@ func TestRestoreWithoutSeparation(t *testing.T) {
 	}
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestRestoreRejects(t *testing.T) {
 	d := drift.New()
 	for _, loss := range switching(2, 6003) {
 		d.Observe(loss)

@@ -224,7 +224,7 @@ func most(shape history.Shape) []uint64 {
 }
 
 // What is not the history of the model at hand is rejected.
-func TestDecodeRefuses(t *testing.T) {
+func TestDecodeRejects(t *testing.T) {
 	t.Parallel()
 	shape := history.Shape{Levels: 1}
 	all := rounds(7, shape, 600)

@@ -183,7 +183,7 @@ func TestRestoreContinues(t *testing.T) {
 	}
 }
 
-func TestRestoreRefuses(t *testing.T) {
+func TestRestoreRejects(t *testing.T) {
 	s := interval.New(levels())
 	run(s, residuals(9, 1200))
 	good := s.AppendBinary(nil)

@@ -64,7 +64,7 @@ func TestWindowIsTheSumOfTheLast(t *testing.T) {
 	}
 }
 
-func TestReadRefusesBlocksThatCannotBe(t *testing.T) {
+func TestReadRejectsBlocksThatCannotBe(t *testing.T) {
 	t.Parallel()
 	encode := func(blocks, next uint64, numbers ...float64) []byte {
 		return codec.AppendFloats(codec.AppendUint64(codec.AppendUint64(nil, blocks), next), numbers...)

@@ -16,8 +16,8 @@ import (
 // otherReason stands for an unknown reason or code.
 const otherReason = "OTHER"
 
-// Reasons are those that Options.Refused receives: the reasons of the API, the codes of
-// refusals without a reason, and OTHER last.
+// Reasons are those that Options.Rejected receives: the reasons of the API, the codes of
+// rejections without a reason, and OTHER last.
 func Reasons() []string {
 	var all []string
 	for n := range hindsightv1.ErrorReason_name {
@@ -31,24 +31,24 @@ func Reasons() []string {
 	return append(all, otherReason)
 }
 
-// refusals turns the errors of handlers into statuses, counts them, and logs those whose cause
+// rejections turns the errors of handlers into statuses, counts them, and logs those whose cause
 // is hidden from the client.
-type refusals struct {
-	log     *zap.Logger
-	known   map[string]bool
-	refused func(reason string)
+type rejections struct {
+	log      *zap.Logger
+	known    map[string]bool
+	rejected func(reason string)
 }
 
-func newRefusals(o *Options) *refusals {
-	r := &refusals{log: o.Log, known: map[string]bool{}, refused: o.Refused}
+func newRejections(o *Options) *rejections {
+	r := &rejections{log: o.Log, known: map[string]bool{}, rejected: o.Rejected}
 	for _, reason := range Reasons() {
 		r.known[reason] = true
 	}
 	return r
 }
 
-func (r *refusals) count(s *status.Status) {
-	if r.refused == nil {
+func (r *rejections) count(s *status.Status) {
+	if r.rejected == nil {
 		return
 	}
 	reason := reasonOf(s)
@@ -58,19 +58,19 @@ func (r *refusals) count(s *status.Status) {
 	if !r.known[reason] {
 		reason = otherReason
 	}
-	r.refused(reason)
+	r.rejected(reason)
 }
 
-func (r *refusals) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (r *rejections) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	response, err := handle(ctx, request)
 	return response, r.report(ctx, info.FullMethod, err)
 }
 
-func (r *refusals) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+func (r *rejections) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	return r.report(stream.Context(), info.FullMethod, handle(service, stream))
 }
 
-func (r *refusals) report(ctx context.Context, method string, err error) error {
+func (r *rejections) report(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
 	}
