@@ -264,7 +264,11 @@ func (v *winner) String() string {
 	if v.Difference == 0 {
 		return fmt.Sprintf("No learner wins: the %s of %s and %s is the same.", v.Loss, v.Learner, v.Second)
 	}
-	first := fmt.Sprintf("%s wins: its %s is %s below that of %s%s.\n", v.Learner, v.Loss, unit(v.Difference), v.Second, share)
+	verb := "is ahead"
+	if v.Certain {
+		verb = "wins"
+	}
+	first := fmt.Sprintf("%s %s: its %s is %s below that of %s%s.\n", v.Learner, verb, v.Loss, unit(v.Difference), v.Second, share)
 	if v.Low == nil {
 		return first + "Too few rows differ for a confidence interval."
 	}

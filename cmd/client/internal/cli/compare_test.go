@@ -113,6 +113,22 @@ func TestCompareSaysWhoWins(t *testing.T) {
 	}
 }
 
+// A learner does not win by rows that do not tell which is better.
+func TestCompareOfFewRowsHasNoWinner(t *testing.T) {
+	const rows = 40
+	text, _, _ := sales(rows)
+	f := serving(t)
+	f.outcome = func(learner string, o *hindsightv1.Outcome) {
+		if learner == "auto" {
+			*o.Prediction /= 10
+		}
+	}
+	r := run(t, "compare", "--csv", written(t, "sales.csv", text), "--learners", "auto,linear_awv")
+	if want := "linear_awv is ahead: its squared error is "; !strings.Contains(r.out, want) || strings.Contains(r.out, "wins") {
+		t.Errorf("no %q in\n%s", want, r.out)
+	}
+}
+
 func TestCompareClasses(t *testing.T) {
 	serving(t)
 	d := document(t, 0, "compare", "--csv", written(t, "trips.csv", trips(100)), "--target", "arrival", "--learners", "auto,linear_awv")
