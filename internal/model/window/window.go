@@ -284,7 +284,9 @@ func (w *Window) Visit(v *codec.Visitor) {
 		v.Corrupt("a window after %d rows", w.n)
 		return
 	}
-	w.locate()
+	if v.Reading() { // States are written while others read them.
+		w.locate()
+	}
 	filled, kept := int(min(w.n, uint64(w.slots))), int(min(w.n, uint64(w.places)))
 	v.SinglesWithin(Limit, w.inputs[:kept*w.layout.Inputs])
 	v.SinglesWithin(Limit, w.past[:kept*(1+Means)])
