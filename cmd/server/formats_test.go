@@ -399,7 +399,7 @@ func TestAnotherFormatIsRejected(t *testing.T) {
 // markFormat marks a directory with a format.
 func markFormat(t *testing.T, dir string, format uint32) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "format"), fmt.Appendf(nil, "%d v9.9\n", format), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "format"), store.AppendFormat(nil, format, "v9.9"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 }

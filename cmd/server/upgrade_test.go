@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/store"
 )
 
 // nextProgram builds the test binary of the next version, whose format differs by its number.
@@ -57,7 +58,7 @@ func (f *fleet) lower() {
 			if _, err := os.Stat(name); m.program == "" || err != nil {
 				continue
 			}
-			if err := os.WriteFile(name, fmt.Appendln(nil, storage.Format), 0o600); err != nil {
+			if err := os.WriteFile(name, store.AppendFormat(nil, storage.Format, "v9.8"), 0o600); err != nil {
 				f.t.Fatal(err)
 			}
 		}

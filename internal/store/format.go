@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	iofs "io/fs"
 	"strconv"
 	"strings"
@@ -13,9 +14,16 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// The file formatFile has the format of the directory, and after a space the version of a program that reads it. A
-// program reads formatFile before it changes anything, so a program that is too old leaves the directory as it is.
+// The file formatFile has what AppendFormat appends. A program reads formatFile before it changes anything, so a program
+// that is too old leaves the directory as it is.
 const formatFile = "format"
+
+// AppendFormat appends the format of a directory, the version of a program that reads it, and their CRC-32C, between
+// spaces.
+func AppendFormat(dst []byte, format uint32, version string) []byte {
+	text := fmt.Appendf(nil, "%d %s", format, version)
+	return fmt.Appendf(append(dst, text...), " %08x\n", crc32.Checksum(text, crc32.MakeTable(crc32.Castagnoli)))
+}
 
 // pebbleFormat is the newest format of Pebble that programs of storage.OldestFormat read.
 const pebbleFormat = pebble.FormatValueSeparation
@@ -52,7 +60,7 @@ func (s *Store) raiseFormat(format uint32, version string) error {
 }
 
 func (s *Store) writeFormat(dir string, format uint32, version string) error {
-	if err := s.replaceFile(s.fs.PathJoin(dir, formatFile), fmt.Appendf(nil, "%d %s\n", format, version)); err != nil {
+	if err := s.replaceFile(s.fs.PathJoin(dir, formatFile), AppendFormat(nil, format, version)); err != nil {
 		return fmt.Errorf("store: write the format: %w", err)
 	}
 	return s.syncDirectory(dir)
@@ -101,12 +109,14 @@ func (s *Store) readFormat(dir string) (format uint32, version string, err error
 	if err != nil {
 		return 0, "", fmt.Errorf("store: read the format: %w", err)
 	}
-	number, version, _ := strings.Cut(strings.TrimSpace(string(data)), " ")
+	text, _ := strings.CutSuffix(string(data), "\n")
+	number, version, _ := strings.Cut(text[:max(0, strings.LastIndexByte(text, ' '))], " ")
 	parsed, err := strconv.ParseUint(number, 10, 32)
-	if err != nil || parsed == 0 {
-		return 0, "", fmt.Errorf("store: %w: the file %q begins with %q, want a format", storage.ErrCorrupt, formatFile, number)
+	format = uint32(parsed)
+	if err != nil || format == 0 || string(data) != string(AppendFormat(nil, format, version)) {
+		return 0, "", fmt.Errorf("store: %w: the file %q has %.40q, want a format, a version and their checksum", storage.ErrCorrupt, formatFile, data)
 	}
-	return uint32(parsed), version, nil
+	return format, version, nil
 }
 
 // readIncoming reads the format of a complete checkpoint of another member, 0 if there is none.

@@ -57,14 +57,14 @@ func all(t *testing.T, fs vfs.FS, dir string) map[string]string {
 // A directory of another format is rejected before anything in it changes, also one whose other format is in a
 // checkpoint that is to replace its databases.
 func TestAnotherFormatIsRejected(t *testing.T) {
-	newer := fmt.Sprintf("%d v9.9\n", storage.Format+1)
+	newer := string(store.AppendFormat(nil, storage.Format+1, "v9.9"))
 	for name, change := range map[string]func(fs vfs.FS) (want string){
 		"newer": func(fs vfs.FS) string {
 			write(t, fs, "data/format", newer)
 			return "start version v9.9 or a newer one"
 		},
 		"older": func(fs vfs.FS) string {
-			write(t, fs, "data/format", fmt.Sprintf("%d v0.1\n", storage.OldestFormat-1))
+			write(t, fs, "data/format", string(store.AppendFormat(nil, storage.OldestFormat-1, "v0.1")))
 			return fmt.Sprintf("format %d of version v0.1, want %d", storage.OldestFormat-1, storage.OldestFormat)
 		},
 		"without a format": func(fs vfs.FS) string {
@@ -99,6 +99,21 @@ func TestAnotherFormatIsRejected(t *testing.T) {
 				t.Errorf("the directory has changed: %d files, want %d", len(after), len(before))
 			}
 		})
+	}
+}
+
+// Every flipped bit of the file format is damage, and no other format.
+func TestADamagedFormatIsNoOther(t *testing.T) {
+	fs := vfs.NewMem()
+	closed(t, open(t, fs))
+	right := all(t, fs, "data")["data/format"]
+	for at := range len(right) * 8 {
+		wrong := []byte(right)
+		wrong[at/8] ^= 1 << (at % 8)
+		write(t, fs, "data/format", string(wrong))
+		if _, err := store.Open("data", store.Options{FS: fs}); !errors.Is(err, storage.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
+			t.Errorf("%q for %q: %v", wrong, right, err)
+		}
 	}
 }
 
