@@ -114,7 +114,7 @@ func (s *Store) readFormat(dir string) (format uint32, version string, err error
 	parsed, err := strconv.ParseUint(number, 10, 32)
 	format = uint32(parsed)
 	if err != nil || format == 0 || string(data) != string(AppendFormat(nil, format, version)) {
-		return 0, "", fmt.Errorf("store: %w: the file %q has %.40q, want a format, a version and their checksum", storage.ErrCorrupt, formatFile, data)
+		return 0, "", fmt.Errorf("store: %w: %s has %.40q, want a format, a version and their checksum", storage.ErrCorrupt, s.fs.PathJoin(dir, formatFile), data)
 	}
 	return format, version, nil
 }
