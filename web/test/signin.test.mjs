@@ -95,7 +95,8 @@ test("a session that ends asks for a token again", () => visit(it, "", { rejecti
   await signIn(page, tokens.rod);
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
   await page.context().clearCookies();
-  await page.getByLabel("Search by id or name").fill("x");
+  // The list may ask by itself first, and leave no search to fill.
+  page.getByLabel("Search by id or name").fill("x").catch(() => {});
   await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
 }));
 
