@@ -99,7 +99,9 @@ func (o *Observation) flags() (flags byte) {
 }
 
 // Append appends the record's bytes to dst.
-func (r *Record) Append(dst []byte) []byte { return encode(dst, r.visit) }
+func (r *Record) Append(dst []byte) []byte {
+	return encode(dst, func(v *codec.Visitor) { r.visit(v) }) // r.visit would be allocated.
+}
 
 // Decode reads the bytes that Append wrote. It allocates no more than a small multiple of
 // the data.
