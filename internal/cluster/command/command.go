@@ -249,15 +249,3 @@ func visitTime(v *codec.Visitor, at *time.Time) {
 	}
 	*at = time.Unix(seconds, int64(nanoseconds))
 }
-
-// piece bounds what one call copies. The runtime stops no goroutine inside such a call, and the garbage collector would
-// wait for it, while other goroutines, heartbeats among them, wait for the garbage collector.
-const piece = 64 << 10
-
-// Copy appends b to dst in pieces, so that the copy of a large command delays no heartbeat.
-func Copy(dst, b []byte) []byte {
-	for part := range slices.Chunk(b, piece) {
-		dst = append(dst, part...)
-	}
-	return dst
-}

@@ -9,6 +9,7 @@ import (
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
 )
 
 const (
@@ -223,7 +224,7 @@ func (b *batcher) take() *flight {
 func (b *batcher) entry(f *flight) []byte {
 	data := command.NewLogEntry(command.Header{Format: b.format(), Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
 	for _, c := range f.calls {
-		data = command.Copy(data, c.body)
+		data = codec.AppendBytes(data, c.body)
 	}
 	return data
 }

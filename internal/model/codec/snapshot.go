@@ -92,7 +92,8 @@ func checksum(data []byte) (sum uint32) {
 	return sum
 }
 
-func appendBytes(out, data []byte) []byte {
+// AppendBytes appends data to out in pieces, so that a large copy delays no heartbeat of a cluster.
+func AppendBytes(out, data []byte) []byte {
 	for chunk := range slices.Chunk(data, piece) {
 		out = append(out, chunk...)
 	}
@@ -147,7 +148,7 @@ func appendSection(out []byte, name string, data []byte) ([]byte, error) {
 	copy(tag[:], name)
 	out = append(out, tag[:]...)
 	out = AppendUint64(out, uint64(len(data)))
-	out = appendBytes(out, data)
+	out = AppendBytes(out, data)
 	return binary.LittleEndian.AppendUint32(out, checksum(data)), nil
 }
 

@@ -275,7 +275,7 @@ func (v *Visitor) DelimitedBytes(p *[]byte) {
 		*p = v.reader.Bytes(n)
 		return
 	}
-	v.out = appendBytes(v.out, *p)
+	v.out = AppendBytes(v.out, *p)
 }
 
 // DelimitedFloats visits doubles of any value after their number. After a failure it reads none.
