@@ -102,7 +102,7 @@ func TestARestoreWhoseCallerLeaves(t *testing.T) {
 	}
 }
 
-// Statistics that were read while a model was restored are not those of the state after it.
+// Statistics that a caller reads during a restore are not served for the restored state.
 func TestStatisticsDuringARestore(t *testing.T) {
 	h, f := startFaulty(t, files{newFS()}, newClock())
 	h.create(t, "leader", linear(2))

@@ -127,7 +127,7 @@ type Part struct {
 // KeyPart is how much a key of the row, the category of an input, changes a prediction.
 type KeyPart struct {
 	Input string
-	// Contributions has, for each output, the prediction less that of a category that no row had.
+	// Contributions has, for each output, the prediction minus the prediction of the same row with an unseen category.
 	Contributions []float64
 }
 
@@ -260,7 +260,7 @@ type Stats struct {
 	LogDeterminant float64
 	// LabelBound is B, the largest |y| seen; with a weight ω over √(2−ω) in the AWV family,
 	// times √ω in others but auto. With several outputs it is the root of the sum of their
-	// squares. A weight of 2 or more has no part in that of the AWV family.
+	// squares. The AWV family leaves labels with a weight of 2 or more out of B.
 	LabelBound float64
 	// Features is r, the number of features.
 	Features int

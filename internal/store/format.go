@@ -119,7 +119,7 @@ func (s *Store) readFormat(dir string) (format uint32, version string, err error
 	return format, version, nil
 }
 
-// readIncoming reads the format of a complete checkpoint of another member, 0 if there is none.
+// readIncoming reads the format of a complete checkpoint of another member, and returns 0 without a checkpoint.
 func (s *Store) readIncoming() (format uint32, version string, err error) {
 	if _, err := s.fs.Stat(s.path(incomingDirectory, completeFile)); errors.Is(err, iofs.ErrNotExist) {
 		return 0, "", nil

@@ -114,7 +114,7 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Regis
 	m.journal.restoring = false
 	m.digests.clear()
 	m.Publish(r, took)
-	m.snapshots.epoch.Add(1) // A report of the state before may have the epoch that the rewind began.
+	m.snapshots.epoch.Add(1) // A concurrent report may have read the state before the restore in the epoch of the rewind.
 	m.owner.Restored(sequence)
 	return nil
 }

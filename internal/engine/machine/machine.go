@@ -401,8 +401,8 @@ func (m *Machine) Explain(p *model.Prediction, in Input) (parts []model.Part, er
 	return parts, nil
 }
 
-// noCategory is no text of a request: texts are UTF-8. The key of a missing value is that of the
-// byte 0xff alone.
+// noCategory equals no text of a request, because texts are UTF-8. A missing value has the key of the text "\xff", so
+// noCategory has two bytes.
 const noCategory = "\xff\xff"
 
 // Check returns an error if an observation must not be logged. Apply learns every other

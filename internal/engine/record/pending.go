@@ -23,7 +23,7 @@ type Pending struct {
 	Features []float64
 	// Inputs are the bytes of a record of named inputs, nil for features.
 	Inputs []byte
-	// Parts are the explanation, nil unless it was asked for.
+	// Parts are the explanation, nil unless the caller asked for one.
 	Parts []model.Part
 }
 

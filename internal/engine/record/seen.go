@@ -142,7 +142,7 @@ func (s *Seen) visitHead(v *codec.Visitor) (classified bool) {
 	return flags&seenClass != 0
 }
 
-// visitPrediction visits a class, or the values of so many outputs.
+// visitPrediction visits the class that a classifier predicted, or else one value for each output.
 func visitPrediction(v *codec.Visitor, classified bool, outputs int, class *string, values *[]float64) {
 	if classified {
 		v.DelimitedText(class)

@@ -117,7 +117,7 @@ func (k *Kernel) Check(x, y []float64, weight float64) error {
 	return nil
 }
 
-// Admit rejects an observation with weight k(x,x) > 1e12 λ. Rows of such weights round the
+// Admit rejects an observation with weight k(x,x) > 1e12 λ. Heavier rows round the
 // ridge away, and their errors grow from row to row until nothing is finite.
 func (k *Kernel) Admit(x []float64, weight float64) error {
 	self := k.o.Kernel.At(x, x)

@@ -13,7 +13,7 @@ import (
 // mixed is the mixture of several forecasters of one output by ML-Poly: see package mix.
 type mixed struct {
 	mixture *mix.Mixture
-	// loss is that of the mixture.
+	// loss is the loss of the mixture.
 	loss compensated.Sum
 }
 

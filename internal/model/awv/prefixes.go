@@ -12,7 +12,7 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// Prefix is the forecaster of the first Size features, or of all while there are fewer.
+// Prefix is the forecaster of the first Size features, or of all features while the map has fewer.
 type Prefix struct {
 	Name string
 	Size int
@@ -21,18 +21,18 @@ type Prefix struct {
 // MaxPrefixes bounds the prefixes of a forecaster.
 const MaxPrefixes = 64
 
-// prefixes mix the forecasters of the first m features for several m, the last of which is that
-// of all features. The first m rows and columns of R and entries of u are the factor of the
+// prefixes mix the forecasters of the first m features for several m. The last forecaster has
+// all features. The first m rows and columns of R and entries of u are the factor of the
 // first m features, so that the forward solve v = R⁻ᵀz of a round has every forecaster:
 //
 //	ŷ_m = Σ_{i≤m} v_i u_i / (1 + Σ_{i≤m} v_i²),  ŷ = Σ_m w_m ŷ_m
 //
-// Every output has weights of its own, those of ML-Poly. With the loss L*_m in hindsight and
+// ML-Poly weighs the forecasters for each output apart. With the loss L*_m in hindsight and
 // the certificate C_m of forecaster m, and the certificate E_m of the mixture against it,
 //
 //	loss ≤ loss_m + E_m ≤ L*_m + C_m + E_m
 //
-// for every m and every sequence. L* is that of all features, the least of the L*_m:
+// for every m and every sequence. L* = L*_r of all r features is the least of the L*_m:
 //
 //	loss − L* ≤ min_m (C_m + E_m + L*_m − L*)
 //
@@ -43,8 +43,8 @@ type prefixes struct {
 	list []Prefix
 	// parts has the accounts of every forecaster but the last, one an output.
 	parts [][]account
-	// outputs has the mixture of each output, gaps its loss less that of the forecaster of all
-	// features.
+	// outputs has the mixture of each output, gaps the loss of the mixture minus the loss of the
+	// forecaster of all features.
 	outputs []mixed
 	gaps    []compensated.Sum
 	// Scratch of Observe: v; ‖v‖² and v·u of every prefix; v·u of all features.
@@ -127,7 +127,7 @@ func (f *Forecaster) predictMixed(p *model.Prediction, v, x []float64) {
 	known(p, f.columns[0].Rounds)
 }
 
-// solvePrefixes keeps what every prefix says of the row, before the row is learned.
+// solvePrefixes computes the prediction of every prefix for the row, before learn learns the row.
 func (f *Forecaster) solvePrefixes() {
 	p := f.prefixes
 	copy(p.v, f.row)
@@ -170,7 +170,7 @@ func (p *prefixes) grow(r, output int, u float64) {
 	}
 }
 
-// mixedStats makes the Stats of the forecaster of all features those of the mixture. It costs r
+// mixedStats turns the Stats of the forecaster of all features into the Stats of the mixture. It costs r
 // logarithms and rk multiply-adds of k outputs, and allocates nothing.
 func (f *Forecaster) mixedStats(s *model.Stats) {
 	p, diagonal, right := f.prefixes, f.factor.Diagonal(), f.factor.Right()
@@ -215,8 +215,8 @@ func (f *Forecaster) mixedStats(s *model.Stats) {
 	s.CertificateOK = s.CertificateOK && s.Regret <= s.Certificate+slack && s.Certificate <= s.RegretBound*(1+tolerance)+slack
 }
 
-// mixedReport adds the prefixes, and to the regret what the mixture lost more than the
-// forecaster of all features.
+// mixedReport adds the prefixes as experts, and adds to the regret the loss of the mixture minus
+// the loss of the forecaster of all features.
 func (f *Forecaster) mixedReport(r *model.Report) {
 	for j := range f.prefixes.gaps {
 		r.RegretUnpenalized += f.prefixes.gaps[j].Value()

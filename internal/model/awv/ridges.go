@@ -19,7 +19,7 @@ import (
 // of its own. Each forecaster has the bits of the plain one of its ridge. A single ridge has no
 // mixture.
 //
-// The best function in hindsight is that of the ridge with the least L*_k, which is L*. With the
+// L* is the least of the L*_k, and the best function in hindsight is the function of its ridge. With the
 // certificate C_k of a forecaster, and the certificate E_k of the mixture against it,
 //
 //	loss − L* ≤ min_k (C_k + E_k + L*_k − L*)
@@ -32,8 +32,8 @@ type Ridges struct {
 	features    feature.Map
 	lambdas     []float64
 	forecasters []*Forecaster
-	// outputs has the mixture of each output, nil for one ridge, gaps the loss of the mixture less
-	// that of each forecaster.
+	// outputs has the mixture of each output, nil for one ridge. gaps[k] is the loss of the mixture
+	// minus the loss of forecaster k.
 	outputs []mixed
 	gaps    []compensated.Sum
 	// Scratch.
@@ -42,8 +42,8 @@ type Ridges struct {
 	rooms  sync.Pool
 }
 
-// NewRidges is a learner without observations, of o.Lambda if there are no lambdas. It panics where
-// New does, and if several ridges forget or mix prefixes.
+// NewRidges returns a learner without observations. Without lambdas its only ridge is o.Lambda. It
+// panics where New does, and if several ridges forget or mix prefixes.
 func NewRidges(features feature.Map, o Options, lambdas []float64) *Ridges {
 	o, lambdas = o.completed(), completedLambdas(o, lambdas)
 	if len(lambdas) > MaxPrefixes || len(lambdas) > 1 && (o.Forgetting < 1 || len(o.Prefixes) > 0) {
@@ -238,16 +238,21 @@ func (r *Ridges) Stats() model.Stats {
 		energy += r.forecasters[best].columns[j].Energy.Value()
 	}
 	slack := r.forecasters[best].columns[0].tolerance(1) * (s.Loss + s.HindsightLoss + energy)
+	var certificates, bounds [MaxPrefixes]float64 // Of the mixtures, over the outputs.
+	for j := range r.outputs {
+		m := r.outputs[j].mixture
+		potential := m.Potential()
+		for k := range r.forecasters {
+			certificates[k] += m.Certificate(potential, k)
+			bounds[k] += m.Bound(k)
+		}
+	}
 	s.Certificate, s.RegretBound = math.Inf(1), math.Inf(1)
 	for k, f := range r.forecasters {
 		own := f.Stats()
-		certificate := own.Certificate + math.Max(0, own.HindsightLoss-s.HindsightLoss)
-		bound := certificate - own.Certificate + math.Max(own.RegretBound, own.Certificate)
-		for j := range r.outputs {
-			m := r.outputs[j].mixture
-			certificate += m.Certificate(m.Potential(), k)
-			bound += m.Bound(k)
-		}
+		above := math.Max(0, own.HindsightLoss-s.HindsightLoss)
+		certificate := own.Certificate + above + certificates[k]
+		bound := math.Max(own.RegretBound, own.Certificate) + above + bounds[k]
 		s.Certificate, s.RegretBound = math.Min(s.Certificate, certificate), math.Min(s.RegretBound, bound)
 		s.CertificateOK = s.CertificateOK && own.CertificateOK
 	}

@@ -26,8 +26,8 @@ func weighted(rng *rand.Rand, n int, smallest, largest float64) []modeltest.Samp
 	return samples
 }
 
-// Whatever the weight of an observation, Observe checks what Predict answered just
-// before, for every learner; weights are known afterwards.
+// Observe scores the prediction that Predict returned just before, whatever the weight of the observation, for every
+// learner: the weight is known afterwards.
 func TestWeightsDoNotChangeWhatIsScored(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

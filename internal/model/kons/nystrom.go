@@ -18,9 +18,9 @@ type NystromOptions struct {
 }
 
 // Nystrom takes online Newton steps over a Nyström dictionary that KORS grows. A point
-// that is kept is added before its round. In the new feature w is 0, so that Observe checks
-// what Predict answers from the previous dictionary. With Restart, as in the paper, Observe
-// checks 0 in such a round.
+// that is kept is added before its round. In the new feature w is 0, so that Observe scores
+// the prediction from the previous dictionary. With Restart, as in the paper, Observe scores
+// the prediction 0 in the round of a new point.
 //
 // Source: PROS-N-KONS (Calandriello, Lazaric and Valko, NeurIPS 2017), Algorithm 1,
 // which restarts.

@@ -145,7 +145,7 @@ type step struct {
 	slope, label float64
 	// width is √(ω/η).
 	width float64
-	// uncurved is ½ηωġ²(|ŷ|+C)² of a loss without curvature, else 0.
+	// uncurved is ½ηωġ²(|ŷ|+C)² for the hinge loss, which has no curvature, and 0 for the other losses.
 	uncurved float64
 }
 
@@ -174,7 +174,7 @@ func (o *Options) step(a *account, mean, q, y, weight float64) step {
 	return s
 }
 
-// certificate is the part of a round of the leverage h, ½ωh/η for a curved loss.
+// certificate returns the term of the round in the certificate, given the leverage h of the round: ½ωh/η for a curved loss.
 func (s *step) certificate(leverage float64) float64 {
 	return float64(float64(s.width*s.width)*leverage/2) + s.uncurved
 }

@@ -13,7 +13,7 @@ type tree struct {
 	nodes []node
 	// values are the values of the leaves, multiples of 2⁻³², by node.
 	values []int64
-	// present says that all cut points were present when the tree was made, and still are.
+	// present: the current cut points of the forest contain all cut points of the tree.
 	present bool
 	// size is the number of nodes, at least 1.
 	size int

@@ -54,8 +54,8 @@ func (l Layout) Ladder() int { return l.Inputs + Lags + 1 }
 // Delta is the column of the first difference of an input.
 func (l Layout) Delta() int { return l.Inputs + extra }
 
-// Capacity is the number of rows of a window: 8192, or fewer if the rows would take more
-// than 2 MiB.
+// Capacity is the number of rows of a window: 8192, or fewer if the rows with all their columns
+// would take more than 2 MiB in single precision.
 func (l Layout) Capacity() int {
 	const most, bytes = 8192, 2 << 20
 	return max(1, min(most, bytes/(4*(l.Inputs+l.Deltas+14))))

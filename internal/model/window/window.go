@@ -42,7 +42,7 @@ type Window struct {
 	places, newest, last int
 	// n is the number of rows added.
 	n uint64
-	// offsets and units are those of the inputs, and last of the labels.
+	// offsets and units belong to the inputs, and the last of each to the labels.
 	offsets, units []float64
 	// inputs has the inputs of the row in place p in inputs[p*d:][:d], before loops.Lanes zeros.
 	inputs []float32

@@ -1536,7 +1536,7 @@ type ModelStats struct {
 	LogDeterminant *float64 `protobuf:"fixed64,13,opt,name=log_determinant,json=logDeterminant,proto3,oneof" json:"log_determinant,omitempty"`
 	// B, the largest |label| seen, over outputs the root of the sum of squares. Weights divide it
 	// by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in other learners but
-	// auto. Weights of 2 or more have no part in that of the AWV family. Absent while 0 or unknown,
+	// auto. The AWV family leaves labels with a weight of 2 or more out of B. Absent while 0 or unknown,
 	// such as during a warm-up.
 	LabelBound *float64 `protobuf:"fixed64,14,opt,name=label_bound,json=labelBound,proto3,oneof" json:"label_bound,omitempty"`
 	// The number of features r.

@@ -453,7 +453,7 @@ class ModelStats(ShownStats):
     log_determinant: Optional[float]
     #: B, the largest |label| seen, over outputs the root of the sum of squares. Weights divide it
     #: by sqrt(2 - weight) in the AWV family and multiply it by sqrt(weight) in other learners but
-    #: auto. Weights of 2 or more have no part in that of the AWV family. Absent while 0 or
+    #: auto. The AWV family leaves labels with a weight of 2 or more out of B. Absent while 0 or
     #: unknown, such as during a warm-up.
     label_bound: Optional[float]
     #: The number of features r.
