@@ -160,8 +160,8 @@ func (r *reader) run(t *testing.T, name string, args ...string) string {
 	return out.String()
 }
 
-// here makes the addresses and the data directory of a text those of the server.
-func (r *reader) here(text string) string {
+// localize replaces the addresses and the data directory in a text by those of the server.
+func (r *reader) localize(text string) string {
 	text = strings.ReplaceAll(text, "--data-dir /var/lib/hindsight ", "--data-dir "+r.data+" ")
 	return addresses.ReplaceAllStringFunc(text, func(address string) string {
 		if strings.HasSuffix(address, ":9464") {
@@ -218,7 +218,7 @@ func (r *reader) do(t *testing.T, s step) {
 	if _, err := exec.LookPath(program); err != nil && !strings.Contains(program, "hindsight") {
 		t.Skipf("%s is not installed", program)
 	}
-	out := r.run(t, "bash", "-e", "-o", "pipefail", "-c", r.here(s.command))
+	out := r.run(t, "bash", "-e", "-o", "pipefail", "-c", r.localize(s.command))
 	if s.wanted == "" {
 		return
 	}
@@ -249,7 +249,7 @@ func (r *reader) python(t *testing.T, b block) {
 					t.Skipf("%s is not installed: on Debian, apt-get install python3-pandas python3-sklearn", imported[1])
 				}
 			}
-			r.compare(t, b, r.run(t, python, "-c", r.here(b.text)))
+			r.compare(t, b, r.run(t, python, "-c", r.localize(b.text)))
 			return
 		}
 	}
@@ -271,7 +271,7 @@ func (r *reader) golang(t *testing.T, b block) {
 		t.Fatal(err)
 	}
 	mod := "module outside\n\ngo 1.26\n\nrequire hindsight v0.0.0\n\nreplace hindsight => " + r.root + "\n"
-	for name, text := range map[string]string{"main.go": r.here(b.text), "go.mod": mod, "go.sum": string(sums)} {
+	for name, text := range map[string]string{"main.go": r.localize(b.text), "go.mod": mod, "go.sum": string(sums)} {
 		write(t, filepath.Join(module, name), text)
 	}
 	r.compare(t, b, r.run(t, "bash", "-e", "-c", "cd module && GOWORK=off GOFLAGS=\"$GOFLAGS -mod=mod\" GOCACHE="+goEnv(t, "GOCACHE")+

@@ -166,12 +166,12 @@ func TestImageHasItsSources(t *testing.T) {
 	if len(commands) != 2 {
 		t.Errorf("the first stage has the commands %q, want the download and the build", commands)
 	}
-	here, there := sources(t, root), sources(t, dir)
-	if !slices.Equal(here, there) {
-		t.Errorf("in the image the programs are built from\n%q\nand not from\n%q", there, here)
+	tree, image := sources(t, root), sources(t, dir)
+	if !slices.Equal(tree, image) {
+		t.Errorf("in the image the programs are built from\n%q\nand not from\n%q", image, tree)
 	}
-	if len(here) < 100 {
-		t.Errorf("the programs have %d files: they were not found", len(here))
+	if len(tree) < 100 {
+		t.Errorf("the programs have %d files: they were not found", len(tree))
 	}
 	if !*buildImage {
 		return

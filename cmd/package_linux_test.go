@@ -176,7 +176,7 @@ func (i *installed) start(t *testing.T) *service {
 	case <-time.After(limit):
 		t.Fatalf("%q does not serve", words)
 	}
-	s.told(t, "READY=1")
+	s.awaitNotice(t, "READY=1")
 	return s
 }
 
@@ -197,15 +197,15 @@ func (s *service) read(log io.Reader, serving chan<- struct{}) (lines []string) 
 	return lines
 }
 
-// told waits for what systemd is told next.
-func (s *service) told(t *testing.T, want string) {
+// awaitNotice reads the next notice to systemd.
+func (s *service) awaitNotice(t *testing.T, want string) {
 	t.Helper()
 	if err := s.notified.SetReadDeadline(time.Now().Add(limit)); err != nil {
 		t.Fatal(err)
 	}
 	buffer := make([]byte, 4096)
 	if n, err := s.notified.Read(buffer); err != nil || string(buffer[:n]) != want {
-		t.Errorf("systemd was told %q, %v; want %s", buffer[:n], err, want)
+		t.Errorf("systemd got %q, %v; want %s", buffer[:n], err, want)
 	}
 }
 
@@ -215,7 +215,7 @@ func (s *service) stop(t *testing.T) {
 	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	s.told(t, "STOPPING=1")
+	s.awaitNotice(t, "STOPPING=1")
 	lines := <-s.log
 	if err := s.command.Wait(); err != nil {
 		t.Errorf("the service ends with %v\n%s", err, strings.Join(lines, "\n"))
@@ -327,8 +327,8 @@ func sameFiles(t *testing.T, deb, rpm string) {
 	if len(aOwn) != 2 || len(bOwn) != 2 {
 		t.Errorf("a licence and zsh's completion: %q, %q", aOwn, bOwn)
 	}
-	if kept := output(t, program, "-qp", "--configfiles", rpm); strings.TrimSpace(kept) != "/etc/hindsight/hindsight-server.yaml" {
-		t.Errorf("the rpm keeps the settings %q", kept)
+	if settings := output(t, program, "-qp", "--configfiles", rpm); strings.TrimSpace(settings) != "/etc/hindsight/hindsight-server.yaml" {
+		t.Errorf("the rpm keeps the settings %q", settings)
 	}
 	output(t, program, "--checksig", rpm)
 }

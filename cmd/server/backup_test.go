@@ -236,14 +236,14 @@ func TestBackupIsIncremental(t *testing.T) {
 	for digest := range three.digests() {
 		wanted[digest] = true
 	}
-	if there := objectsOf(t, place); len(there) != len(wanted) || slices.ContainsFunc(three.Files, func(f struct {
+	if objects := objectsOf(t, place); len(objects) != len(wanted) || slices.ContainsFunc(three.Files, func(f struct {
 		Path   string `json:"path"`
 		SHA256 string `json:"sha256"`
 	},
 	) bool {
-		return !there[f.SHA256]
+		return !objects[f.SHA256]
 	}) {
-		t.Errorf("%d objects, want %d", len(there), len(wanted))
+		t.Errorf("%d objects, want %d", len(objects), len(wanted))
 	}
 	for _, name := range []string{second.Backup, third.Backup} {
 		if a := execute(t, "verify", "--from", place, "--backup", name); a.code != 0 {
@@ -258,7 +258,7 @@ func TestBackupIsIncremental(t *testing.T) {
 	}
 }
 
-// A server that is killed at any moment of a backup leaves no half backup: it is there, and good,
+// A server that is killed at any moment of a backup leaves no half backup: it exists, and is good,
 // or not at all. The next start removes what was left.
 func TestServerKilledDuringBackup(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
@@ -362,7 +362,7 @@ func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		key := strings.TrimPrefix(strings.TrimPrefix(r.URL.Path, "/bucket"), "/")
-		data, there := objects[key]
+		data, exists := objects[key]
 		switch {
 		case r.Method == http.MethodPut:
 			body, err := io.ReadAll(r.Body)
@@ -377,7 +377,7 @@ func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {
 				t.Error(err)
 			}
 			w.WriteHeader(http.StatusNoContent)
-		case there:
+		case exists:
 			w.Header().Set("Last-Modified", "Sun, 01 Mar 2026 09:30:00 GMT")
 			_, _ = io.WriteString(w, data)
 		case key == "":

@@ -148,7 +148,7 @@ func newFleet(t *testing.T, seed uint64, servers, groups int, flags ...string) *
 		}
 	}
 	f.start(f.members...)
-	f.settle()
+	f.awaitVoters()
 	f.models = slices.Sorted(maps.Keys(tortured()))
 	f.create(f.members[0].process)
 	return f
@@ -264,9 +264,9 @@ func (f *fleet) other(m *member) *member {
 	return others[f.rng.IntN(len(others))]
 }
 
-// settle waits until all running members are voters that know one owner, of several groups so many members as a group
+// awaitVoters waits until all running members are voters that know one owner, of several groups so many members as a group
 // has.
-func (f *fleet) settle() {
+func (f *fleet) awaitVoters() {
 	f.t.Helper()
 	defer func() {
 		if f.t.Failed() {
@@ -276,13 +276,13 @@ func (f *fleet) settle() {
 	eventually(f.t, "a cluster of voters", func() bool {
 		all := len(f.running())
 		if f.groups == 1 {
-			return f.settled(0, all, all)
+			return f.haveVoters(0, all, all)
 		}
-		if !f.settled(0, all, min(all, 5)) { // Five servers vote over the servers.
+		if !f.haveVoters(0, all, min(all, 5)) { // Five servers vote over the servers.
 			return false
 		}
 		for g := range f.groups {
-			if !f.settled(uint32(g)+1, min(all, placement.Replicas), placement.Replicas) {
+			if !f.haveVoters(uint32(g)+1, min(all, placement.Replicas), placement.Replicas) {
 				return false
 			}
 		}
@@ -290,8 +290,8 @@ func (f *fleet) settle() {
 	})
 }
 
-// settled reports whether so many running members are the members of a group, and its voters know one owner.
-func (f *fleet) settled(group uint32, members, voters int) bool {
+// haveVoters reports whether so many running members are the members of a group, and its voters know one owner.
+func (f *fleet) haveVoters(group uint32, members, voters int) bool {
 	owners, have := map[string]bool{}, 0
 	for _, m := range f.running() {
 		v := f.view(m, group)
@@ -330,7 +330,7 @@ func (f *fleet) finish() findings {
 	f.t.Helper()
 	f.net.heal()
 	f.end()
-	f.settle()
+	f.awaitVoters()
 	f.noRemains()
 	shares := f.shares()
 	for n := range shares {

@@ -60,7 +60,7 @@ func faults() []fault {
 		{"restart all", func(f *fleet) {
 			for _, m := range f.running() {
 				f.restarted(m)
-				f.settle()
+				f.awaitVoters()
 			}
 		}, false},
 	}
@@ -79,7 +79,7 @@ func (f *fleet) inflict(x fault) {
 	}
 	x.do(f)
 	f.net.heal()
-	f.settle()
+	f.awaitVoters()
 	f.pause(200, 800)
 	if f.t.Failed() {
 		f.t.Fatalf("seed %d: after %q", f.seed, x.name)
@@ -211,7 +211,7 @@ func (f *fleet) leave(m *member) {
 	for f.ownerOf(0) == m {
 		f.group = 0
 		f.moved()
-		f.settle()
+		f.awaitVoters()
 	}
 	f.ask("remove a server", f.other(m), func(ctx context.Context, c hindsightv1.ClusterServiceClient) error {
 		_, err := c.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: m.cluster})
@@ -226,21 +226,21 @@ func (f *fleet) leave(m *member) {
 // joining lets the spare server join, work and leave.
 func (f *fleet) joining() {
 	f.start(f.spare)
-	f.settle()
+	f.awaitVoters()
 	f.rebalance()
-	f.settle()
+	f.awaitVoters()
 	f.pause(100, 1000)
 	f.leave(f.spare)
-	f.settle()
+	f.awaitVoters()
 }
 
 // replaced removes a member and lets it join again with an empty directory.
 func (f *fleet) replaced() {
 	m := f.sample(1)[0]
 	f.leave(m)
-	f.settle()
+	f.awaitVoters()
 	f.start(m)
-	f.settle()
+	f.awaitVoters()
 	f.rebalance()
 }
 
@@ -280,14 +280,14 @@ func (f *fleet) terminate(m *member) {
 
 // shortened is the end of a long text. -torture-logs keeps all of it.
 func shortened(text string) string {
-	const most = 3000
+	const limit = 3000
 	if *tortureLogs != "" {
 		name := filepath.Join(*tortureLogs, fmt.Sprint(time.Now().UnixNano(), ".log"))
 		if os.WriteFile(name, []byte(text), 0o600) == nil {
 			return "see " + name
 		}
 	}
-	return text[max(0, len(text)-most):]
+	return text[max(0, len(text)-limit):]
 }
 
 // Clients observe and read at three servers while the test kills, stops, cuts off and moves the owner, and kills all

@@ -141,7 +141,7 @@ func flipSample(model string, n int) (sample, *hindsightv1.ObserveRequest) {
 func (p *process) interrogate(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	told := func(question string, answer proto.Message, err error) {
+	record := func(question string, answer proto.Message, err error) {
 		if err == nil {
 			out[question] = fmt.Sprint(answer)
 			return
@@ -154,14 +154,14 @@ func (p *process) interrogate(t *testing.T) map[string]string {
 	for _, m := range listed.GetModels() {
 		ids.Models = append(ids.Models, &hindsightv1.Model{Id: m.GetId()})
 	}
-	told("list", ids, err)
+	record("list", ids, err)
 	for _, m := range models {
 		s, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m})
-		told("stats "+m, &hindsightv1.ModelStats{StateDigest: s.GetStats().GetStateDigest(), Observations: s.GetStats().GetObservations()}, err)
+		record("stats "+m, &hindsightv1.ModelStats{StateDigest: s.GetStats().GetStateDigest(), Observations: s.GetStats().GetObservations()}, err)
 		for _, n := range []int{0, 19, 40, 60, 78, 79} {
 			_, o := flipSample(m, n)
 			answer, err := p.predictor.Observe(t.Context(), o)
-			told(fmt.Sprint("again ", m, n), answer, err)
+			record(fmt.Sprint("again ", m, n), answer, err)
 		}
 	}
 	for _, m := range append([]string{"live"}, models...) {
@@ -177,14 +177,14 @@ func (p *process) interrogate(t *testing.T) map[string]string {
 		if math.IsNaN(served.GetValue()) {
 			t.Errorf("%s predicts NaN", m)
 		}
-		told("predict "+m, served, err)
+		record("predict "+m, served, err)
 	}
 	for _, m := range models {
 		for _, n := range []int{1, 41, 79} {
 			_, o := flipSample(m, n)
 			o.Features, o.Inputs, o.ObservationId, o.PredictionId = nil, nil, "", fmt.Sprint("w-", n)
 			answer, err := p.predictor.Observe(t.Context(), o)
-			told(fmt.Sprint("waiting ", m, n), &hindsightv1.Outcome{Duplicate: answer.GetOutcome().GetDuplicate()}, err)
+			record(fmt.Sprint("waiting ", m, n), &hindsightv1.Outcome{Duplicate: answer.GetOutcome().GetDuplicate()}, err)
 		}
 	}
 	return out

@@ -96,10 +96,10 @@ func (g *groups) Rebalance(ctx context.Context, leaving []string) (step string, 
 	if g.host == nil {
 		return "", 0, rpc.ErrNoCluster
 	}
-	made, left, err := g.host.Rebalance(ctx, leaving)
-	if made.Group > 0 {
-		parts := []string{fmt.Sprintf("group %d:", made.Group)}
-		for _, part := range []struct{ server, does string }{{made.Add, "joins"}, {made.Owner, "owns"}, {made.Remove, "leaves"}} {
+	move, left, err := g.host.Rebalance(ctx, leaving)
+	if move.Group > 0 {
+		parts := []string{fmt.Sprintf("group %d:", move.Group)}
+		for _, part := range []struct{ server, does string }{{move.Add, "joins"}, {move.Owner, "owns"}, {move.Remove, "leaves"}} {
 			if part.server != "" {
 				parts = append(parts, part.server, part.does)
 			}

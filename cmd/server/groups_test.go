@@ -108,7 +108,7 @@ func (f *fleet) caughtUpCold(s *share) {
 				return true
 			}
 			f.moveTo(s.group, m)
-			f.settle()
+			f.awaitVoters()
 			return false
 		})
 		for _, model := range s.models {
@@ -140,7 +140,7 @@ func (f *fleet) rebalance(leaving ...string) {
 // spread checks that no server has, or owns, many more groups than another.
 func (f *fleet) spread() {
 	f.t.Helper()
-	f.settle()
+	f.awaitVoters()
 	v := f.view(f.members[0], 0)
 	has, owns := map[string]int{}, map[string]int{}
 	for _, m := range f.running() {
@@ -166,7 +166,7 @@ func (f *fleet) spread() {
 // everywhere checks that every server answers for the models of every group.
 func (f *fleet) everywhere() {
 	f.t.Helper()
-	f.settle()
+	f.awaitVoters()
 	c := f.customer(1000, f.models)
 	defer c.close()
 	for _, model := range f.models {

@@ -396,7 +396,7 @@ func TestHostileClients(t *testing.T) {
 					defer close(done)
 					attack.run(t, p)
 				}()
-				most, slowest := 0.0, time.Duration(0)
+				peak, slowest := 0.0, time.Duration(0)
 				for n, running := 0, true; running; n++ {
 					select {
 					case <-done:
@@ -406,12 +406,12 @@ func TestHostileClients(t *testing.T) {
 					began := time.Now()
 					p.answers(t, n)
 					slowest = max(slowest, time.Since(began))
-					most = max(most, p.gauge(t, "process_resident_memory_bytes"))
+					peak = max(peak, p.gauge(t, "process_resident_memory_bytes"))
 				}
-				t.Logf("at most %.0f MB, the slowest call of another client took %v", most/1e6, slowest)
+				t.Logf("at most %.0f MB, the slowest call of another client took %v", peak/1e6, slowest)
 				// The limit is the garbage collector's aim, which it may miss on a busy machine.
-				if attack.bounded && most > limit*1.5 {
-					t.Errorf("%.0f MB resident, the limit is %d", most/1e6, limit/1_000_000)
+				if attack.bounded && peak > limit*1.5 {
+					t.Errorf("%.0f MB resident, the limit is %d", peak/1e6, limit/1_000_000)
 				}
 			})
 			p.recovers(t, calm+20, limit/4, limit)

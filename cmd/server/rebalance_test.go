@@ -65,7 +65,7 @@ func TestRebalanceUnderLoad(t *testing.T) {
 	} {
 		if of.args == nil {
 			f.start(f.spare)
-			f.settle()
+			f.awaitVoters()
 		}
 		from := f.since()
 		arguments := append([]string{"--address", f.members[2].grpc, "cluster", "rebalance"}, of.args...)
@@ -77,13 +77,13 @@ func TestRebalanceUnderLoad(t *testing.T) {
 		if got := f.pauses(of.what, from); got > 30*time.Second { // The bar is 150 ms on a machine at rest.
 			t.Errorf("%s: a group pauses for %v", of.what, got)
 		}
-		if f.settle(); of.args == nil {
+		if f.awaitVoters(); of.args == nil {
 			f.spread()
 		}
 		f.noRemains()
 	}
 	f.leave(f.spare)
-	f.settle()
+	f.awaitVoters()
 	f.everywhere()
 	f.report(f.finish())
 }
@@ -103,18 +103,18 @@ func TestKillsDuringRebalance(t *testing.T) {
 		{"an owner", func() *member { return f.ownerOf(uint32(1 + f.rng.IntN(f.groups))) }},
 	} {
 		f.start(f.spare)
-		f.settle()
+		f.awaitVoters()
 		for _, leaving := range [][]string{nil, {f.spare.cluster}} {
 			victim := of.victim()
 			f.killedDuringRebalance(victim, leaving)
 			f.counts[of.what]++
 			f.start(victim)
 			f.rebalance(leaving...)
-			f.settle()
+			f.awaitVoters()
 			f.noRemains()
 		}
 		f.leave(f.spare)
-		f.settle()
+		f.awaitVoters()
 		if t.Failed() {
 			t.Fatalf("seed %d: after the kill of %s", f.seed, of.what)
 		}

@@ -109,7 +109,7 @@ func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 			case !s.due():
 				owner, wait = false, ownerInterval
 			case !was:
-				owner, wait = true, s.first(running)
+				owner, wait = true, s.untilFirst(running)
 			case s.take(running):
 				wait = s.every
 			default:
@@ -126,9 +126,9 @@ func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 	}
 }
 
-// first returns the time until the first backup, which is due when the newest backup of the
+// untilFirst returns the time until the first backup, which is due when the newest backup of the
 // place is older than the interval. Frequent restarts therefore do not displace older backups.
-func (s *schedule) first(ctx context.Context) time.Duration {
+func (s *schedule) untilFirst(ctx context.Context) time.Duration {
 	newest, err := s.place.Newest(ctx)
 	if err != nil || newest.IsZero() {
 		return 0 // If the place cannot be read, the backup fails and logs why.

@@ -37,7 +37,7 @@ const (
 	// The engine sweeps in this interval.
 	sweepInterval = time.Second
 	// So many ids of observations are remembered at any age.
-	idsKept = 1_000_000
+	minKnownIDs = 1_000_000
 	// One batch has at most this many rows, and one model this many queued observations.
 	maxBatchRows, maxQueue = 4096, 1024
 	// One model may have this part of the pending predictions of all models.
@@ -307,7 +307,7 @@ func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instr
 		Counted:       instruments.Counted,
 		Durability:    string(c.Durability),
 		IDWindow:      c.IDWindow,
-		IDWindowMin:   idsKept,
+		IDWindowMin:   minKnownIDs,
 		DeletedKept:   c.DeletedKept,
 		ModelLimit:    c.MaxModels,
 		ReportCPU:     reportCPU,

@@ -11,7 +11,7 @@ import (
 )
 
 // TestSystemdIsTold starts the server as a unit of Type=notify with a watchdog.
-func TestSystemdIsTold(t *testing.T) {
+func TestSystemdIsNotified(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "notify")
 	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
@@ -34,18 +34,18 @@ func TestSystemdIsTold(t *testing.T) {
 	p := launch(t, t.TempDir())
 	for _, want := range []string{"READY=1", "WATCHDOG=1", "WATCHDOG=1"} {
 		if got := next(); got != want {
-			t.Errorf("systemd was told %s, want %s", got, want)
+			t.Errorf("systemd got %s, want %s", got, want)
 		}
 	}
 	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	told := next()
-	for told == "WATCHDOG=1" { // Sent before the signal.
-		told = next()
+	notice := next()
+	for notice == "WATCHDOG=1" { // Sent before the signal.
+		notice = next()
 	}
-	if told != "STOPPING=1" {
-		t.Errorf("systemd was told %s, want STOPPING=1", told)
+	if notice != "STOPPING=1" {
+		t.Errorf("systemd got %s, want STOPPING=1", notice)
 	}
 	if err := p.await(t); err != nil {
 		t.Errorf("SIGTERM: %v", err)

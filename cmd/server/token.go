@@ -44,8 +44,8 @@ func token(c call, now func() time.Time) int {
 		flags.StringVar(&f.role, "role", "", "admin, write or read")
 		flags.StringSliceVar(&f.models, "models", nil, "prefixes of the ids of the models that it may see; none is all models")
 		flags.DurationVar(&f.expires, "expires", 0, "how long it is valid; 0 is without end")
-		flags.Float64Var(&f.rate, "rate", 0, "most calls a second; 0 is no limit")
-		flags.IntVar(&f.concurrency, "concurrency", 0, "most calls at once; 0 is no limit")
+		flags.Float64Var(&f.rate, "rate", 0, "maximum calls a second; 0 is no limit")
+		flags.IntVar(&f.concurrency, "concurrency", 0, "maximum concurrent calls; 0 is no limit")
 		flags.StringVar(&f.certificate, "certificate", "", "let in the client certificate of this name, and make no token")
 		flags.StringVar(&f.claim, "claim", "", "let in JWTs with CLAIM=VALUE, and make no token")
 	}

@@ -352,10 +352,10 @@ func (tt *torture) observe(client int, r *hindsightv1.ObserveRequest, x sample) 
 	}
 	tt.record(client, call, event{r.GetModel(), 'l', answer.GetOutcome().GetSequence()})
 	id := r.GetObservationId() + r.GetPredictionId()
-	kept := &hindsightv1.ObserveRequest{Features: x.features, Inputs: x.inputs, ObservationId: id, Target: r.GetTarget()}
+	learnedBy := &hindsightv1.ObserveRequest{Features: x.features, Inputs: x.inputs, ObservationId: id, Target: r.GetTarget()}
 	tt.mu.Lock()
 	defer tt.mu.Unlock()
-	tt.mu.learned[r.GetModel()][id] = learned{kept, answer.GetOutcome()}
+	tt.mu.learned[r.GetModel()][id] = learned{learnedBy, answer.GetOutcome()}
 }
 
 // again sends an observation that was answered before.

@@ -75,7 +75,7 @@ func (f *fleet) replaceBy(m *member, program string) {
 	}
 	m.program = program
 	f.start(m)
-	f.settle()
+	f.awaitVoters()
 	f.pause(100, 500)
 }
 
@@ -149,7 +149,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	f.rejects(m, "", "start version")
 	f.start(m)
-	f.settle()
+	f.awaitVoters()
 	f.raised(newest)
 	f.report(f.finish())
 }

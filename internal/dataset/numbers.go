@@ -38,8 +38,8 @@ func (n *Numbers) Plain(text string) (plain, sign string, err error) {
 func (n *Numbers) resolve(text string, m mark) (plain string, err error) {
 	n.table.survey()
 	decimals, thousands := strings.Replace(text, ",", ".", 1), strings.NewReplacer(",", "", ".", "").Replace(text)
-	const most = 20 // One cell of another program does not make a column ambiguous.
-	comma, point := n.commas > most*n.points, n.points > most*n.commas
+	const majority = 20 // One cell of another program does not make a column ambiguous.
+	comma, point := n.commas > majority*n.points, n.points > majority*n.commas
 	switch {
 	case comma && m == eitherComma, point && m == eitherPoint:
 		return decimals, nil

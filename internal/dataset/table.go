@@ -115,8 +115,8 @@ func NewRowTable(name string, columns []string, next func() ([]string, error), a
 // cutDeclaration skips a first line such as sep=; of a spreadsheet, and returns its delimiter. It is 0
 // without such a line.
 func cutDeclaration(r *bufio.Reader) (rune, error) {
-	const most = len("sep=") + utf8.UTFMax + len("\r\n")
-	head, _ := r.Peek(most)
+	const longest = len("sep=") + utf8.UTFMax + len("\r\n")
+	head, _ := r.Peek(longest)
 	line, _, ended := strings.Cut(string(head), "\n")
 	after, ok := strings.CutPrefix(strings.ToLower(strings.Trim(line, "\"\r")), "sep=")
 	c, size := utf8.DecodeRuneInString(after)
@@ -388,16 +388,16 @@ func sniff(r *bufio.Reader) rune {
 			quoted = !quoted
 		case quoted:
 		case c == '\n' && len(counts) > 0:
-			return most(counts)
+			return mostFrequent(counts)
 		default:
 			counts[c]++
 		}
 	}
-	return most(counts)
+	return mostFrequent(counts)
 }
 
-// most is the delimiter that was counted most often.
-func most(counts map[byte]int) rune {
+// mostFrequent returns the most frequent delimiter.
+func mostFrequent(counts map[byte]int) rune {
 	best := byte(',')
 	for _, c := range []byte{';', '\t', '|'} {
 		if counts[c] > counts[best] {

@@ -84,10 +84,10 @@ func parseBoolean(cell string) (pair int, value, ok bool) {
 // whole is the integer of a cell such as 7.0, and any other cell as it is. The category of 7.0 is 7,
 // whatever the other cells of the column are.
 func whole(cell string) string {
-	const mostDigits = 15 // As many are exact.
+	const maxDigits = 15 // As many are exact.
 	integer, zeros, found := strings.Cut(cell, ".")
 	digits := strings.TrimPrefix(integer, "-")
-	if !found || zeros == "" || strings.Trim(zeros, "0") != "" || digits == "" || len(digits) > mostDigits ||
+	if !found || zeros == "" || strings.Trim(zeros, "0") != "" || digits == "" || len(digits) > maxDigits ||
 		strings.Trim(digits, "0123456789") != "" || (digits[0] == '0' && integer != "0") {
 		return cell
 	}

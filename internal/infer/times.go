@@ -87,13 +87,13 @@ type scanner struct {
 	ok   bool
 }
 
-// number takes a number of least to most digits.
-func (s *scanner) number(least, most int) int {
+// number scans a number of minDigits to maxDigits digits.
+func (s *scanner) number(minDigits, maxDigits int) int {
 	n := 0
-	for n < len(s.text) && n < most && s.text[n] >= '0' && s.text[n] <= '9' {
+	for n < len(s.text) && n < maxDigits && s.text[n] >= '0' && s.text[n] <= '9' {
 		n++
 	}
-	if n < least {
+	if n < minDigits {
 		s.ok = false
 		return 0
 	}

@@ -17,7 +17,7 @@ import (
 const wrongLabel = 666
 
 // ObserveBatch learns all rows or none. A row whose label is wrong rejects the batch, and
-// so does a batch of more than mostRows.
+// so does a batch of more than maxRows.
 func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchRequest) (*hindsightv1.ObserveBatchResponse, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -30,7 +30,7 @@ func (f *fake) ObserveBatch(_ context.Context, r *hindsightv1.ObserveBatchReques
 	if err != nil {
 		return nil, err
 	}
-	if f.mostRows > 0 && len(r.GetObservations()) > f.mostRows {
+	if f.maxRows > 0 && len(r.GetObservations()) > f.maxRows {
 		return nil, reject(codes.InvalidArgument, "BATCH_TOO_LARGE", "too many rows", "observations")
 	}
 	for i, o := range r.GetObservations() {
@@ -180,9 +180,9 @@ func TestReplayBatchesAfterServing(t *testing.T) {
 // The rows before one that is rejected are learned, and the error names its round. A
 // server that takes fewer rows at once gets fewer.
 func TestReplayBatchesRejected(t *testing.T) {
-	for _, most := range []int{0, 1, 5, 100} {
+	for _, maxRows := range []int{0, 1, 5, 100} {
 		f := served(t)
-		f.mostRows = most
+		f.maxRows = maxRows
 		var b strings.Builder
 		b.WriteString("x1,x2,y\n")
 		for i := range 300 {
@@ -197,11 +197,11 @@ func TestReplayBatchesRejected(t *testing.T) {
 		e, _ := d["error"].(map[string]any)
 		text := fmt.Sprint(e["message"])
 		if d["nextOffset"] != 201.0 || d["acknowledged"] != 201.0 || len(f.models["m"].labels) != 201 || e["reason"] != "LABEL_OUT_OF_RANGE" || !strings.Contains(text, "round 202: observe:") {
-			t.Errorf("at most %d rows: %v, %d learned", most, d, len(f.models["m"].labels))
+			t.Errorf("at most %d rows: %v, %d learned", maxRows, d, len(f.models["m"].labels))
 		}
 		d = document(t, 0, "replay", "--csv", path, "--model", "m", "--run", "r", "--offset", "202")
 		if len(f.models["m"].labels) != 299 || d["acknowledged"] != 98.0 {
-			t.Errorf("at most %d rows: %v", most, d)
+			t.Errorf("at most %d rows: %v", maxRows, d)
 		}
 	}
 	f := served(t)

@@ -178,15 +178,15 @@ func (e *env) rebalance(ctx context.Context, leaving []string) (err error) {
 		return err
 	}
 	has, owns := loads(answer.GetGroups())
-	most := func(of map[string]int) int { return slices.Max(append(slices.Collect(maps.Values(of)), 0)) }
+	highest := func(of map[string]int) int { return slices.Max(append(slices.Collect(maps.Values(of)), 0)) }
 	return e.EmitLine(
-		map[string]any{"done": "balanced", "groups": len(answer.GetGroups()), "most_groups": most(has), "most_owned": most(owns)},
+		map[string]any{"done": "balanced", "groups": len(answer.GetGroups()), "max_groups": highest(has), "max_owned": highest(owns)},
 		func(w *command.Page) {
 			if len(answer.GetGroups()) == 0 {
 				w.Printf("balanced: the cluster has one group\n")
 				return
 			}
-			w.Printf("balanced: %d groups; a server has at most %d, and owns at most %d\n", len(answer.GetGroups()), most(has), most(owns))
+			w.Printf("balanced: %d groups; a server has at most %d, and owns at most %d\n", len(answer.GetGroups()), highest(has), highest(owns))
 		},
 	)
 }

@@ -217,7 +217,7 @@ func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *strea
 }
 
 // write shows the table, some metrics, and how skill and regret went.
-func (s *demoSummary) write(w *command.Page, kept bool) {
+func (s *demoSummary) write(w *command.Page, running bool) {
 	s.summary.write(w)
 	w.Printf("\nsome of the metrics at %s\n", s.MetricsURL)
 	for _, m := range s.Metrics {
@@ -228,7 +228,7 @@ func (s *demoSummary) write(w *command.Page, kept bool) {
 	for _, p := range s.progress {
 		w.Cells(p.round, command.Optional(p.skill, digits3), command.Optional(p.regret, digits3))
 	}
-	if !kept {
+	if !running {
 		w.Printf("\nits page was %s; --keep leaves the server running\n", s.PageURL)
 	}
 }

@@ -81,10 +81,10 @@ func (m *fakeModel) checkInput(i fakeInput) error {
 // majority is the most frequent class so far, the first of those that are as
 // frequent, and empty before the first.
 func (m *fakeModel) majority() string {
-	best, most := "", 0.0
+	best, bestShare := "", 0.0
 	for _, class := range m.classes {
-		if share := m.shares()[class]; share > most {
-			best, most = class, share
+		if share := m.shares()[class]; share > bestShare {
+			best, bestShare = class, share
 		}
 	}
 	return best
@@ -101,8 +101,8 @@ func (m *fakeModel) shares() map[string]float64 {
 
 // classOutcome learns a class. The loss is 1 for an error.
 func (m *fakeModel) classOutcome(class string, p *fakePrediction) *hindsightv1.Outcome {
-	wrong := func(told string) float64 {
-		if told == class {
+	wrong := func(predicted string) float64 {
+		if predicted == class {
 			return 0
 		}
 		return 1

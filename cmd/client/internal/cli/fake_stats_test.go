@@ -52,8 +52,8 @@ func figures(rounds []fakeRound, loss func(fakeRound) float64) *hindsightv1.Perf
 		*f.RunningMeanLoss += r.mean / n
 		*f.LastLabelLoss += r.last / n
 	}
-	if least := min(f.GetRunningMeanLoss(), f.GetLastLabelLoss()); least > 0 {
-		f.Skill = proto.Float64(1 - f.GetMeanLoss()/least)
+	if baseline := min(f.GetRunningMeanLoss(), f.GetLastLabelLoss()); baseline > 0 {
+		f.Skill = proto.Float64(1 - f.GetMeanLoss()/baseline)
 	}
 	return f
 }

@@ -76,8 +76,8 @@ type fake struct {
 	// fault is called before (done = false) and after every Predict and Observe.
 	// n counts the calls of its kind from 1.
 	fault func(call string, n int, done bool) error
-	// mostRows is how many rows a batch may have, 0: any number.
-	mostRows int
+	// maxRows is how many rows a batch may have, 0: any number.
+	maxRows int
 }
 
 type fakeModel struct {

@@ -167,8 +167,8 @@ func writeDrift(w *command.Page, d *hindsightv1.Drift) {
 	command.Known(w, "  mean loss after it, served", d.LossAfter)
 }
 
-// mostClasses is how many classes a table shows.
-const mostClasses = 20
+// maxClasses is how many classes a table shows.
+const maxClasses = 20
 
 // writeClassPerformance writes the errors of a classifier beside the baselines, over all
 // rounds and over the last rounds.
@@ -218,14 +218,14 @@ func writeClasses(w *command.Page, s *hindsightv1.ClassStats) {
 	if len(classes) > 0 {
 		w.Printf("\nclass\tobserved\terrors\trecall\tpredicted\texpected\n")
 	}
-	for _, c := range classes[:min(len(classes), mostClasses)] {
+	for _, c := range classes[:min(len(classes), maxClasses)] {
 		recall := ""
 		if c.GetObserved() > 0 {
 			recall = percent(1 - float64(c.GetErrors())/float64(c.GetObserved()))
 		}
 		w.Cells(cell(c.GetClass()), c.GetObserved(), c.GetErrors(), recall, c.GetPredicted(), fmt.Sprintf("%.1f", c.GetExpected()))
 	}
-	writeRest(w, len(classes)-mostClasses)
+	writeRest(w, len(classes)-maxClasses)
 }
 
 // writeRest says how many lines a table leaves out.

@@ -191,8 +191,8 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	}
 }
 
-// mostScores is how many probabilities people are shown.
-const mostScores = 20
+// maxScores is how many probabilities people are shown.
+const maxScores = 20
 
 // writeScores writes the predicted class, and the probabilities of the classes, the largest
 // first.
@@ -201,10 +201,10 @@ func writeScores(w *command.Page, p *hindsightv1.Prediction) {
 	classes := slices.SortedFunc(maps.Keys(p.GetScores()), func(a, b string) int {
 		return cmp.Or(cmp.Compare(p.GetScores()[b], p.GetScores()[a]), cmp.Compare(a, b))
 	})
-	for _, class := range classes[:min(len(classes), mostScores)] {
+	for _, class := range classes[:min(len(classes), maxScores)] {
 		w.Row("probability of "+class, digits3(p.GetScores()[class]))
 	}
-	if more := len(classes) - mostScores; more > 0 {
+	if more := len(classes) - maxScores; more > 0 {
 		w.Row("less probable", fmt.Sprintf("%d more classes", more))
 	}
 }

@@ -128,7 +128,7 @@ func TestUpdateAndUndeleteWithTheServer(t *testing.T) {
 	}
 	rejected(t, "MODEL_NOT_FOUND", "predict", "--model", "m", "--features", "1")
 	if r := run(t, "model", "list", "--deleted"); !strings.Contains(r.out, "DELETED\n") || strings.Contains(run(t, "model", "list").out, "m ") {
-		t.Errorf("the deleted one is not told: %+v", r)
+		t.Errorf("the deleted model is not reported: %+v", r)
 	}
 	if got := completions(t, "model", "restore", ""); !slices.Equal(got, []string{"kept", "m"}) {
 		t.Errorf("restore completes to %q", got)

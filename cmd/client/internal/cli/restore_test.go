@@ -96,9 +96,9 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	digest := func(id string) any { return document(t, 0, "model", "stats", id)["stateDigest"] }
 	observe("a", "1", "1")
 	observe("b", "2", "2")
-	kept := document(t, 0, "model", "snapshots", "m", "--write")["snapshots"].([]any)[0].(map[string]any)
-	if kept["sequence"] != "2" || kept["stateDigest"] != digest("m") {
-		t.Errorf("snapshot %v", kept)
+	snapshot := document(t, 0, "model", "snapshots", "m", "--write")["snapshots"].([]any)[0].(map[string]any)
+	if snapshot["sequence"] != "2" || snapshot["stateDigest"] != digest("m") {
+		t.Errorf("snapshot %v", snapshot)
 	}
 	observe("c", "3", "-99")
 	file := filepath.Join(dir, "m.hs")
@@ -136,13 +136,13 @@ func TestTimeTravelWithTheServer(t *testing.T) {
 	if d := document(t, 0, "model", "restore", "m", "--at", time.Now().Format(time.RFC3339Nano), "--yes"); d["sequence"] != "3" || digest("m") != whole {
 		t.Errorf("restored %v", d)
 	}
-	if d := document(t, 0, "model", "restore", "m", "--sequence", "2", "--yes"); d["sequence"] != "2" || digest("m") != kept["stateDigest"] {
+	if d := document(t, 0, "model", "restore", "m", "--sequence", "2", "--yes"); d["sequence"] != "2" || digest("m") != snapshot["stateDigest"] {
 		t.Errorf("restored %v", d)
 	}
 	if o := observe("c", "3", "3"); o["duplicate"] == true || o["sequence"] != "3" {
 		t.Errorf("corrected: %v", o)
 	}
-	if r := run(t, "model", "snapshots", "m"); r.code != 0 || !strings.HasPrefix(r.out, "SEQUENCE") || !strings.Contains(r.out, kept["stateDigest"].(string)) {
+	if r := run(t, "model", "snapshots", "m"); r.code != 0 || !strings.HasPrefix(r.out, "SEQUENCE") || !strings.Contains(r.out, snapshot["stateDigest"].(string)) {
 		t.Errorf("%+v", r)
 	}
 	if d := document(t, 0, "model", "import", "copy", file); d["sequence"] != "3" || digest("copy") != whole {

@@ -268,7 +268,7 @@ const (
 	// Above these population stability indices an input has moved, and much.
 	movedShift, largeShift = 0.1, 0.25
 	// How many weights a table shows, and how many characters of a name.
-	mostWeights, longestCell = 20, 40
+	maxWeights, longestCell = 20, 40
 )
 
 // moved says in words what a population stability index means.
@@ -319,7 +319,7 @@ func writeFeatureWeights(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 	several := slices.ContainsFunc(weights, func(f *hindsightv1.FeatureWeight) bool { return f.GetOutput() > 0 })
 	w.Printf("\nfeature\tweight\teffect\n")
-	for _, f := range weights[:min(len(weights), mostWeights)] {
+	for _, f := range weights[:min(len(weights), maxWeights)] {
 		name := "constant"
 		if f.GetFeature() != "" {
 			name = cell(f.GetFeature())
@@ -329,7 +329,7 @@ func writeFeatureWeights(w *command.Page, s *hindsightv1.ModelStats) {
 		}
 		w.Cells(name, f.GetWeight(), f.Effect)
 	}
-	writeRest(w, len(weights)-mostWeights)
+	writeRest(w, len(weights)-maxWeights)
 }
 
 // outputName names an output: by its class, or by its number for a model without classes.
@@ -351,7 +351,7 @@ func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
 	w.Printf("\nexperts awake\t%d of %d\n", len(awake), len(experts))
 	if len(awake) > 0 && !strings.HasPrefix(awake[0].GetName(), "output_") {
 		best := slices.MinFunc(awake, func(a, b *hindsightv1.Expert) int { return cmp.Compare(a.GetLossSum(), b.GetLossSum()) })
-		w.Row("least loss sum", command.Number(best.GetLossSum())+", of "+best.GetName())
+		w.Row("lowest loss sum", command.Number(best.GetLossSum())+", of "+best.GetName())
 	}
 	w.Row("weights in the prediction", "")
 	if len(s.GetFamilies()) == 0 {
@@ -397,10 +397,10 @@ func writeImportances(w *command.Page, importances []*hindsightv1.InputImportanc
 		return
 	}
 	w.Printf("\ninput, to the trees\tpermutation\tgain\n")
-	for _, i := range importances[:min(len(importances), mostWeights)] {
+	for _, i := range importances[:min(len(importances), maxWeights)] {
 		w.Cells(cell(i.GetInput()), digits3(i.GetPermutation()), digits3(i.GetGain()))
 	}
-	writeRest(w, len(importances)-mostWeights)
+	writeRest(w, len(importances)-maxWeights)
 }
 
 // writeEffects writes the largest effects of keys.

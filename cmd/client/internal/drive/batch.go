@@ -79,14 +79,14 @@ func (d *driver) batches(ctx context.Context, m *client.Model) error {
 	return d.ended()
 }
 
-// labelled is how many of the first rows have a label, at most so many.
-func labelled(rows []*flight, most int) int {
-	for n, f := range rows[:min(most, len(rows))] {
+// labelled counts the rows before the first without a label, up to limit.
+func labelled(rows []*flight, limit int) int {
+	for n, f := range rows[:min(limit, len(rows))] {
 		if f.round.Unlabelled {
 			return n
 		}
 	}
-	return min(most, len(rows))
+	return min(limit, len(rows))
 }
 
 // fill reads rounds behind rows, until there are size or enough bytes. No round begins

@@ -218,8 +218,8 @@ func TestRetain(t *testing.T) {
 		must(p.Take(t.Context(), "store", from, at(minute), nil))(t)
 	}
 	write(t, to, map[string]string{"objects/ab/unfinished.tmp": "left"})
-	kept := filepath.Join(to, "backups", "20260301T090300.000Z.json")
-	good, err := os.ReadFile(kept)
+	newest := filepath.Join(to, "backups", "20260301T090300.000Z.json")
+	good, err := os.ReadFile(newest)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -74,17 +74,17 @@ func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, report Repor
 // makeDirectories makes the directories of the files of a backup. It returns them, the deepest
 // first.
 func makeDirectories(m *Manifest, dir string) ([]string, error) {
-	made := map[string]bool{dir: true}
+	done := map[string]bool{dir: true}
 	for _, f := range m.Files {
-		for d := filepath.Dir(filepath.Join(dir, filepath.FromSlash(f.Path))); !made[d]; d = filepath.Dir(d) {
-			made[d] = true
+		for d := filepath.Dir(filepath.Join(dir, filepath.FromSlash(f.Path))); !done[d]; d = filepath.Dir(d) {
+			done[d] = true
 			if err := os.MkdirAll(d, directoryMode); err != nil {
 				return nil, fmt.Errorf("make a directory: %w", err)
 			}
 		}
 	}
-	out := make([]string, 0, len(made))
-	for d := range made {
+	out := make([]string, 0, len(done))
+	for d := range done {
 		out = append(out, d)
 	}
 	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) })

@@ -86,11 +86,11 @@ func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, rep
 	if err := m.walk(dir); err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	there, err := p.objects(ctx)
+	objects, err := p.objects(ctx)
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	taken, err := p.put(ctx, dir, m, there, report)
+	taken, err := p.put(ctx, dir, m, objects, report)
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
@@ -117,10 +117,10 @@ func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, rep
 
 // has returns the keys of the files of a backup, or an error if the place lacks one.
 func (p *Place) has(ctx context.Context, m *Manifest) (keys []string, err error) {
-	there, err := p.objects(ctx)
+	objects, err := p.objects(ctx)
 	for _, f := range m.Files {
 		k := key(f.SHA256)
-		if size, ok := there[k]; err == nil && (!ok || size != f.Bytes) {
+		if size, ok := objects[k]; err == nil && (!ok || size != f.Bytes) {
 			err = fmt.Errorf("%s is not in the place after it was written", k)
 		}
 		keys = append(keys, k)
@@ -297,9 +297,9 @@ func (p *Place) Retain(ctx context.Context, keep int) (r Retired, err error) {
 	if err != nil {
 		return r, err
 	}
-	kept := names[max(0, len(names)-keep):]
+	remaining := names[max(0, len(names)-keep):]
 	named := map[string]bool{}
-	for _, name := range kept {
+	for _, name := range remaining {
 		m, err := p.read(ctx, name)
 		if err != nil {
 			return r, fmt.Errorf("nothing is removed: %w", err)
@@ -308,17 +308,17 @@ func (p *Place) Retain(ctx context.Context, keep int) (r Retired, err error) {
 			named[key(f.SHA256)] = true
 		}
 	}
-	for _, name := range names[:len(names)-len(kept)] {
+	for _, name := range names[:len(names)-len(remaining)] {
 		if err := p.remove(ctx, manifests+name+extension); err != nil {
 			return r, err
 		}
 		r.Backups++
 	}
-	there, err := p.objects(ctx)
+	objects, err := p.objects(ctx)
 	if err != nil {
 		return r, fmt.Errorf("backup: %w", err)
 	}
-	for name, size := range there {
+	for name, size := range objects {
 		if named[name] {
 			continue
 		}

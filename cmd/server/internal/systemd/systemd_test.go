@@ -88,7 +88,7 @@ func TestWatchdogIsToldWhileTheServerServes(t *testing.T) {
 		got = append(got, m.next(t))
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("systemd was told\n%s\nand not\n%s", strings.Join(got, ", "), strings.Join(want, ", "))
+		t.Errorf("systemd got\n%s\nand not\n%s", strings.Join(got, ", "), strings.Join(want, ", "))
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
@@ -101,11 +101,11 @@ func TestReadyWithoutWatchdog(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- systemd.Supervise(ctx, zap.NewNop(), func(context.Context) error { return nil }) }()
 	if got := m.next(t); got != "READY=1" {
-		t.Errorf("systemd was told %s", got)
+		t.Errorf("systemd got %s", got)
 	}
 	cancel()
 	if got := m.next(t); got != "STOPPING=1" {
-		t.Errorf("systemd was told %s", got)
+		t.Errorf("systemd got %s", got)
 	}
 	if err := <-ended; err != nil {
 		t.Error(err)
