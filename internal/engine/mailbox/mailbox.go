@@ -189,6 +189,7 @@ func (b *Box[T]) start() {
 
 // run runs jobs until there are none.
 func (b *Box[T]) run() {
+	growStack()
 	for {
 		t, rejected, ok := b.next()
 		switch {
@@ -208,6 +209,15 @@ func (b *Box[T]) run() {
 			b.gather()
 		}
 	}
+}
+
+// growStack grows the stack of a new goroutine once, while it is empty. A commit needs more than the first stack of a
+// goroutine: otherwise the stack doubles below the deepest calls of the storage, and the runtime copies their frames.
+//
+//go:noinline
+func growStack() {
+	var frame [4 << 10]byte
+	runtime.KeepAlive(&frame)
 }
 
 // gather yields to the callers of the handled batch while they queue their next items, which then share the next
