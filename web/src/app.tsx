@@ -90,7 +90,7 @@ export function App() {
             {open && place.page === "create" && (admin ? <CreatePage /> : <p class="empty">Creating a model needs the role admin.</p>)}
             {open && place.page === "csv" && (admin ? <CsvPage /> : <p class="empty">Creating a model needs the role admin.</p>)}
             {open && place.page === "servers" && <ServersPage />}
-            {open && place.page === "model" && <ModelPage key={place.id} id={place.id} />}
+            {open && place.page === "model" && <ModelPage key={place.id} id={place.id} tab={place.tab} />}
           </MayContext.Provider>
         </main>
         {open && <Foot may={may} />}

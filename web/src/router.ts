@@ -6,9 +6,14 @@ export type Place =
   | { page: "create" }
   | { page: "csv" }
   | { page: "servers" }
-  | { page: "model"; id: string };
+  | { page: "model"; id: string; tab: Tab };
 
-export const modelHref = (id: string): string => `#/models/${encodeURIComponent(id)}`;
+/** TABS are the parts of a model's page. The first one is shown where the address names none. */
+export const TABS = [["good", "How good"], ["uses", "What it uses"], ["try", "Try"], ["data", "Labels and inputs"], ["operate", "Operate"]] as const;
+
+export type Tab = (typeof TABS)[number][0];
+
+export const modelHref = (id: string, tab: Tab = "good"): string => `#/models/${encodeURIComponent(id)}${tab === "good" ? "" : `/${tab}`}`;
 export const createHref = "#/create";
 export const csvHref = "#/csv";
 export const serversHref = "#/servers";
@@ -20,8 +25,8 @@ export function modelsHref(query?: URLSearchParams): string {
 
 function place(): Place {
   const [path = "", query = ""] = location.hash.replace(/^#/, "").split("?");
-  const model = /^\/models\/([^/]+)$/.exec(path)?.[1];
-  if (model) return { page: "model", id: decoded(model) };
+  const [, model, tab] = /^\/models\/([^/]+)(?:\/([a-z]+))?$/.exec(path) ?? [];
+  if (model) return { page: "model", id: decoded(model), tab: TABS.find(([t]) => t === tab)?.[0] ?? "good" };
   if (path === "/create") return { page: "create" };
   if (path === "/csv") return { page: "csv" };
   if (path === "/servers") return { page: "servers" };

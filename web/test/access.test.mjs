@@ -19,12 +19,16 @@ const PLACES = [
   ["the list", "", wait("tbody tr")],
   ["the form", "#/create", wait('[data-name="features"]')],
   ["the page of a CSV file", "#/csv", wait('input[type="file"]')],
-  ["a wide model", "#/models/wide", wait(".more")],
-  ["a mixture", "#/models/auto-with-a-name-of-quite-some-length", wait(".tall tbody tr")],
+  ["the weights of a wide model", "#/models/wide/uses", wait(".more")],
+  ["the inputs of a wide model", "#/models/wide/data", wait(".more")],
+  ["a mixture", "#/models/auto-with-a-name-of-quite-some-length", wait(".canvas canvas")],
+  ["the experts of a mixture", "#/models/auto-with-a-name-of-quite-some-length/uses", wait(".tall tbody tr")],
+  ["the forms and the programs", "#/models/records/try", wait(".snippet")],
+  ["what is operated", "#/models/records/operate", wait("#aliases")],
   ["a classifier", "#/models/records", wait(".reliability circle")],
   ["a model without observations", "#/models/empty", wait(".empty")],
   ["the dialog to delete", "#/models/empty", async (page) => page.getByRole("button", { name: "Delete…" }).click()],
-  ["the dialog to restore", "#/models/empty", async (page) => page.getByRole("button", { name: "Restore…" }).click()],
+  ["the dialog to restore", "#/models/empty/operate", async (page) => page.getByRole("button", { name: "Restore…" }).click()],
 ];
 
 /**
@@ -60,7 +64,9 @@ test("the longest names fit a phone", async () => {
 
 test("a failure and the values of a plot are clean to axe-core", () => visit(it, "#/models/records", { rejections: [400] }, async (page) => {
   await page.locator(".canvas").first().waitFor();
-  for (const summary of await page.locator("summary").all()) await summary.click();
+  for (const summary of await page.locator(".values summary").all()) await summary.click();
+  await accessible(page);
+  await page.getByRole("tab", { name: "Try" }).click();
   await page.getByRole("region", { name: "Observe" }).getByRole("button", { name: "Observe" }).click();
   await page.getByRole("alert").waitFor();
   await accessible(page);

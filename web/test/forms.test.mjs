@@ -14,7 +14,7 @@ const it = setup(async (server) => {
 
 const WIDE = Array.from({ length: 120 }, (_, i) => ({ name: `input_${i}`, numeric: {} }));
 
-const open = (id, does, options = {}) => visit(it, `#/models/${id}`, options, async (page) => {
+const open = (id, does, options = {}) => visit(it, `#/models/${id}/try`, options, async (page) => {
   await page.getByRole("heading", { level: 1, name: id }).waitFor();
   const predict = page.getByRole("region", { name: "Predict", exact: true });
   const observe = page.getByRole("region", { name: "Observe", exact: true });
@@ -119,6 +119,7 @@ test("a wide model takes JSON, and its tables are short", async () => {
     await observe.getByLabel("Label").fill("1");
     await press(observe, "Observe");
     await observe.getByRole("alert").getByText("not an object of JSON").waitFor();
+    await page.getByRole("tab", { name: "Labels and inputs" }).click();
     const table = page.getByRole("group", { name: "Inputs", exact: true });
     assert.equal(await table.locator("tbody tr").count(), 20);
     await page.getByRole("button", { name: "Show all 120 inputs" }).press("Enter");
@@ -312,6 +313,7 @@ test("an id that another model has is rejected", () => creating(async (page, cre
 test("a snapshot is written, and the model restored to it after a dry run", async () => {
   await learn(it.server, "kept", { dimension: 2, linearAwv: {} }, rows(30));
   await open("kept", async (page) => {
+    await page.getByRole("tab", { name: "Operate" }).click();
     const snapshots = page.locator("#snapshots");
     await press(snapshots, "Snapshot now");
     await snapshots.getByRole("rowheader", { name: "30" }).waitFor();
@@ -336,6 +338,7 @@ test("a snapshot is written, and the model restored to it after a dry run", asyn
 });
 
 test("a restore that cannot be is rejected in its dialog", () => open("kept", async (page) => {
+  await page.getByRole("tab", { name: "Operate" }).click();
   await page.locator("#snapshots").getByRole("button", { name: "Restore…", exact: true }).click();
   const dialog = page.getByRole("dialog");
   await dialog.getByLabel("Back to observation").fill("9999");

@@ -43,11 +43,13 @@ const it = setup(async (server) => {
   await learn(server, "empty", { dimension: 3 }, []);
 });
 
-/** loaded opens a model's page and waits for its figures. */
+/** loaded opens a part of a model's page, such as "auto/uses", and waits for the count of its observations. */
 const loaded = (id, does, options = {}) => visit(it, `#/models/${id}`, options, async (page) => {
   await page.locator('[data-name="observations"]').first().waitFor();
   await does(page);
 });
+
+const tab = (page, name) => page.getByRole("tab", { name }).click();
 
 function have(program) {
   return spawnSync(program, ["--version"]).status === 0;
@@ -109,10 +111,82 @@ test("the curves end where the statistics are", () => loaded("auto", async (page
   await until("the last point is the newest", async () => (await loss.getAttribute("data-last")) === "600");
   const history = await it.server.call("GET", "models/auto/history");
   assert.equal(await loss.getAttribute("data-points"), String(history.points.length));
-  for (const name of [/^Regret/, /^Share of labels inside/, /^Weights of the experts/]) {
+  for (const name of [/^Regret/, /^Share of labels inside/]) {
     assert.equal(await page.getByRole("img", { name }).getAttribute("data-last"), "600");
   }
+  await tab(page, "What it uses");
+  assert.equal(await page.getByRole("img", { name: /^Weights of the experts/ }).getAttribute("data-last"), "600");
 }));
+
+test("the parts of the page are tabs: links for the mouse and for Back, arrows for the keyboard", () => loaded("auto", async (page) => {
+  const current = async () => [await page.locator('[role=tab][aria-selected="true"]').textContent(), new URL(page.url()).hash];
+  const is = (text, part) => until(`${text} is shown`, async () => {
+    const [shown, hash] = await current();
+    return shown === text && hash === `#/models/auto${part}` && await page.getByRole("tabpanel", { name: text }).isVisible() && await page.getByRole("tabpanel").count() === 1;
+  });
+  await is("How good", "");
+  await page.getByRole("tab", { name: "Try" }).click();
+  await is("Try", "/try");
+  await page.getByRole("region", { name: "Predict" }).getByLabel("Features").fill("0.25 -0.5");
+  await page.keyboard.press("Shift+Tab");
+  await page.getByRole("tab", { name: "Try" }).press("ArrowRight");
+  await is("Labels and inputs", "/data");
+  await page.keyboard.press("End");
+  await is("Operate", "/operate");
+  await page.keyboard.press("ArrowRight");
+  await is("How good", "");
+  await page.keyboard.press("ArrowLeft");
+  await is("Operate", "/operate");
+  assert.equal(await page.evaluate(() => document.activeElement.textContent), "Operate");
+  await page.goBack();
+  await is("How good", "");
+  await page.goForward();
+  await is("Operate", "/operate");
+  await page.getByRole("tab", { name: "Try" }).click();
+  assert.equal(await page.getByRole("region", { name: "Predict" }).getByLabel("Features").inputValue(), "0.25 -0.5");
+  await page.reload();
+  await is("Try", "/try");
+}));
+
+test("a plot of skills or losses ends at the figure of the table, also where the points are far apart", () => loaded("changing", async (page) => {
+  await it.server.call("POST", "models/changing:observeBatch", { observations: changing(1500).map((r) => ({ ...r, label: -r.label })) });
+  for (const [mean, of] of [["Last 1000", "recent"], ["From the start", "performance"]]) {
+    await page.getByRole("button", { name: mean }).click();
+    for (const [plot, field] of [[/^Skill/, "skill"], [/^Mean loss/, "meanLoss"]]) {
+      const want = (await stats(it.server, "changing"))[of].served[field];
+      await until(`${mean}: ${plot} ends at ${want}`, async () => {
+        const shown = /served ([0-9.−-]+)/.exec(await page.getByRole("img", { name: plot }).getAttribute("aria-label"))?.[1];
+        return Math.abs(Number(shown?.replace("−", "-")) / want - 1) < 1e-5;
+      });
+      assert.equal(await told(page, `${of}.served.${field}`), want);
+    }
+  }
+}));
+
+test("a time range draws the end of the model's life", async () => {
+  await learn(it.server, "aged", { dimension: 2, linearAwv: {} }, rows(600));
+  await visit(it, "", {}, async (page) => {
+    // The points are six hours apart.
+    await page.route("**/v1/models/aged/history", async (route) => {
+      const response = await route.fetch();
+      const history = await response.json();
+      history.points.forEach((p, i) => { p.time = new Date(Date.UTC(2026, 0, 1) + i * 6 * 3_600_000).toISOString(); });
+      await route.fulfill({ response, json: history });
+    });
+    await page.getByRole("link", { name: "aged" }).click();
+    const skill = page.getByRole("img", { name: /^Skill/ });
+    const range = page.getByRole("group", { name: "Time range" });
+    const points = async () => Number(await skill.getAttribute("data-points"));
+    await range.waitFor();
+    const all = await points();
+    await range.getByRole("button", { name: "1 d" }).click();
+    await until("a day has five points", async () => (await points()) === 5);
+    await page.getByRole("button", { name: "Clock time" }).click();
+    await until("a day has five points by the clock", async () => (await points()) === 5 && Number(await skill.getAttribute("data-last")) > 1e9);
+    await range.getByRole("button", { name: "All" }).click();
+    await until("all is drawn", async () => (await points()) === all);
+  });
+});
 
 test("the mean from the start is the mean of GetModelStats", () => loaded("linear", async (page) => {
   await page.getByRole("button", { name: "From the start" }).click();
@@ -131,7 +205,7 @@ test("the logarithmic scale and the table of values show the same points", () =>
 }));
 
 test("the skill comes first, and ends at the skill of GetModelStats", () => loaded("linear", async (page) => {
-  assert.equal(await page.locator("#curves h2").first().textContent(), "Skill");
+  assert.equal(await page.locator("h2").first().textContent(), "Skill");
   const skill = page.getByRole("img", { name: /^Skill/ });
   const name = await skill.getAttribute("aria-label");
   assert.match(name, /0: as good as trivial/);
@@ -202,7 +276,7 @@ test("numbers never break, on a phone either", () => loaded("auto", async (page)
 
 test("the newest observations have the intervals that were served", async () => {
   await learn(it.server, "bands", { dimension: 2, coverage: [0.5, 0.9], linearAwv: {} }, rows(100));
-  await loaded("bands", async (page) => {
+  await loaded("bands/data", async (page) => {
     await page.locator(".link-live").waitFor();
     let last;
     for (const r of rows(5, 9)) {
@@ -217,7 +291,7 @@ test("the newest observations have the intervals that were served", async () => 
 });
 
 test("the curves move during a replay", () => loaded("moving", async (page) => {
-  await page.getByText("live", { exact: true }).waitFor();
+  await page.locator(".link-live").waitFor();
   const loss = page.getByRole("img", { name: /^Mean loss/ });
   const first = await loss.getAttribute("aria-label");
   // A picture is drawn a little after the values that the page tells.
@@ -242,12 +316,14 @@ test("the curves move during a replay", () => loaded("moving", async (page) => {
   await until("the curves know of all", async () => Number(await loss.getAttribute("data-last")) >= 300);
   await moves("the curve moves to its end");
   assert.notEqual(await loss.getAttribute("aria-label"), first);
-  assert.ok(Number(await page.getByRole("img", { name: /^Newest observations/ }).getAttribute("data-points")) > 0);
+  assert.ok(Number(await page.getByRole("img", { name: /^Labels against predictions/ }).getAttribute("data-points")) > 0);
   const s = await stats(it.server, "moving");
   await until("the regret is the newest", async () => (await told(page, "regret")) === s.regret);
   assert.equal(await told(page, "recentLoss"), s.recent.served.meanLoss);
   assert.equal(await told(page, "recentRmse"), s.recent.served.rmse);
   assert.equal(await told(page, "performance.prequential.mae"), s.performance.prequential.mae);
+  await tab(page, "Labels and inputs");
+  assert.ok(Number(await page.getByRole("img", { name: /^Newest observations/ }).getAttribute("data-points")) > 0);
 }));
 
 test("a page that is hidden does not listen, and catches up when it is seen", async () => {
@@ -257,7 +333,7 @@ test("a page that is hidden does not listen, and catches up when it is seen", as
     const asked = (r) => r.url().endsWith("/events");
     page.on("request", (r) => { if (asked(r)) streams.add(r); });
     for (const event of ["requestfinished", "requestfailed"]) page.on(event, (r) => streams.delete(r));
-    await page.getByText("live", { exact: true }).waitFor();
+    await page.locator(".link-live").waitFor();
     await seen(page, false);
     await until("no stream is open", async () => streams.size === 0);
     await it.server.call("POST", "models/hidden:observeBatch", { observations: rows(12, 3) });
@@ -276,7 +352,7 @@ test("detected changes are marked on the curve", () => loaded("changing", async 
   assert.equal(Number(await page.locator('[data-name="drift.detected"]').textContent()), Number(s.drift.detected));
 }));
 
-test("the dictionary grows on its curve", () => loaded("nystrom", async (page) => {
+test("the dictionary grows on its curve", () => loaded("nystrom/uses", async (page) => {
   const s = await stats(it.server, "nystrom");
   const name = await page.getByRole("img", { name: /^Dictionary centres/ }).getAttribute("aria-label");
   assert.match(name, new RegExp(`centres ${s.dictionary}$`));
@@ -287,6 +363,7 @@ test("intervals, weights and experts are tables", async () => {
   await loaded("auto", async (page) => {
     const realised = await page.locator('[data-name="realised"]').evaluateAll((all) => all.map((e) => Number(e.title)));
     assert.deepEqual(realised, s.intervals.map((i) => i.realised));
+    await tab(page, "What it uses");
     assert.equal(await page.getByRole("region", { name: "Experts", exact: true }).first().locator("tbody tr").count(), s.experts.length);
     const families = page.getByRole("region", { name: "What auto uses" });
     assert.deepEqual(await families.locator("tbody th").allTextContents(), s.families.map((f) => f.family));
@@ -298,7 +375,7 @@ test("intervals, weights and experts are tables", async () => {
     assert.deepEqual(await matter.locator("tbody th").allTextContents(), importances.map((i) => i.input));
   });
   const linear = await stats(it.server, "linear");
-  await loaded("linear", async (page) => {
+  await loaded("linear/uses", async (page) => {
     assert.equal(await page.getByRole("region", { name: "Weights of the features" }).locator("tbody tr").count(), linear.weights.length);
   });
 });
@@ -306,31 +383,28 @@ test("intervals, weights and experts are tables", async () => {
 test("labels that were set aside are counted, and said in words where they are many", async () => {
   const { labelGate: gate } = await stats(it.server, "dirty");
   assert.equal(gate.setAside, "6");
-  await loaded("dirty", async (page) => {
+  await loaded("dirty/data", async (page) => {
     const { lastStart, ...shown } = gate; // The learner never started anew.
     assert.equal(lastStart, "0");
     for (const [field, v] of Object.entries(shown)) assert.equal(String(await told(page, `labelGate.${field}`)), String(v), field);
     await page.getByText("6 labels of this model, more than one in a hundred, cannot be right").waitFor();
     const newest = page.getByRole("region", { name: "Newest observations" });
-    await newest.getByText("What is observed from now on appears here, with the intervals that were served.").waitFor();
+    await newest.getByText("What is observed from now on, while this page is open, appears here.").waitFor();
     await page.locator(".link-live").waitFor();
     await it.server.call("POST", "models/dirty:observe", { features: [0.1, 0.2], label: -123456 });
     await newest.getByText("1 label of these was set aside and is not drawn, the newest at observation 401: −123456.").waitFor();
     await page.locator('[data-name="labelGate.setAside"][title="7"]').waitFor();
   });
-  await loaded("auto", async (page) => {
+  await loaded("auto/data", async (page) => {
     assert.equal(await told(page, "labelGate.setAside"), 0);
     assert.equal(await page.getByText("cannot be right and were set aside").count(), 0);
   });
-  await loaded("linear", async (page) => assert.equal(await page.locator('[data-name="labelGate.setAside"]').count(), 0));
+  await loaded("linear/data", async (page) => assert.equal(await page.locator('[data-name="labelGate.setAside"]').count(), 0));
 });
 
 test("named inputs, classes and reliability are those of GetModelStats", async () => {
   const s = await stats(it.server, "records");
   await loaded("records", async (page) => {
-    const inputs = page.getByRole("region", { name: "Inputs" }).first();
-    assert.deepEqual(await inputs.locator("tbody th").allTextContents(), RECORDS.map((r) => r.name));
-    assert.match(await inputs.innerText(), /Bern|Basel|Chur/);
     for (const c of s.classes.classes) {
       assert.equal(await told(page, `class.${c.class}.observed`), Number(c.observed));
       assert.equal(await told(page, `class.${c.class}.errors`), Number(c.errors));
@@ -339,10 +413,14 @@ test("named inputs, classes and reliability are those of GetModelStats", async (
     assert.ok(Math.abs(await told(page, "ranking.auc") - s.classes.ranking.auc) < 1e-3);
     assert.ok(Math.abs(await told(page, "ranking.f1") - s.classes.ranking.f1) < 1e-2);
     assert.match(await page.getByRole("img", { name: /^Error rate/ }).getAttribute("aria-label"), /most frequent class/);
+    await tab(page, "Labels and inputs");
+    const inputs = page.getByRole("region", { name: "Inputs" }).first();
+    assert.deepEqual(await inputs.locator("tbody th").allTextContents(), RECORDS.map((r) => r.name));
+    assert.match(await inputs.innerText(), /Bern|Basel|Chur/);
   });
 });
 
-test("durations are those of the model alone", () => loaded("moving", async (page) => {
+test("durations are those of the model alone", () => loaded("moving/operate", async (page) => {
   const text = await (await fetch(`${it.server.url}/metrics`)).text();
   const calls = /hindsight_predict_seconds_count\{[^}]*model="moving"\} (\d+)/.exec(text)?.[1];
   await page.getByText(`Predict: ${calls} calls`).waitFor();
@@ -357,7 +435,7 @@ test("the programs are of this very model, and curl's runs", async () => {
     }
     return out;
   };
-  await loaded("records", async (page) => {
+  await loaded("records/try", async (page) => {
     const p = await programs(page);
     for (const text of Object.values(p)) {
       for (const { name } of RECORDS) assert.ok(text.includes(`"${name}"`), `${name} is not in ${text}`);
@@ -366,7 +444,7 @@ test("the programs are of this very model, and curl's runs", async () => {
     assert.match(execFileSync("gofmt", ["-e"], { input: p.Go }).toString(), /^package main/);
     if (have("python3")) execFileSync("python3", ["-c", "import ast, sys; ast.parse(sys.stdin.read())"], { input: p.Python });
   });
-  await loaded("empty", async (page) => {
+  await loaded("empty/try", async (page) => {
     const { curl } = await programs(page);
     assert.ok(curl.includes("[0.5,0.5,0.5]"), "three features");
     const answers = execFileSync("bash", ["-e", "-c", curl], { stdio: ["ignore", "pipe", "ignore"] }).toString();
@@ -375,7 +453,7 @@ test("the programs are of this very model, and curl's runs", async () => {
   });
 });
 
-test("a program is copied", () => loaded("linear", async (page) => {
+test("a program is copied", () => loaded("linear/try", async (page) => {
   await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
   await page.getByRole("button", { name: "Copy the program" }).click();
   const shown = await page.locator(".snippet pre").textContent();

@@ -166,7 +166,7 @@ test("a model that is opened while the server is away comes when the server is b
   await page.evaluate(() => { location.hash = "#/models/wave"; });
   await page.getByRole("alert").getByText("The server did not answer").waitFor();
   await page.unroute("**/v1/models/wave**");
-  await page.getByText("live", { exact: true }).waitFor();
+  await page.locator(".link-live").waitFor();
   await until("the figures are there", async () => (await page.locator('[data-name="observations"]').count()) > 0);
 }));
 

@@ -11,8 +11,8 @@ const it = setup(async (server) => {
   await learn(server, "seeded", { dimension: 2, seed: SEED, linearAwv: {} }, []);
 });
 
-const open = (id, options, does) => visit(it, `#/models/${id}`, options, async (page) => {
-  await page.getByRole("heading", { level: 1, name: id }).waitFor();
+const open = (part, options, does) => visit(it, `#/models/${part}`, options, async (page) => {
+  await page.getByRole("heading", { level: 1, name: part.split("/")[0] }).waitFor();
   await does(page);
 });
 const model = async (id) => (await it.server.call("GET", `models/${id}`)).model;
@@ -87,14 +87,14 @@ test("limits that are none are rejected in the dialog", () => open("seeded", { r
 }));
 
 test("an alias is set, changes over, and is removed", async () => {
-  await open("champion-1", {}, async (page) => {
+  await open("champion-1/operate", {}, async (page) => {
     const aliases = page.getByRole("region", { name: "Aliases" });
     await aliases.getByLabel("Alias").fill("champion");
     await press(aliases, "Set");
     await page.locator(".meta").getByText("champion", { exact: true }).waitFor();
     assert.deepEqual((await model("champion-1")).aliases, ["champion"]);
   });
-  await open("seeded", {}, async (page) => {
+  await open("seeded/operate", {}, async (page) => {
     const aliases = page.getByRole("region", { name: "Aliases" });
     await aliases.getByLabel("Alias").fill("champion");
     await aliases.getByText("It names champion-1 now, and would change over.").waitFor();
@@ -122,7 +122,7 @@ test("a follower is beside the model that it follows, on the pages of both", asy
     });
   }
   await open("seeded", {}, async (page) => {
-    await page.getByRole("region", { name: "Aliases" }).waitFor();
+    await page.getByText("Nothing was observed yet.").waitFor();
     assert.equal(await page.getByRole("region", { name: "Champion and challengers" }).count(), 0);
   });
 });
@@ -156,7 +156,7 @@ test("the file of an export is imported, and another file is rejected", () => vi
 }));
 
 test("a seed of 64 bits has all its digits, shown and written by hand", async () => {
-  await open("seeded", {}, async (page) => {
+  await open("seeded/uses", {}, async (page) => {
     const spec = await page.getByLabel("Spec as JSON").textContent();
     assert.ok(spec.includes(`"seed": "${SEED}",`), spec);
   });
@@ -173,7 +173,7 @@ test("a seed of 64 bits has all its digits, shown and written by hand", async ()
   assert.ok(raw.includes(SEED), raw);
 });
 
-test("the programs have the gRPC address that the server tells", () => open("seeded", {}, async (page) => {
+test("the programs have the gRPC address that the server tells", () => open("seeded/try", {}, async (page) => {
   const { grpcHost, grpcPort } = await (await fetch(`${it.server.url}/server.json`)).json();
   await press(page, "grpcurl");
   const address = page.getByLabel("gRPC address of the server");

@@ -40,7 +40,7 @@ test("a token signs in, and the session ends by signing out", () => visit(it, ""
   })).status);
   assert.equal(made, 200);
   await page.goto(`${it.server.url}/#/models/m`);
-  await page.getByText("live", { exact: true }).waitFor();
+  await page.locator(".link-live").waitFor();
   const [cookie] = await page.context().cookies();
   assert.deepEqual([cookie.httpOnly, cookie.sameSite], [true, "Strict"]);
   await page.getByRole("button", { name: "Sign out ann, admin" }).click();
@@ -58,11 +58,14 @@ test("who may not administer is not offered to", () => visit(it, "", { rejection
     assert.equal(await main.getByRole("link", { name: "Create a model" }).count(), offered, "Create a model");
     assert.equal(await main.getByRole("button", { name: "Import…" }).count(), offered, "Import");
     await page.goto(`${it.server.url}/#/models/m`);
-    await page.getByText("live", { exact: true }).waitFor();
+    await page.locator(".link-live").waitFor();
+    await page.getByRole("tab", { name: "Operate" }).click();
+    await page.getByRole("region", { name: "Snapshots" }).waitFor();
     for (const name of ["Edit…", "Export", "Delete…", "Snapshot now", "Restore…", "Set"]) {
       assert.equal(await main.getByRole("button", { name, exact: true }).count(), offered, name);
     }
     const writes = token === tokens.rod ? 0 : 1;
+    await page.getByRole("tab", { name: "Try" }).click();
     assert.equal(await main.getByRole("button", { name: "Observe", exact: true }).count(), writes, "Observe");
     assert.equal(await main.getByLabel(/A label will come/).count(), writes, "remember");
     // A reader predicts, and the server keeps nothing.
@@ -83,8 +86,10 @@ test("who may not see all models is not offered what is over all of them", () =>
     await page.goto(`${it.server.url}/#/`);
     await signIn(page, token);
     await page.getByRole("link", { name: "m", exact: true }).click();
-    await page.getByText("live", { exact: true }).waitFor();
+    await page.locator(".link-live").waitFor();
     assert.equal(await page.getByRole("link", { name: "Metrics" }).count(), offered, "Metrics");
+    await page.getByRole("tab", { name: "Operate" }).click();
+    await page.getByRole("heading", { name: "Snapshots" }).waitFor();
     assert.equal(await page.getByRole("heading", { name: "Latency since the server started" }).count(), offered, "Latency");
     await page.getByRole("button", { name: /^Sign out/ }).click();
     await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
@@ -103,7 +108,7 @@ test("a session that ends asks for a token again", () => visit(it, "", { rejecti
 test("the programs of a server that asks for tokens read one from the environment", () => visit(it, "", { rejections: [401] }, async (page) => {
   await signIn(page, tokens.ann);
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
-  await page.goto(`${it.server.url}/#/models/m`);
+  await page.goto(`${it.server.url}/#/models/m/try`);
   const program = page.locator(".snippet pre");
   const wants = { curl: 'curl -H "Authorization: Bearer $HINDSIGHT_TOKEN" --json', grpcurl: '-H "authorization: Bearer $HINDSIGHT_TOKEN"', Python: 'token=os.environ["HINDSIGHT_TOKEN"]', Go: 'client.TokenText(os.Getenv("HINDSIGHT_TOKEN"))' };
   for (const [language, want] of Object.entries(wants)) {
@@ -117,7 +122,7 @@ test("a token that is revoked ends the page of a model", () => visit(it, "", { r
   await signIn(page, tokens.eve);
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
   await page.goto(`${it.server.url}/#/models/m`);
-  await page.getByText("live", { exact: true }).waitFor();
+  await page.locator(".link-live").waitFor();
   execFileSync(process.env.HINDSIGHT_SERVER, ["token", "revoke", "--tokens", join(directory, "tokens.yaml"), "--name", "eve"]);
   await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
 }));

@@ -30,6 +30,8 @@ interface Props {
   name: string;
   x: number[];
   curves: Curve[];
+  /** The place where the plot begins. */
+  from?: number;
   marks?: Mark[];
   /** Horizontal lines. */
   levels?: Level[];
@@ -58,7 +60,9 @@ const HEIGHT = 210;
 const NARROWEST = 120;
 
 /** Plot draws curves over x, with a legend that follows the cursor and a table of its values. */
-export function Plot(p: Props) {
+export function Plot(whole: Props) {
+  const drawn = useMemo(() => since(whole.x, whole.curves, whole.from), [whole.x, whole.curves, whole.from]);
+  const p = { ...whole, ...drawn };
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>();
   const marks = useRef<Mark[]>([]);
@@ -135,6 +139,14 @@ export function Plot(p: Props) {
       <Table {...p} />
     </div>
   );
+}
+
+/** since answers the part of the curves from a place on, of two points at least. */
+function since(x: number[], curves: Curve[], from = -Infinity): { x: number[]; curves: Curve[] } {
+  const begin = Math.min(x.findIndex((v) => v >= from), x.length - 2);
+  if (begin <= 0) return { x, curves };
+  const part = (c: Curve, of: "values" | "lower" | "reported") => (c[of] ? { [of]: c[of].slice(begin) } : {});
+  return { x: x.slice(begin), curves: curves.map((c) => ({ ...c, ...part(c, "values"), ...part(c, "lower"), ...part(c, "reported") })) };
 }
 
 const across = (p: Props): string => p.along ?? (p.time ? "time" : "observation");

@@ -1,4 +1,4 @@
-import type { History, HistoryPoint } from "../api/types";
+import type { History, HistoryPoint, IntervalStats, Stats } from "../api/types";
 import { number } from "../format";
 import uPlot from "uplot";
 import type { Curve, Level } from "./plot";
@@ -36,28 +36,41 @@ export function means(sums: (number | null)[], weights: number[], smoothing: Smo
   });
 }
 
-/** figureOf reads one figure of a point's performance. */
-type figureOf = (p: HistoryPoint) => number | undefined;
+/** Evaluated are the figures of a model over some observations. */
+type Evaluated = Partial<Pick<HistoryPoint, "performance" | "classes">>;
 
-function curve(
-  points: HistoryPoint[], weights: number[], smoothing: Smoothing, read: figureOf, look: Omit<Curve, "values">,
-): Curve | undefined {
+/** figureOf reads one figure. */
+type figureOf<P> = (p: P) => number | undefined;
+
+type Look = Omit<Curve, "values">;
+
+/** ended puts the figure of the newest statistics at the end of a curve, so that a plot ends at the figure of the table. */
+function ended(values: (number | null)[], end: number | undefined): (number | null)[] {
+  return end === undefined || values.length === 0 ? values : [...values.slice(0, -1), end];
+}
+
+function curve<P>(points: P[], weights: number[], smoothing: Smoothing, read: figureOf<P>, look: Look, end?: number): Curve | undefined {
   const values = points.map((p) => read(p));
   if (values.every((v) => v === undefined)) return undefined;
   const sums = values.map((v, i) => (v === undefined ? null : v * (weights[i] ?? 0)));
-  return { ...look, values: means(sums, weights, smoothing) };
+  return { ...look, values: ended(means(sums, weights, smoothing), end) };
 }
 
 const present = (curves: (Curve | undefined)[]): Curve[] => curves.filter((c) => c !== undefined);
 
-/** losses are the mean loss of a model beside those of the trivial predictors. */
-export function losses(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
-  const weights = points.map((p) => number(p.performance?.observations));
-  const at = (read: figureOf, look: Omit<Curve, "values">): Curve | undefined =>
-    curve(points, weights, smoothing, read, look);
-  const served = (p: HistoryPoint): number | undefined => p.performance?.served && number(p.performance.served.meanLoss);
-  const prequential = (p: HistoryPoint): number | undefined =>
-    p.performance?.prequential && number(p.performance.prequential.meanLoss);
+/** newestOf are the figures that statistics have over what a smoothing takes the mean of. */
+function newestOf(stats: Stats | undefined, smoothing: Smoothing): Evaluated {
+  if (!stats || smoothing === "points") return {};
+  const of = smoothing === "recent" ? "recent" : "performance";
+  return { performance: stats[of], classes: stats.classes?.[of] } as Evaluated;
+}
+
+/** losses are the mean loss of a model beside those of the trivial predictors. The last values are those of the statistics. */
+export function losses(points: HistoryPoint[], smoothing: Smoothing, stats?: Stats): Curve[] {
+  const weights = points.map((p) => number(p.performance?.observations)), newest = newestOf(stats, smoothing);
+  const at = (read: figureOf<Evaluated>, look: Look): Curve | undefined => curve(points, weights, smoothing, read, look, read(newest));
+  const served = (p: Evaluated): number | undefined => p.performance?.served && number(p.performance.served.meanLoss);
+  const prequential = (p: Evaluated): number | undefined => p.performance?.prequential && number(p.performance.prequential.meanLoss);
   const differ = points.some((p) => served(p) !== prequential(p));
   return present([
     at((p) => p.performance?.served?.lastLabelLoss, { label: "last label", colour: "--last", dash: [2, 3] }),
@@ -67,22 +80,21 @@ export function losses(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
   ]);
 }
 
-/** errors are the error rate of a classifier beside those of the trivial predictors. */
-export function errors(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
-  const weights = points.map((p) => number(p.classes?.observations));
-  const at = (read: figureOf, look: Omit<Curve, "values">): Curve | undefined =>
-    curve(points, weights, smoothing, read, look);
-  const served = (p: HistoryPoint): number | undefined => p.classes?.served && number(p.classes.served.errorRate);
+/** errors are the error rate of a classifier beside those of the trivial predictors. The last values are those of the statistics. */
+export function errors(points: HistoryPoint[], smoothing: Smoothing, stats?: Stats): Curve[] {
+  const weights = points.map((p) => number(p.classes?.observations)), newest = newestOf(stats, smoothing);
+  const at = (read: figureOf<Evaluated>, look: Look): Curve | undefined => curve(points, weights, smoothing, read, look, read(newest));
   return present([
     at((p) => p.classes?.served && number(p.classes.served.lastClassErrorRate), { label: "last class", colour: "--last", dash: [2, 3] }),
     at((p) => p.classes?.served && number(p.classes.served.majorityErrorRate), { label: "most frequent class", colour: "--mean", dash: [6, 3] }),
-    at(served, { label: "served", colour: "--model" }),
+    at((p) => p.classes?.served && number(p.classes.served.errorRate), { label: "served", colour: "--model" }),
   ]);
 }
 
 /** skills are 1 − loss / the smaller loss of the trivial predictors over the same observations, of a classifier with errors. */
-export function skills(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
-  const skill = (side: "served" | "prequential", look: Omit<Curve, "values">): Curve | undefined => {
+export function skills(points: HistoryPoint[], smoothing: Smoothing, stats?: Stats): Curve[] {
+  const newest = newestOf(stats, smoothing);
+  const skill = (side: "served" | "prequential", look: Look): Curve | undefined => {
     const all = points.map((p): { losses: [number, number, number]; evaluated: number } | undefined => {
       const c = p.classes?.[side], f = p.performance?.[side];
       if (c) return { losses: [number(c.errorRate), number(c.majorityErrorRate), number(c.lastClassErrorRate)], evaluated: number(p.classes?.observations) };
@@ -92,10 +104,11 @@ export function skills(points: HistoryPoint[], smoothing: Smoothing): Curve[] {
     if (all.every((one) => one === undefined)) return undefined;
     const weights = all.map((one) => one?.evaluated ?? 0);
     const [own, mean, last] = ([0, 1, 2] as const).map((k) => means(all.map((one) => (one ? one.losses[k] * one.evaluated : null)), weights, smoothing));
-    return { ...look, values: points.map((_, i) => {
+    const values = points.map((_, i) => {
       const loss = own?.[i], least = Math.min(mean?.[i] ?? 0, last?.[i] ?? 0);
       return typeof loss === "number" && least > 0 ? 1 - loss / least : null;
-    }) };
+    });
+    return { ...look, values: ended(values, (newest.classes ?? newest.performance)?.[side]?.skill) };
   };
   const prequential = skill("prequential", { label: "prequential", colour: "--prequential", dash: [8, 3, 2, 3] });
   const served = skill("served", { label: "served", colour: "--model" });
@@ -134,7 +147,7 @@ export function beside(
 }
 
 export function regrets(points: HistoryPoint[]): Curve[] {
-  const column = (read: figureOf): (number | null)[] => points.map((p) => read(p) ?? null);
+  const column = (read: figureOf<HistoryPoint>): (number | null)[] => points.map((p) => read(p) ?? null);
   const regret = column((p) => p.regret);
   const bound = column((p) => p.regretBound);
   return present([
@@ -150,27 +163,15 @@ export function dictionaries(points: HistoryPoint[]): Curve[] {
 
 const TOP = 8;
 
-/** Stack is the weights of experts that sum to 1. */
-export interface Stack {
-  name: string;
-  curves: Curve[];
-}
-
-/** stacks are the weights of the experts, stacked. */
-export function stacks(history: History): Stack[] {
-  const all = (history.experts ?? []).map((_, n) => n);
-  return all.length > 0 ? [{ name: "Weights of the experts", curves: stack(history, all) }] : [];
-}
-
 /**
- * stack has a curve for each of the experts that were largest on the mean, and one for
+ * stack is the weights of the experts: a curve for each of those that were largest on the mean, and one for
  * the rest. A layer is drawn at the sum of the weights from its own down, and reported by its own.
  */
-function stack(history: History, of: number[]): Curve[] {
+export function stack(history: History): Curve[] {
   const points = history.points ?? [];
   const names = history.experts ?? [];
-  const mean = new Map(of.map((n) => [n, points.reduce((sum, p) => sum + number(p.expertWeights?.[n]), 0)]));
-  const order = [...of].sort((a, b) => number(mean.get(b)) - number(mean.get(a)));
+  const mean = names.map((_, n) => points.reduce((sum, p) => sum + number(p.expertWeights?.[n]), 0));
+  const order = names.map((_, n) => n).sort((a, b) => number(mean[b]) - number(mean[a]));
   const weight = (experts: number[]): (number | null)[] => points.map((p) =>
     p.expertWeights?.length ? experts.reduce((sum, n) => sum + number(p.expertWeights?.[n]), 0) : null);
   const layers = order.slice(0, TOP).map((n, k) => ({ label: names[n] ?? "", colour: `--layer-${k + 1}`, reported: weight([n]) }));
@@ -194,13 +195,13 @@ export function nominal(levels: number[], label: (v: number) => string): Level[]
   return levels.map((at, k) => ({ at, label: `${label(at)} intended`, colour: LEVEL_COLOURS[k % LEVEL_COLOURS.length] ?? "--model" }));
 }
 
-/** coverages are the shares of labels inside the intervals of each level. */
-export function coverages(points: HistoryPoint[], levels: number[], label: (v: number) => string): Curve[] {
+/** coverages are the shares of labels inside the intervals of each level. The last values are those of the statistics, of one output. */
+export function coverages(points: HistoryPoint[], levels: number[], label: (v: number) => string, intervals: IntervalStats[]): Curve[] {
   const counts = points.map((p) => number(p.performance?.observations));
   return present(levels.map((wanted, k) => {
     const dash = LEVEL_DASHES[k % LEVEL_DASHES.length];
     return curve(points, counts, "recent", (p) => p.realised?.[k], {
       label: label(wanted), colour: LEVEL_COLOURS[k % LEVEL_COLOURS.length] ?? "--model", ...(dash ? { dash } : {}),
-    });
+    }, intervals.length === levels.length ? intervals[k]?.recent : undefined);
   }));
 }

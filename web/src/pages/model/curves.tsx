@@ -1,85 +1,109 @@
 import { useMemo, useState } from "preact/hooks";
 import { getHistory, listModels } from "../../api/client";
-import type { FamilyPart, History, HistoryPoint, Model, OutcomeEvent, Stats } from "../../api/types";
+import type { HistoryPoint, Model, Stats } from "../../api/types";
 import { Plot, type Curve, type Level, type Mark } from "../../charts/plot";
-import { beside, coverages, dictionaries, dwarfed, errors, losses, nominal, placesOf, regrets, skills, stacks, type Smoothing } from "../../charts/series";
-import { compact, count, figure, level, number, percent, short } from "../../format";
+import { beside, coverages, dictionaries, dwarfed, errors, losses, nominal, placesOf, regrets, skills, stack, type Smoothing } from "../../charts/series";
+import { compact, count, level, number, percent, short } from "../../format";
 import { useLoad } from "../../ui/load";
 import { Choice, Failure, Pair, Panel } from "../../ui/parts";
-import { SetAsideText } from "./gate";
 import type { Live } from "./live";
-import { DriftText, Families } from "./tables";
+import { DriftText } from "./tables";
 
 const SMOOTHINGS = [["recent", "Last 1000"], ["points", "Each point"], ["whole", "From the start"]] as const;
 const AXES = [["rounds", "Rounds"], ["time", "Clock time"]] as const;
 
 const TRIVIAL: Level[] = [{ at: 0, label: "0: as good as trivial", colour: "--mean" }];
-const SKILLS: [number, number] = [-1, 1];
 const WHOLE: [number, number] = [0, 1];
 const whole = (v: number | undefined): string => (v === undefined ? "–" : count(Math.round(v)));
 
-/** Curves are the plots of the model's life. */
-export function Curves({ live, model, stats }: { live: Live; model: Model; stats: Stats }) {
+/** View is how the plots of a model are drawn: along which axis, and back to when. */
+export interface View {
+  axis: "rounds" | "time";
+  range: Range;
+}
+
+type Range = "all" | "hour" | "day" | "week";
+
+/** RANGES are the last seconds of the model's life that are drawn. */
+const RANGES: Record<Range, { text: string; seconds: number }> = {
+  hour: { text: "1 h", seconds: 3600 }, day: { text: "1 d", seconds: 86_400 }, week: { text: "7 d", seconds: 604_800 }, all: { text: "All", seconds: Infinity },
+};
+
+/** useView answers what the plots share: their x axis, the place where they begin, and the fields that change both. */
+function useView(points: HistoryPoint[], { axis, range }: View, set: (v: View) => void) {
+  const time = axis === "time";
+  const at = useMemo(() => placesOf(points, true), [points]);
+  const [first = 0] = at, last = at[at.length - 1] ?? 0;
+  const begin = points.find((_, i) => (at[i] ?? 0) >= last - RANGES[range].seconds);
+  const ranges = (Object.keys(RANGES) as Range[]).filter((r) => r === "all" || r === range || RANGES[r].seconds < last - first);
+  const fields = (
+    <>
+      {ranges.length > 1 && <Choice label="Time range" value={range} options={ranges.map((r) => [r, RANGES[r].text] as const)} choose={(r) => set({ axis, range: r })} />}
+      <Choice label="Along" value={axis} options={AXES} choose={(a) => set({ axis: a, range })} />
+    </>
+  );
+  return { time, fields, shared: { group: "sequence", time, ...(begin && range !== "all" ? { from: placesOf([begin], time)[0] ?? 0 } : {}) } };
+}
+
+const NO_POINTS: HistoryPoint[] = [];
+
+/** Curves are the plots of how good the model is. */
+export function Curves({ live, model, stats, view, set }: { live: Live; model: Model; stats: Stats; view: View; set: (v: View) => void }) {
   const history = live.history.value;
   const [smoothing, setSmoothing] = useState<Smoothing>("recent");
-  const [axis, setAxis] = useState<"rounds" | "time">("rounds");
   // Until the reader chooses, the losses decide.
   const [chosen, setLogarithmic] = useState<boolean>();
   const [other, setOther] = useState("");
   const second = useLoad(async (signal) => (other ? { id: other, history: await getHistory(other, signal) } : undefined), [other]);
-  const time = axis === "time";
   const classifier = model.spec?.classes !== undefined;
 
-  const points = useMemo(() => history?.points ?? [], [history]);
-  const x = useMemo(() => placesOf(points, time), [points, time]);
+  const points = history?.points ?? NO_POINTS;
+  const { time, fields, shared } = useView(points, view, set);
   const marks = useMemo((): Mark[] => (history?.drifts ?? []).map((d) => ({ x: placesOf([d], time)[0] ?? 0, rise: d.rise ?? false })), [history, time]);
   const { skill, loss } = useMemo(() => {
-    const draw = (of: HistoryPoint[]): Curve[] => (classifier ? errors(of, smoothing) : losses(of, smoothing));
-    const own = draw(points), add = second.value?.history.points ?? [];
+    const draw = (of: HistoryPoint[], now?: Stats): Curve[] => (classifier ? errors(of, smoothing, now) : losses(of, smoothing, now));
+    const own = withNow(points, stats, time), add = second.value?.history.points ?? [];
     const compared = (curves: Curve[]) => second.value && { id: second.value.id, x: placesOf(add, time), curves };
     return {
-      loss: beside(x, own, compared(draw(add))),
-      skill: beside(x, skills(points, smoothing), compared(skills(add, smoothing))),
+      loss: beside(own.x, draw(own.points, stats), compared(draw(add))),
+      skill: beside(own.x, skills(own.points, smoothing, stats), compared(skills(add, smoothing))),
     };
-  }, [points, x, smoothing, classifier, second.value]);
+  }, [points, stats, time, smoothing, classifier, second.value]);
   const logarithmic = chosen ?? dwarfed(loss.curves);
   const levels = model.spec?.coverage ?? [];
-  const inside = useMemo(() => coverages(points, levels, level), [points]);
+  const inside = useMemo(() => {
+    const own = withNow(points, stats, time);
+    return { x: own.x, curves: coverages(own.points, levels, level, stats.intervals ?? []) };
+  }, [points, stats, time]);
   const regret = useMemo(() => {
-    const own = withNow(regrets, points, stats, time), add = second.value?.history.points ?? [];
-    return beside(own.x, own.curves, second.value && { id: second.value.id, x: placesOf(add, time), curves: regrets(add) });
+    const own = withNow(points, stats, time), add = second.value?.history.points ?? [];
+    return beside(own.x, regrets(own.points), second.value && { id: second.value.id, x: placesOf(add, time), curves: regrets(add) });
   }, [points, stats, time, second.value]);
-  const dictionary = useMemo(() => withNow(dictionaries, points, stats, time), [points, stats, time]);
-  const stacked = useMemo(() => (history ? stacks(history) : []), [history]);
-  const shared = { group: "sequence", time };
   return (
     <>
-      <Failure error={live.history.error} />
-      <Panel title="Skill" aside={
-        <>
-          <Beside model={model} set={setOther} />
-          <Choice label="Along" value={axis} options={AXES} choose={setAxis} />
-          <Choice label="Mean over" value={smoothing} options={SMOOTHINGS} choose={setSmoothing} />
-        </>}
-      >
-        <Failure error={second.error} />
-        <Plot name="Skill" up="skill" {...shared} {...skill} marks={marks} levels={TRIVIAL} within={SKILLS} height={240} />
-        <DriftText drift={stats.drift} />
-      </Panel>
-      <Panel title={classifier ? "Error rate" : "Loss"} aside={
-        <label class="check"><input type="checkbox" checked={logarithmic} onChange={(e) => setLogarithmic(e.currentTarget.checked)} />Log scale</label>}
-      >
-        <Plot
-          name={classifier ? "Error rate" : "Mean loss"} up={classifier ? "error rate" : "mean loss"} {...shared} {...loss}
-          marks={marks} logarithmic={logarithmic} height={240}
-        />
-      </Panel>
+      <Failure error={live.history.error ?? second.error} />
+      <div class="view">
+        {fields}
+        <Choice label="Mean over" value={smoothing} options={SMOOTHINGS} choose={setSmoothing} />
+        <Beside model={model} set={setOther} />
+      </div>
       <Pair>
-        <Newest outcomes={live.outcomes} classifier={classifier} time={time} />
-        {inside.length > 0 && (
+        <Panel title="Skill">
+          <Plot name="Skill" up="skill" {...shared} {...skill} marks={marks} levels={TRIVIAL} within={skillAxis(skill.curves)} />
+          <DriftText drift={stats.drift} />
+        </Panel>
+        <Panel title={classifier ? "Error rate" : "Loss"} aside={
+          <label class="check"><input type="checkbox" checked={logarithmic} onChange={(e) => setLogarithmic(e.currentTarget.checked)} />Log scale</label>}
+        >
+          <Plot
+            name={classifier ? "Error rate" : "Mean loss"} up={classifier ? "error rate" : "mean loss"} {...shared} {...loss}
+            marks={marks} logarithmic={logarithmic}
+          />
+        </Panel>
+        {inside.curves.length > 0 && (
           <Panel title="Labels inside the intervals">
             <Plot
-              name="Share of labels inside the intervals, over the last 1000" up="share inside" {...shared} x={x} curves={inside} levels={nominal(levels, level)}
+              name="Share of labels inside the intervals, over the last 1000" up="share inside" {...shared} {...inside} levels={nominal(levels, level)}
               within={WHOLE} format={percent} tick={level}
             />
           </Panel>
@@ -89,16 +113,41 @@ export function Curves({ live, model, stats }: { live: Live; model: Model; stats
             ? <Plot name="Regret" up="regret" {...shared} {...regret} />
             : <p class="note">It is not known: this learner does not track it, or still measures the scale of its inputs.</p>}
         </Panel>
-        {dictionary.curves.length > 0 && (
-          <Panel title="Dictionary"><Plot name="Dictionary centres" up="centres" {...shared} {...dictionary} format={whole} tick={compact} /></Panel>
-        )}
-        {(stats.families ?? []).length > 0 && <Uses families={stats.families ?? []} history={history} />}
       </Pair>
-      {stacked.map(({ name, curves }) => (
-        <Panel title={name} key={name}>
-          <Plot name={name} up="sum of weights" {...shared} x={x} curves={curves} range={WHOLE} format={short} />
+    </>
+  );
+}
+
+/** skillAxis is the part of the skills that is drawn. A first skill far below 0 is not; the newest one always is. */
+function skillAxis(curves: Curve[]): [number, number] {
+  const newest = curves.map((c) => c.values.findLast((v) => typeof v === "number") ?? 0);
+  return [Math.min(-1, ...newest.map((v) => 1.2 * v)), 1];
+}
+
+/** Shares are the plots of what the model is made of. */
+export function Shares({ live, stats, view, set }: { live: Live; stats: Stats; view: View; set: (v: View) => void }) {
+  const history = live.history.value;
+  const points = history?.points ?? NO_POINTS;
+  const { time, fields, shared } = useView(points, view, set);
+  const x = useMemo(() => placesOf(points, time), [points, time]);
+  const stacked = useMemo(() => (history ? stack(history) : []), [history]);
+  const centres = useMemo(() => {
+    const own = withNow(points, stats, time);
+    return { x: own.x, curves: dictionaries(own.points) };
+  }, [points, stats, time]);
+  if (stacked.length === 0 && centres.curves.length === 0) return <Failure error={live.history.error} />;
+  return (
+    <>
+      <Failure error={live.history.error} />
+      <div class="view">{fields}</div>
+      {stacked.length > 0 && (
+        <Panel title="Weights of the experts">
+          <Plot name="Weights of the experts" up="sum of weights" {...shared} x={x} curves={stacked} range={WHOLE} format={short} />
         </Panel>
-      ))}
+      )}
+      {centres.curves.length > 0 && (
+        <Panel title="Dictionary"><Plot name="Dictionary centres" up="centres" {...shared} {...centres} format={whole} tick={compact} /></Panel>
+      )}
     </>
   );
 }
@@ -118,84 +167,10 @@ function Beside({ model, set }: { model: Model; set: (id: string) => void }) {
   );
 }
 
-/** Uses shows what the predictions of auto are made of. */
-function Uses({ families, history }: { families: FamilyPart[]; history: History | undefined }) {
-  const weights = history?.points?.[history.points.length - 1]?.expertWeights ?? [];
-  const names = history?.experts ?? [];
-  const largest = weights.map((w, n) => [names[n] ?? "", w] as const).filter(([, w]) => w > 0).sort((a, b) => b[1] - a[1]).slice(0, 3);
-  return (
-    <Panel title="What auto uses">
-      <Families families={families} />
-      {largest.length > 0 && <p class="note">Of the experts inside, {largest.map(([name, w]) => `${name} (${short(w)})`).join(", ")} weigh most.</p>}
-    </Panel>
-  );
-}
-
-/** withNow extends curves to the newest statistics, which may be newer than the newest point. */
-function withNow(
-  draw: (points: HistoryPoint[]) => Curve[], points: HistoryPoint[], { observations, regret, regretBound, dictionary }: Stats, time: boolean,
-): { x: number[]; curves: Curve[] } {
+/** withNow adds the newest statistics to the points, if they are newer than the newest point. */
+function withNow(points: HistoryPoint[], { observations, regret, regretBound, dictionary }: Stats, time: boolean): { x: number[]; points: HistoryPoint[] } {
   const behind = number(observations) > number(points[points.length - 1]?.sequence);
   const now = { sequence: observations, time: new Date().toISOString(), regret, regretBound, dictionary } as unknown as HistoryPoint;
   const all = behind ? [...points, now] : points;
-  return { x: placesOf(all, time), curves: draw(all) };
-}
-
-/** Scatter shows each newest label against its prediction: on the dashed line both are equal. */
-function Scatter({ outcomes }: { outcomes: OutcomeEvent[] }) {
-  const { x, curves } = useMemo(() => {
-    const pairs = outcomes.flatMap((e) => {
-      const at = predictionOf(e), label = e.labels?.[0];
-      return at === null || label === undefined || e.outcome?.setAside ? [] : [[at, label] as const];
-    }).sort((a, b) => a[0] - b[0]);
-    const places = pairs.map(([at]) => at);
-    return { x: places, curves: [
-      { label: "equal", colour: "--mean", dash: [6, 3], values: places }, { label: "label", colour: "--model", values: pairs.map(([, label]) => label) },
-    ] };
-  }, [outcomes]);
-  if (x.length < 2) return null;
-  return <Plot name="Labels against predictions" up="label" along="prediction" x={x} curves={curves} dots="alone" />;
-}
-
-/** predictionOf is the served prediction of the first output, the prequential one where none was served. */
-function predictionOf({ outcome: o }: OutcomeEvent): number | null {
-  return o?.servedPrediction ?? o?.servedPredictions?.[0] ?? o?.prediction ?? o?.predictions?.[0] ?? null;
-}
-
-const BANDS = ["--band-1", "--band-2", "--band-3"];
-
-/** Newest shows the observations since the page was opened, beside the served predictions and their intervals. */
-function Newest({ outcomes, classifier, time }: { outcomes: OutcomeEvent[]; classifier: boolean; time: boolean }) {
-  const x = useMemo(() => placesOf(outcomes.map((e) => ({ sequence: number(e.outcome?.sequence), ...(e.time ? { time: e.time } : {}) })), time), [outcomes, time]);
-  const curves = useMemo((): Curve[] => {
-    if (classifier) return [{ label: "recent error rate, served", colour: "--model", values: outcomes.map((e) => e.outcome?.recentLoss ?? null) }];
-    return [
-      ...bandsOf(outcomes),
-      { label: "label", colour: "--mean", dash: [6, 3], values: outcomes.map((e) => (e.outcome?.setAside ? null : e.labels?.[0] ?? null)) },
-      { label: "prediction", colour: "--model", values: outcomes.map(predictionOf) },
-    ];
-  }, [outcomes, classifier]);
-  const omitted = outcomes.reduce((sum, e) => sum + number(e.omitted), 0);
-  return (
-    <Panel title="Newest observations">
-      {outcomes.length === 0
-        ? <p class="note">What is observed from now on appears here, with the intervals that were served.</p>
-        : <Plot name="Newest observations" up={classifier ? "error rate" : "label"} time={time} x={x} curves={curves} format={figure} dots={outcomes.length < 60} />}
-      {!classifier && <Scatter outcomes={outcomes} />}
-      <SetAsideText outcomes={outcomes} />
-      {omitted > 0 && <p class="note">{count(omitted)} more came in between: the server sends at most 10 a second here.</p>}
-    </Panel>
-  );
-}
-
-/** bandsOf are the served intervals of the first output, the widest first. An observation without a prediction leaves a gap. */
-function bandsOf(outcomes: OutcomeEvent[]): Curve[] {
-  const levels = [...new Set(outcomes.flatMap((e) => (e.intervals ?? []).map((i) => number(i.coverage))))].sort((a, b) => b - a);
-  return levels.map((wanted, k) => {
-    const of = outcomes.map((e) => e.intervals?.find((i) => number(i.coverage) === wanted));
-    return {
-      label: `${level(wanted)} interval, served`, colour: BANDS[k % BANDS.length] ?? "",
-      values: of.map((i) => i?.upper ?? i?.uppers?.[0] ?? null), lower: of.map((i) => i?.lower ?? i?.lowers?.[0] ?? null),
-    };
-  });
+  return { x: placesOf(all, time), points: all };
 }

@@ -14,7 +14,6 @@ export function Tiles({ stats }: { stats: Stats }) {
   const interval = stats.intervals?.[stats.intervals.length - 1];
   return (
     <dl class="tiles" aria-label="Figures">
-      <div><dt>Observations</dt><dd><Num name="observations" value={number(stats.observations)} write={count} /></dd></div>
       <div>
         <dt>{classes ? "Recent error rate" : "Recent loss"}, served</dt>
         <dd><Num name="recentLoss" value={classes ? number(classes.errorRate) : served && number(served.meanLoss)} /></dd>

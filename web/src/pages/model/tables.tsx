@@ -48,15 +48,16 @@ export function DriftText({ drift }: { drift: Drift | undefined }) {
 
 export function Experts({ experts }: { experts: Expert[] }) {
   const sorted = useMemo(() => [...experts].sort((a, b) => number(b.weight) - number(a.weight)), [experts]);
+  const axis = axisOf(experts.map((e) => number(e.weight)));
   return (
     <Scroll label="Experts">
       <table class="tall">
-        <thead><tr><th scope="col">Expert</th><th scope="col" class="right">Weight</th><th scope="col" class="right">Sum of losses</th></tr></thead>
+        <thead><tr><th scope="col">Expert</th><th scope="col" class="right" colSpan={2}>Weight</th><th scope="col" class="right">Sum of losses</th></tr></thead>
         <tbody>
           {sorted.map((e) => (
             <tr key={e.name}>
               <th scope="row">{e.name}{!e.awake && <small> asleep until its first observations</small>}</th>
-              <td class="right"><Bar share={number(e.weight)} /><Num value={number(e.weight)} write={short} /></td>
+              <Barred value={number(e.weight)} axis={axis} />
               <td class="right"><Num value={number(e.lossSum)} /></td>
             </tr>
           ))}
@@ -70,17 +71,20 @@ export function Experts({ experts }: { experts: Expert[] }) {
 export function Families({ families }: { families: FamilyPart[] }) {
   const said = families.some((f) => (f.contributions ?? []).length > 0);
   const numbers = (values: number[] | undefined) => (values ?? []).map((v, j) => <Num key={j} value={v} write={short} />);
+  const axis = axisOf(families.flatMap((f) => f.weights ?? []));
   return (
     <Scroll label="Families">
       <table>
-        <thead><tr><th scope="col">Family</th><th scope="col" class="right">Weight</th>{said && <th scope="col" class="right">Contribution</th>}</tr></thead>
+        <thead><tr><th scope="col">Family</th><th scope="col" class="right" colSpan={2}>Weight</th>{said && <th scope="col" class="right">Contribution</th>}</tr></thead>
         <tbody>
           {families.map((f) => [
             <tr key={f.family}>
-              <th scope="row">{f.family}</th><td class="right">{f.weights?.length === 1 && <Bar share={number(f.weights[0])} />}{numbers(f.weights)}</td>{said && <td class="right">{numbers(f.contributions)}</td>}
+              <th scope="row">{f.family}</th>
+              {f.weights?.length === 1 ? <Barred value={number(f.weights[0])} axis={axis} /> : <td class="right" colSpan={2}>{numbers(f.weights)}</td>}
+              {said && <td class="right">{numbers(f.contributions)}</td>}
             </tr>,
             ...(f.keys ?? []).map((k) => (
-              <tr key={`${f.family} ${k.input}`}><td>of {k.input}</td><td /><td class="right">{numbers(k.contributions)}</td></tr>
+              <tr key={`${f.family} ${k.input}`}><td>of {k.input}</td><td colSpan={2} /><td class="right">{numbers(k.contributions)}</td></tr>
             )),
           ])}
         </tbody>
@@ -110,13 +114,13 @@ export function Importances({ model }: { model: string }) {
         {found && found.length > 0 && (
           <Scroll label="Inputs of the trees">
             <table>
-              <thead><tr><th scope="col">Input</th><th scope="col" class="right">Permutation</th><th scope="col" class="right">Gain</th></tr></thead>
+              <thead><tr><th scope="col">Input</th><th scope="col" class="right">Permutation</th><th scope="col" class="right" colSpan={2}>Gain</th></tr></thead>
               <tbody>
                 {found.map((i) => (
                   <tr key={i.input}>
                     <th scope="row">{i.input}</th>
                     <td class="right"><Num value={number(i.permutation)} write={short} /></td>
-                    <td class="right"><Bar share={number(i.gain)} /><Num value={number(i.gain)} write={percent} /></td>
+                    <Barred value={number(i.gain)} axis={axisOf(found.map((f) => number(f.gain)))} write={percent} />
                   </tr>
                 ))}
               </tbody>
@@ -193,10 +197,29 @@ export function Ranking({ ranking }: { ranking: ClassRanking }) {
   );
 }
 
-/** Bar shows a share beside its number. */
-export function Bar({ share }: { share: number }) {
-  const width = Math.max(0, Math.min(1, share)) * 40;
-  return <svg class="bar" width="40" height="8" aria-hidden="true"><rect width={width} height="8" rx="1" /></svg>;
+type Axis = [low: number, high: number];
+
+/** axisOf is the axis of bars that are compared: from 0, or from the least value below 0, to the largest. */
+export function axisOf(values: number[]): Axis {
+  return [Math.min(0, ...values), Math.max(0, ...values)];
+}
+
+/** Barred are the two cells of a number with its bar. All bars of a column stand on one axis. */
+function Barred({ value, axis, write = short }: { value: number; axis: Axis; write?: (v: number) => string }) {
+  return <><td class="barred"><Bar value={value} axis={axis} /></td><td class="right"><Num value={value} write={write} /></td></>;
+}
+
+const BAR = 60;
+
+/** Bar shows a number beside others on its axis, from 0. */
+export function Bar({ value, axis: [low, high] }: { value: number; axis: Axis }) {
+  const at = (v: number): number => BAR * (v - low) / (high - low || 1);
+  return (
+    <svg class="bar" width={BAR} height="10" aria-hidden="true">
+      <rect x={at(Math.min(value, 0))} y="1" width={Math.abs(at(value) - at(0))} height="8" />
+      {low < 0 && <line x1={at(0)} x2={at(0)} y1="0" y2="10" />}
+    </svg>
+  );
 }
 
 export function Weights({ weights, outputs }: { weights: FeatureWeight[]; outputs: number }) {

@@ -60,7 +60,7 @@ function PredictionText({ p }: { p: Prediction }) {
       {p.class && <div><dt>Class</dt><dd data-name="prediction.class"><strong>{p.class}</strong></dd></div>}
       {p.value !== undefined && <div><dt>Value</dt><dd><strong><Num name="prediction.value" value={p.value} /></strong></dd></div>}
       {p.values && p.values.length > 0 && <div><dt>Values</dt><dd><Nums values={p.values} /></dd></div>}
-      {scores.slice(0, 10).map(([name, score]) => <div key={name}><dt>P({name})</dt><dd><Bar share={score} /><Num value={score} write={percent} /></dd></div>)}
+      {scores.slice(0, 10).map(([name, score]) => <div key={name}><dt>P({name})</dt><dd><Bar value={score} axis={[0, 1]} /><Num value={score} write={percent} /></dd></div>)}
       {p.probability !== undefined && <div><dt>P(label 1)</dt><dd><Num value={p.probability} write={percent} /></dd></div>}
       {(p.intervals ?? []).map((i) => (
         <div key={i.coverage}><dt>{level(number(i.coverage))} {i.lowers.length > 0 ? "intervals" : "interval"}</dt><dd>{boundsOf(i)}</dd></div>
