@@ -34,11 +34,13 @@ type screen struct {
 	// from is the first slot of a number.
 	from int
 	// counted is Σω of the sums. For each output, products has Σω of the products of the four
-	// pairs, by inputs, squares Σω of the squares of their second parts, and spread the mean of |r|.
+	// pairs, by inputs, squares and seconds Σω of the squares of their second parts and of the second
+	// parts, and spread the mean of |r|.
 	// magnitudes are Σω|z|.
 	counted    float64
 	products   [][]float64
 	squares    []float64
+	seconds    []float64
 	spread     []float64
 	magnitudes []float64
 	wide       *wide.Regressions
@@ -50,7 +52,7 @@ const (
 	none          = -1
 	lastScreening = 512 // The last row at which the kept rows are learned anew.
 	// An input enters a slot from a score of √(entering ln d / n) on, and leaves below the same with
-	// leaving, which is also the score to enter up to row lastStage.
+	// leaving. Noise in the slots costs the maps more than a weak input that waits.
 	entering, leaving = 2, 1
 	mostScore         = 5 // Of a label or a miss, in deviations.
 	pairs             = 4
@@ -152,7 +154,7 @@ func newScreen(o Options) *screen {
 // clear forgets the sums.
 func (c *screen) clear(o Options) {
 	c.counted, c.products, c.spread = 0, make([][]float64, o.screenPairs()*o.Outputs), make([]float64, o.Outputs)
-	c.magnitudes, c.squares = make([]float64, o.whole), make([]float64, len(c.products))
+	c.magnitudes, c.squares, c.seconds = make([]float64, o.whole), make([]float64, len(c.products)), make([]float64, len(c.products))
 	for i := range c.products {
 		c.products[i] = make([]float64, o.whole)
 	}
@@ -276,7 +278,7 @@ func (c *screen) add(w *wideScratch, o Options, counts float64) {
 	for j, y := range w.labels {
 		sums := c.products[j*each:][:each]
 		y = within(y, -mostScore, mostScore)
-		squares := c.squares[j*each:][:each]
+		squares, seconds := c.squares[j*each:][:each], c.seconds[j*each:][:each]
 		squares[0] += float64(counts * float64(y*y))
 		loops.Axpy(sums[0], z, float64(counts*y))
 		if each == 1 {
@@ -289,6 +291,8 @@ func (c *screen) add(w *wideScratch, o Options, counts float64) {
 		squares[1] += float64(counts * float64(miss*miss))
 		squares[2] += float64(counts * float64(size*size))
 		squares[3] = squares[2]
+		seconds[1] += float64(counts * miss)
+		seconds[3] += float64(counts * size)
 		loops.Axpy(sums[1], w.magnitudes, float64(counts*miss))
 		loops.Axpy(sums[2], z, float64(counts*size))
 		loops.Axpy(sums[3], w.magnitudes, float64(counts*size))

@@ -126,6 +126,11 @@ func TestTheScreenFindsInputs(t *testing.T) {
 		if i >= 900 {
 			late += outcome.Loss / 130
 		}
+		if i == 128 {
+			if noise := len(slices.DeleteFunc(l.Slots(), func(j int) bool { return j < 0 })) - 4; noise > 4 {
+				t.Errorf("%d inputs that say nothing are in the levels", noise)
+			}
+		}
 	}
 	found := map[int]bool{}
 	for _, j := range l.Slots() {

@@ -23,6 +23,7 @@ func (c *screen) scores(dst []float64, o Options) {
 			spread := 1.0
 			if pair%2 == 1 { // Of |z|, whose mean square is 1.
 				mean := c.magnitudes[j] / c.counted
+				sum -= float64(mean * c.seconds[at])
 				spread = math.Max(leastSpread, 1-float64(mean*mean))
 			}
 			dst[j] = math.Max(dst[j], math.Abs(sum)/math.Sqrt(float64(square*c.counted)*spread))
@@ -41,16 +42,12 @@ const (
 	screener = 1
 )
 
-// choose fills the slots, and returns those that have changed. Before, up to row lastStage, all slots are
-// chosen anew.
+// choose fills the slots, all of them anew or those of insignificant inputs, and returns the changed slots.
 func (c *screen) choose(o Options, anew bool) (changed []int) {
 	scores := make([]float64, o.whole)
 	c.scores(scores, o)
 	unit := exponential.Log(float64(o.whole)) / math.Max(1, c.counted)
 	enter, leave := math.Sqrt(float64(entering*unit)), math.Sqrt(float64(leaving*unit))
-	if anew {
-		enter = leave
-	}
 	before := slices.Clone(c.slots)
 	taken := make([]bool, o.whole)
 	for i, j := range c.slots {
@@ -156,7 +153,7 @@ func (l *Learner) rescreen() {
 // halve lets the rows of the sums count half.
 func (c *screen) halve() {
 	c.counted /= 2
-	for _, sums := range append(c.products, c.squares, c.magnitudes) {
+	for _, sums := range append(c.products, c.squares, c.seconds, c.magnitudes) {
 		for j := range sums {
 			sums[j] /= 2
 		}
@@ -213,7 +210,7 @@ func (c *screen) visit(v *codec.Visitor, o Options) {
 		c.slots[i] = at - 1
 	}
 	v.Within(maxObservations, &c.counted)
-	for _, sums := range append(slices.Clone(c.products), c.squares, c.spread, c.magnitudes) {
+	for _, sums := range append(slices.Clone(c.products), c.squares, c.seconds, c.spread, c.magnitudes) {
 		v.FloatsWithin(maxEntry, sums)
 	}
 	c.wide.Visit(v)
