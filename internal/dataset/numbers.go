@@ -1,8 +1,11 @@
 package dataset
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -20,18 +23,63 @@ type Numbers struct {
 	table *Table
 	// How many cells show that a point is the decimal mark, and how many that a comma is.
 	points, commas int
+	// unit is that of the first number that has one, such as $, % or kg.
+	unit string
 }
 
-// Plain removes what people write with a number: a sign of a currency or of percent, which is
-// returned too, and what separates thousands. The decimal mark becomes a point. The rest may be
-// no number. It fails if the column does not show which mark is the decimal one.
-func (n *Numbers) Plain(text string) (plain, sign string, err error) {
-	minus, text, sign := cutSigns(text)
-	plain, m := digits(text)
-	if m == eitherPoint || m == eitherComma {
-		plain, err = n.resolve(text, m)
+// Plain removes what people write with a number: a unit, such as a sign of a currency or of percent, and what
+// separates thousands. The decimal mark becomes a point, and a duration such as 1:02:03 its seconds. The rest may be no
+// number, as is a number of another unit than the first. It fails if the column does not show which mark is the decimal one.
+func (n *Numbers) Plain(text string) (plain string, err error) {
+	minus, rest, unit := cutSigns(text)
+	plain, m := digits(rest)
+	switch {
+	case m == eitherPoint || m == eitherComma:
+		plain, err = n.resolve(rest, m)
+	case strings.Contains(rest, ":"):
+		plain = seconds(rest)
 	}
-	return minus + plain, sign, err
+	plain = minus + plain
+	if unit == "" || err != nil {
+		return plain, err
+	}
+	if _, err := Number(plain); err == nil {
+		if n.unit = cmp.Or(n.unit, unit); n.unit == unit {
+			return plain, nil
+		}
+	}
+	return text, nil
+}
+
+// seconds converts 1:02:03, 2 days 01:02:03 or 2:03 into seconds, the last as if 2 were minutes. Other texts stay as they
+// are.
+func seconds(text string) string {
+	days, rest, spelled := strings.Cut(text, " day")
+	if !spelled {
+		days, rest = "0", text
+	}
+	parts := strings.Split(strings.TrimLeft(strings.TrimPrefix(rest, "s"), ", "), ":")
+	total, err := strconv.ParseUint(days, 10, 32)
+	if n := len(parts); err != nil || n != 3 && (n != 2 || spelled) {
+		return text
+	}
+	total *= 24
+	last, fraction, fractional := strings.Cut(parts[len(parts)-1], ".")
+	for i, part := range append(parts[:len(parts)-1], last) {
+		v, err := strconv.ParseUint(part, 10, 32)
+		if err != nil || i > 0 && (v > 59 || len(part) != 2) {
+			return text
+		}
+		if total *= 60; i == 0 && len(parts) == 3 {
+			total /= 60
+		}
+		total += v
+	}
+	plain := strconv.FormatUint(total, 10)
+	if fractional {
+		plain += "." + fraction
+	}
+	return plain
 }
 
 // resolve reads a number with a mark that may be the decimal one, or may separate thousands.
@@ -147,8 +195,15 @@ func digits(text string) (plain string, m mark) {
 
 const currencies = "$€£¥₹"
 
-// cutSigns splits a number into its plus or minus, the rest, and a sign of a currency or of percent.
-func cutSigns(text string) (minus, rest, sign string) {
+// maxUnit bounds the bytes of a unit.
+const maxUnit = 12
+
+// cutSigns splits a number into its plus or minus, the rest, and a unit: a sign of a currency before the number, the code
+// of one such as USD, or letters and signs after the number. (5) and 5- are -5.
+func cutSigns(text string) (minus, rest, unit string) {
+	if inner, ok := strings.CutSuffix(text, ")"); ok && strings.HasPrefix(inner, "(") {
+		minus, text = "-", inner[1:]
+	}
 	cut := func() {
 		if after, ok := strings.CutPrefix(text, "\u2212"); ok {
 			text = "-" + after
@@ -159,15 +214,26 @@ func cutSigns(text string) (minus, rest, sign string) {
 	}
 	cut()
 	first, size := utf8.DecodeRuneInString(text)
-	last, end := utf8.DecodeLastRuneInString(text)
 	switch {
 	case strings.ContainsRune(currencies, first):
-		sign, text = string(first), strings.TrimSpace(text[size:])
+		unit, text = string(first), strings.TrimSpace(text[size:])
 		cut()
-	case last == '%' || strings.ContainsRune(currencies, last):
-		sign, text = string(last), strings.TrimSpace(text[:len(text)-end])
+	case len(text) > 4 && text[3] == ' ' && strings.Trim(text[:3], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
+		unit, text = text[:3], text[4:]
+		cut()
+	case text != "" && (text[0] >= '0' && text[0] <= '9' || text[0] == '.'):
+		number := strings.TrimRightFunc(text, func(r rune) bool { return unicode.IsLetter(r) || strings.ContainsRune("°²³/", r) })
+		if last, size := utf8.DecodeLastRuneInString(number); strings.ContainsRune(currencies+"%‰", last) {
+			number = number[:len(number)-size]
+		}
+		if n := len(text) - len(number); n > 0 && n <= maxUnit {
+			unit, text = text[len(number):], strings.TrimSpace(number)
+		}
+		if after, ok := strings.CutSuffix(text, "-"); ok && minus == "" {
+			minus, text = "-", after
+		}
 	}
-	return minus, text, sign
+	return minus, text, unit
 }
 
 // groups tells whether digits are separated into thousands, once or more. No number with thousands
@@ -217,7 +283,7 @@ func (t *Table) survey() {
 
 // Number reads a finite number of column i as the file writes it; see Numbers.
 func (t *Table) Number(i int, field string) (float64, error) {
-	plain, _, err := t.Numbers(i).Plain(strings.TrimSpace(field))
+	plain, err := t.Numbers(i).Plain(strings.TrimSpace(field))
 	if err != nil {
 		return 0, err
 	}

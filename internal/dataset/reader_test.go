@@ -32,7 +32,6 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"x1,y\n1\n":        {"line 2"},
 		"x1,y\nNaN,1\n":    {"line 2", "(x1)"},
 		"x1,y\n1,Inf\n":    {"line 2", "(y)"},
-		"x1,x1,y\n1,2,3\n": {"x1"},
 		"x1;y\n1;a\n":      {"line 2", "column 2", "(y)", `"a"`},
 		"x1,y\n1,NA\n":     {"line 2", "(y)", "no label"},
 		"x1,y\r1,2\r":      {"line 1", "CR alone"},
@@ -118,7 +117,7 @@ func TestDelimiters(t *testing.T) {
 
 // A header of numbers is one if pandas writes it for a table without names, or if the target is in it.
 func TestHeadersOfNumbers(t *testing.T) {
-	for text, target := range map[string]string{"0,1,2\n5,6,7\n": "2", ",0,1,2\n0,5,6,7\n": "2", "2019,2020,2021\n5,6,7\n": "2021"} {
+	for text, target := range map[string]string{"0,1,2\n5,6,7\n": "2", ",0,1,2\n0,5,6,7\n": "2", "2019,2020,2021\n5,6,7\n": "2021", "a,a,a\n5,6,7\n": "a.2", "a,a.1,a\n5,6,7\n": "a.2"} {
 		r, err := readerOf(strings.NewReader(text), target, 0)
 		if err != nil {
 			t.Errorf("%q: %v", text, err)
@@ -130,12 +129,83 @@ func TestHeadersOfNumbers(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"5.1,3.5,7\n1,2,3\n": "a.csv: line 1, column 1: the first line holds numbers, not the names of the columns; if they are the names, --target names one of them",
+		"3.5,5.1,7\n1,2,3\n": "a.csv: line 1, column 1: the first line holds numbers, not the names of the columns; if they are the names, --target names one of them",
 		",\n1,2\n":           "no column has a name",
 		"PK\x03\x04\x14":     "a.csv: the file is a zip file, as a workbook of Excel is",
 	} {
 		if _, err := readerOf(strings.NewReader(text), "y", 0); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %s", text, err, says)
+		}
+	}
+}
+
+// A first line of numbers that are in no order is a row, of a file whose columns have no names.
+func TestFilesWithoutNames(t *testing.T) {
+	for text, rows := range map[string]int{
+		"5.1,3.5,1.4,0.2,setosa\n4.9,3,1.4,0.2,setosa\n": 2, "1.5,1.5,a\n2,3,b\n": 2, "39,x,77516,13,40\n50,y,83311,13,13\n": 2,
+		"1100.5,1102.5,1104.5,fat\n1,2,3,4\n": 1, "id,2021,2020,2019\n1,2,3,4\n": 1, "name,1,10,2,3\na,1,2,3,4\n": 1, "a,1\nb,2\n": 1,
+	} {
+		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, lines := 0, []int{}
+		for {
+			record, err := table.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil || len(record) != len(table.Columns()) {
+				t.Fatalf("%q: %q, %v", text, record, err)
+			}
+			n, lines = n+1, append(lines, table.Line())
+		}
+		if named := table.Columns()[0] != "column 1"; n != rows || named != (rows == 1) || lines[n-1] != 2 || len(table.Notes()) != rows-1 {
+			t.Errorf("%q: %d rows in the lines %v of %q, %q", text, n, lines, table.Columns(), table.Notes())
+		}
+	}
+}
+
+// The last row is left out if it begins with a word for a total and has a gap.
+func TestTotals(t *testing.T) {
+	for text, last := range map[string]string{
+		"store,n,y\na,1,2\nTotal,,2\n": "a", "store,n,y\na,1,2\nSumme:,,2\n": "a", "store,n,y\nTotal,,2\na,1,2\n": "a",
+		"store,n,y\na,1,2\nTotal,1,2\n": "Total", "store,n,y\na,1,2\nTotally,,2\n": "Totally", "store,n,y\nTotal,,2\nTotal,,3\n": "Total",
+	} {
+		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, line := "", 0
+		for {
+			record, err := table.Read()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = record[0]
+			if line++; table.Line() != line+1 {
+				t.Errorf("%q: row %d in line %d", text, line, table.Line())
+			}
+		}
+		if left := strings.Count(text, "\n")-1 > line; got != last || left != (len(table.Notes()) > 0) {
+			t.Errorf("%q: the last row is that of %q, want %q; %q", text, got, last, table.Notes())
+		}
+	}
+}
+
+// A text that is not UTF-8 is Windows-1252. One with some UTF-8 stays as it is.
+func TestWindows1252(t *testing.T) {
+	for text, want := range map[string]string{"Gr\xf6\xdfe,y\n\x80,1\n": "Größe €", "ö,y\n\xff,1\n": "ö \xff", "a,y\né,1\n": "a é"} {
+		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		record, err := table.Read()
+		if got := table.Columns()[0] + " " + record[0]; err != nil || got != want {
+			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/charmap"
 	"golang.org/x/text/encoding/unicode"
 
 	"hindsight/internal/nearest"
@@ -51,13 +52,15 @@ type Table struct {
 	decimalPoints bool                   // a column has them, and none has decimal commas
 	unnamed       []bool                 // of the columns: the file gives them no name, or that of an index of pandas
 	numbered      bool                   // the names are numbers, and may be data
+	notes         []string               // see Notes
 }
 
 // semicolon is the delimiter of spreadsheets of the languages with decimal commas.
 const semicolon = ';'
 
 // NewTable reads the header of a CSV file, whose fields name the columns. A gzip file
-// is recognised by its content, UTF-16 by its byte order mark. Fields are separated by the
+// is recognised by its content, UTF-16 by its byte order mark, and a text that is not UTF-8 is read as Windows-1252. A first
+// line of numbers that are no names is a row. Fields are separated by the
 // delimiter; if it is 0, by that of a first line such as sep=; or by the comma, semicolon, tab or bar
 // that the header has most of. A file with numbers such as 1,234 is read twice. Errors call the file
 // name.
@@ -66,6 +69,11 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	plain, err := PlainText(r)
 	if err != nil {
 		return nil, &Error{File: name, Err: err}
+	}
+	var notes []string
+	if head, _ := plain.Peek(plain.Size()); isWindows1252(head) {
+		plain = bufio.NewReaderSize(charmap.Windows1252.NewDecoder().Reader(plain), 1<<16)
+		notes = append(notes, "the file is not UTF-8 and is read as Windows-1252: if letters are wrong, convert it to UTF-8")
 	}
 	if magic, _ := plain.Peek(len(ParquetMagic)); string(magic) == ParquetMagic {
 		return nil, &Error{File: name, Err: errors.New("the file is Parquet where CSV is expected; unpack a compressed Parquet file")}
@@ -84,7 +92,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		}
 		plain, again = bufio.NewReader(bytes.NewReader(all)), bytes.NewReader(all)
 	}
-	t := &Table{name: name, meter: &meter{from: plain, left: maxRow}, delimiter: delimiter}
+	t := &Table{name: name, notes: notes, meter: &meter{from: plain, left: maxRow}, delimiter: delimiter}
 	if again != nil {
 		t.again = func() (*Table, error) { return NewTable(again, name, delimiter) }
 	}
@@ -102,8 +110,57 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	}
 	line, _ := t.csv.FieldPos(0)
 	t.end = line + strings.Count(header[0], "\n")
+	if isRow(header) {
+		t.notes = append(t.notes, fmt.Sprintf("the first line holds no names: the columns are called column 1 to column %d", len(header)))
+		t.held, t.line = slices.Clone(header), line
+		for i := range header {
+			header[i] = columnName(i)
+		}
+		if err := t.header(header); err != nil {
+			return nil, err
+		}
+		clear(t.unnamed)
+		return t, nil
+	}
 	return t, t.header(header)
 }
+
+// isRow tells whether a first line has numbers that are no names of columns: two of them are equal, or they are half of
+// the fields and in no order. In order are years, wavelengths, quantiles, and numbers that were sorted as texts.
+func isRow(fields []string) bool {
+	var numbers []float64
+	var texts []string
+	whole := true
+	for _, f := range fields {
+		f = strings.TrimSpace(f)
+		if v, err := Number(f); err == nil {
+			numbers, texts, whole = append(numbers, v), append(texts, f), whole && v == math.Trunc(v)
+		}
+	}
+	sorted := slices.IsSorted(numbers) || slices.IsSorted(texts) || whole && slices.IsSortedFunc(numbers, func(a, b float64) int { return cmp.Compare(b, a) })
+	distinct := slices.Compact(slices.Sorted(slices.Values(numbers)))
+	return len(distinct) < len(numbers) || 2*len(numbers) >= len(fields) && !sorted
+}
+
+// columnName is the name of column i of a file that gives it none.
+func columnName(i int) string { return fmt.Sprintf("column %d", i+1) }
+
+// isWindows1252 tells whether the head of a text has bytes above ASCII and no UTF-8.
+func isWindows1252(head []byte) bool {
+	broken := false
+	for len(head) >= utf8.UTFMax { // The last letter may be cut.
+		r, size := utf8.DecodeRune(head)
+		if size > 1 {
+			return false
+		}
+		broken = broken || r == utf8.RuneError
+		head = head[size:]
+	}
+	return broken
+}
+
+// Notes say what a user should know of the rows that were read so far, beside what belongs to a column.
+func (t *Table) Notes() []string { return t.notes }
 
 // NewRowTable returns a table of a file that is no CSV file. Next returns the fields of the next row, which are
 // valid until the next call, or io.EOF; again opens the file once more.
@@ -145,16 +202,16 @@ func reopened(r io.Reader) io.Reader {
 
 // header checks the names of the columns.
 func (t *Table) header(fields []string) error {
-	seen := make(map[string]int, len(fields))
+	seen := make(map[string]bool, len(fields))
 	numbers, counted := 0, 0
 	for i, f := range fields {
 		f = strings.TrimSpace(f)
 		unnamed := f == "" || isIndexName(f)
 		if f == "" {
-			f = fmt.Sprintf("column %d", i+1)
+			f = columnName(i)
 		}
-		if first, twice := seen[f]; twice {
-			return t.AtColumn(i, fmt.Errorf("column %d is called %q already", first+1, f))
+		for name, n := f, 1; seen[f]; n++ {
+			f = fmt.Sprintf("%s.%d", name, n) // As pandas does.
 		}
 		if _, err := strconv.ParseFloat(f, 64); err == nil {
 			numbers++
@@ -162,7 +219,7 @@ func (t *Table) header(fields []string) error {
 		if !unnamed && f == strconv.Itoa(counted) {
 			counted++
 		}
-		seen[f] = i
+		seen[f] = true
 		t.columns, t.unnamed = append(t.columns, f), append(t.unnamed, unnamed)
 	}
 	t.numbered = t.csv != nil && numbers == len(fields) && counted < len(fields)
@@ -339,8 +396,37 @@ func (t *Table) Read() ([]string, error) {
 			return []string{""}, nil
 		}
 		t.held, t.end = nil, t.line+strings.Count(record[0], "\n")
+		return record, nil
 	}
+	t.held = nil
+	if !isTotal(record) {
+		return record, nil
+	}
+	record = slices.Clone(record)
+	next, err := t.csv.Read()
+	if errors.Is(err, io.EOF) {
+		t.notes = append(t.notes, fmt.Sprintf("line %d, the last, is left out: it holds totals", t.line))
+		return nil, io.EOF
+	}
+	if err != nil {
+		return nil, t.syntax(next, err)
+	}
+	t.held = next
 	return record, nil
+}
+
+// isTotal tells whether a row has gaps and begins with a word for a total, as below the rows of a spreadsheet.
+func isTotal(record []string) bool {
+	first := slices.IndexFunc(record, func(cell string) bool { return cell != "" })
+	if first < 0 || len(record[first]) > 16 || !slices.Contains(record, "") {
+		return false
+	}
+	switch strings.ToLower(strings.Trim(record[first], " :")) {
+	case "total", "totals", "grand total", "sum", "summe", "gesamt", "insgesamt", "totale", "totaal", "suma":
+		return true
+	default:
+		return false
+	}
 }
 
 // syntax adds the place to an error of the CSV or gzip reader.

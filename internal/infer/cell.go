@@ -22,20 +22,25 @@ func parseNumber(cell string) (float64, bool) {
 	return v, err == nil && math.Abs(v) <= largest
 }
 
+// isBeyond tells whether a cell is a number of a larger magnitude.
+func isBeyond(cell string) bool {
+	v, err := strconv.ParseFloat(cell, 64)
+	return (err == nil || errors.Is(err, strconv.ErrRange)) && math.Abs(v) > largest
+}
+
 var errNoNumber = errors.New("no number")
 
 // parseWritten reads a number as people write it; see dataset.Numbers. Plain is the number as a
 // record has it. The error is errNoNumber, or says that the column does not show what the cell means.
-func parseWritten(cell string, numbers *dataset.Numbers) (v float64, plain, sign string, err error) {
-	plain, sign, err = numbers.Plain(cell)
-	if err != nil {
-		return 0, "", "", err
+func parseWritten(cell string, numbers *dataset.Numbers) (v float64, plain string, err error) {
+	if plain, err = numbers.Plain(cell); err != nil {
+		return 0, "", err
 	}
 	v, ok := parseNumber(plain)
 	if !ok {
-		return 0, "", "", errNoNumber
+		return 0, "", errNoNumber
 	}
-	return v, plain, sign, nil
+	return v, plain, nil
 }
 
 // isHuge tells whether a plain number is an integer that no number of a record has exactly.

@@ -47,15 +47,14 @@ type column struct {
 	// cells counts the cells that are not empty, gaps those among them that may stand for a
 	// missing value; unknown counts the gaps among texts.
 	cells, gaps, unknown int
-	// The counts of numbers and booleans leave out the gaps. Converted counts the numbers that a
-	// record has without their sign of a currency or of percent, which is sign, or without what
-	// separates thousands.
-	numbers, integers, converted int
-	sign                         string
-	low, high                    float64
-	lowExact, highExact          float64 // Of the numbers but the huge ones.
-	pairs                        [booleanPairs]int
-	truths                       int
+	// The counts of numbers and booleans leave out the gaps.
+	numbers, integers   int
+	converted, plain    string // The first number that a record has in another form, and that form.
+	low, high           float64
+	lowExact, highExact float64 // Of the numbers but the huge ones.
+	beyond              int     // Those among the words that are numbers of a magnitude beyond largest.
+	pairs               [booleanPairs]int
+	truths              int
 	// codes are the numbers that begin with a 0, and huge the integers that are not less than
 	// maxExact. The column does not show which numbers the ambiguous cells are. All other cells
 	// that are no gaps are words.
@@ -169,6 +168,9 @@ func (c *column) count(cell string) {
 		}
 	case errors.Is(err, errNoNumber):
 		c.see(&c.words, cell)
+		if isBeyond(cell) {
+			c.beyond++
+		}
 	default:
 		c.see(&c.ambiguous, cell)
 	}
@@ -181,20 +183,14 @@ func (c *column) count(cell string) {
 	c.addTime(cell)
 }
 
-// number reads a cell as a number. A column has numbers of one sign of a currency or of percent.
+// number reads a cell as a number.
 func (c *column) number(cell string) (float64, error) {
-	v, plain, sign, err := parseWritten(cell, c.written)
+	v, plain, err := parseWritten(cell, c.written)
 	if err != nil {
 		return 0, err
 	}
-	if sign != "" && c.sign != "" && sign != c.sign {
-		return 0, errNoNumber
-	}
-	if sign != "" {
-		c.sign = sign
-	}
-	if plain != cell {
-		c.converted++
+	if plain != cell && c.converted == "" {
+		c.converted, c.plain = strings.Clone(cell), strings.Clone(plain)
 	}
 	if isHuge(plain, v) {
 		c.see(&c.huge, cell)
@@ -321,7 +317,7 @@ func (c *column) decide(rows int) *Column {
 			converted = "true or false"
 		}
 		out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Boolean{Boolean: &hindsightv1.BooleanInput{}}}
-	case best != nil && areFew(best.odd.count, values) && (c.numbers < values || c.looksDated()):
+	case best != nil && areFew(best.odd.count, values) && c.looksDated(best.form, values):
 		c.decideTime(out, best)
 		if best.converted {
 			converted = "RFC 3339"
@@ -346,8 +342,8 @@ func (c *column) decide(rows int) *Column {
 	if out.Input == nil {
 		return out
 	}
-	if c.converted > 0 && (out.Kind == Number || out.integers) {
-		converted = "the numbers alone"
+	if c.converted != "" && (out.Kind == Number || out.integers) {
+		converted = fmt.Sprintf("the numbers alone, such as %s of %.40q", c.plain, c.converted)
 	}
 	out.Input.Name = c.name
 	empty := rows - c.cells + c.unknown
@@ -364,6 +360,9 @@ func (c *column) decide(rows int) *Column {
 	default:
 		out.Reason += fmt.Sprintf("; %d cells are empty", empty)
 	}
+	if empty > 0 {
+		out.Reason = strings.Replace(out.Reason, "in every row: it tells nothing", "or none", 1)
+	}
 	if converted != "" {
 		out.Reason += "; records have " + converted + ", into which replay converts them"
 	}
@@ -373,7 +372,7 @@ func (c *column) decide(rows int) *Column {
 // isNumber tells whether the values are numbers but for a few cells: words, codes, and integers that
 // are ids.
 func (c *column) isNumber(values int) bool {
-	if c.numbers == 0 || c.ambiguous.count > 0 || !areFew(values-c.numbers, values) {
+	if c.numbers == 0 || c.ambiguous.count > 0 || !areFew(values-c.numbers-c.beyond, values) {
 		return false
 	}
 	// Codes such as those of post have one width.
@@ -401,7 +400,7 @@ func (c *column) note(out *Column, values int) {
 		out.Reason += "; " + c.missing(&c.huge, values, "number below 2^53")
 	case out.Kind == Number && c.words.count > 0:
 		out.odd, out.lenient = true, true
-		out.Reason += "; " + c.missing(&c.words, values, "number")
+		out.Reason += "; " + c.missingNumbers(values)
 	case out.Kind == Moment && c.timeOf(out.Form).odd.count > 0:
 		out.odd, out.lenient = true, true
 		out.Reason += "; " + c.missing(&c.timeOf(out.Form).odd, values, "time")
@@ -409,6 +408,15 @@ func (c *column) note(out *Column, values int) {
 		out.odd = true
 		out.Reason += fmt.Sprintf("; %s begins with a 0, and is taken for a number", c.place(&c.codes))
 	}
+}
+
+// missingNumbers says that the words among numbers are missing values.
+func (c *column) missingNumbers(values int) string {
+	kind := "number"
+	if c.beyond > 0 {
+		kind = fmt.Sprintf("number of a magnitude of at most %g", largest)
+	}
+	return c.missing(&c.words, values, kind)
 }
 
 // missing says that the odd cells of a column are missing values.
@@ -421,7 +429,7 @@ func (c *column) missing(s *spot, values int, kind string) string {
 
 // unclear is the error of the first ambiguous cell.
 func (c *column) unclear() error {
-	_, _, err := c.written.Plain(c.ambiguous.cell)
+	_, err := c.written.Plain(c.ambiguous.cell)
 	return fmt.Errorf("%w, in %s %d", err, c.unit, c.ambiguous.line)
 }
 
@@ -449,10 +457,16 @@ func (c *column) isBoolean(values int) bool {
 	return slices.Contains(c.pairs[:], values) && c.truths > 0 && c.truths < values
 }
 
-// looksDated tells whether numbers without punctuation are dates: several of them,
-// and no other form of number.
-func (c *column) looksDated() bool {
-	return c.different() > 1 && c.integers == c.numbers
+// looksDated tells whether numbers without punctuation are dates: several of them, and no other form of number. The name
+// of the column says whether numbers are seconds since 1970.
+func (c *column) looksDated(f Form, values int) bool {
+	if f != epoch {
+		return c.numbers < values || c.different() > 1 && c.integers == c.numbers
+	}
+	name := strings.ToLower(c.name)
+	return c.different() > 1 && (strings.HasSuffix(name, "ts") || slices.ContainsFunc([]string{"time", "date", "epoch", "unix", "ts_"}, func(word string) bool {
+		return strings.Contains(name, word)
+	}))
 }
 
 func (c *column) decideNumber(out *Column) {

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"strconv"
 	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -77,8 +75,8 @@ func (c *column) declare(out *Column) error {
 		out.gaps = c.integers > 0 && c.integers == values && c.codes.count == 0
 		out.integers = out.gaps && c.huge.count == 0
 	case Number:
-		if odd := &c.words; odd.count > 0 && areFew(odd.count, values) && !rejects {
-			out.lenient, out.odd, out.Reason = true, true, c.missing(odd, values, "number")
+		if odd := c.words.count; odd > 0 && areFew(odd-c.beyond, values) && !rejects {
+			out.lenient, out.odd, out.Reason = true, true, c.missingNumbers(values)
 		}
 		if c.leavesHuge(values) && !rejects {
 			out.lenient, out.odd, out.exact, out.Reason = true, true, true, c.missing(&c.huge, values, "number below 2^53")
@@ -176,7 +174,7 @@ func (c *Column) value(cell string) (any, error) {
 
 // number converts a cell into a number.
 func (c *Column) number(cell string) (any, error) {
-	v, plain, _, err := parseWritten(cell, c.numbers)
+	v, plain, err := parseWritten(cell, c.numbers)
 	if errors.Is(err, errNoNumber) || c.exact && isHuge(plain, v) {
 		err = c.wrong(cell)
 	}
@@ -191,7 +189,7 @@ type kindError struct {
 
 // Error implements error.
 func (e *kindError) Error() string {
-	if v, err := strconv.ParseFloat(e.cell, 64); errors.Is(err, strconv.ErrRange) || math.Abs(v) > largest && !math.IsInf(v, 0) {
+	if isBeyond(e.cell) {
 		return fmt.Sprintf("%.40q is out of range, want a magnitude of at most %g", e.cell, largest)
 	}
 	return fmt.Sprintf("%.40q is no %s", e.cell, e.kind)

@@ -196,7 +196,7 @@ func TestTargets(t *testing.T) {
 		"empty":       {xs + "1,\n", "", "every cell is empty", infer.Options{Target: "y"}},
 		"too many":    {xs + many + "\n", "", "different texts, at most 1000 classes", infer.Options{Target: "y"}},
 		"long":        {xs + "1," + strings.Repeat("y", 300) + "\n", "", "at most 256", infer.Options{Target: "y"}},
-		"not UTF-8":   {xs + "1,\xf8\n", "", "not UTF-8", infer.Options{Target: "y"}},
+		"not UTF-8":   {xs + "1,ø\n2,\xf8\n", "", "not UTF-8", infer.Options{Target: "y"}},
 	} {
 		r, err := readCSV(strings.NewReader(c.text), c.options)
 		if c.spec == "" {

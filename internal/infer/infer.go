@@ -62,6 +62,7 @@ type Column struct {
 	integers bool               // The categories are integers: 1.0 is the same as 1.
 	numbers  *dataset.Numbers   // How the file writes numbers.
 	classes  int                // How many classes a target has.
+	counts   bool               // The labels are whole numbers from 0 on.
 	odd      bool               // One cell decides the kind, or a few are unlike the others.
 	lenient  bool               // Cells that are not of the kind are missing values,
 	exact    bool               // and so are integers that no number has exactly.
@@ -99,6 +100,8 @@ type Result struct {
 	Columns []*Column
 	// Rows is the number of rows.
 	Rows int
+	// Notes say what a user should know of the file, beside what belongs to a column.
+	Notes []string
 	// Question is a question that the file does not answer, or empty.
 	Question string
 }
@@ -120,6 +123,12 @@ func (r *Result) SpecJSON() ([]byte, error) {
 		out.WriteString(`, "classes": `)
 		if err := compact(&out, c); err != nil {
 			return nil, fmt.Errorf("encode the classes: %w", err)
+		}
+	}
+	if l := r.Spec.GetLabel(); l != nil {
+		out.WriteString(`, "label": `)
+		if err := compact(&out, l); err != nil {
+			return nil, fmt.Errorf("encode the label: %w", err)
 		}
 	}
 	if n := r.Spec.GetOutputs(); n > 0 {
@@ -148,15 +157,19 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 		Spec     json.RawMessage `json:"spec"`
 		Columns  []*Column       `json:"columns"`
 		Rows     int             `json:"rows"`
+		Notes    []string        `json:"notes,omitempty"`
 		Question string          `json:"question,omitempty"`
-	}{spec, r.Columns, r.Rows, r.Question})
+	}{spec, r.Columns, r.Rows, r.Notes, r.Question})
 }
 
-// Explain writes a line for each column: what it is, and why. The question follows.
+// Explain writes a line for each column: what it is, and why. The notes and the question follow.
 func (r *Result) Explain(w io.Writer) error {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, c := range r.Columns {
 		fmt.Fprintf(table, "%s\t%s\t%s\n", c.Name, c.Kind, c.Reason)
+	}
+	for _, note := range r.Notes {
+		fmt.Fprintln(table, note)
 	}
 	if r.Question != "" {
 		fmt.Fprintf(table, "\n%s\n", r.Question)
@@ -239,7 +252,8 @@ func checkNames(table *dataset.Table) error {
 
 // result decides what the columns are.
 func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
-	r := &Result{Rows: f.rows, Spec: &hindsightv1.ModelSpec{}}
+	r := &Result{Rows: f.rows, Spec: &hindsightv1.ModelSpec{}, Notes: table.Notes()}
+	counts := len(f.targets) > 0
 	for i, c := range f.columns {
 		if c.target {
 			column, err := c.decideTarget(f.rows, o.Classes)
@@ -252,6 +266,7 @@ func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 			if column.Kind == Class {
 				r.Spec.Classes = &hindsightv1.Classes{MaxClasses: proto.Int32(int32(column.classes))}
 			}
+			counts = counts && column.counts
 			r.Columns, r.Question = append(r.Columns, column), c.question(o.Classes)
 			continue
 		}
@@ -260,6 +275,9 @@ func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 		if column.Input != nil {
 			r.Spec.Inputs = append(r.Spec.Inputs, column.Input)
 		}
+	}
+	if counts {
+		r.Spec.Label = &hindsightv1.Label{Min: proto.Float64(0)}
 	}
 	if n := len(f.targets); n > 1 {
 		r.Spec.Outputs = int32(n)

@@ -114,7 +114,7 @@ func TestAWholeSpec(t *testing.T) {
   {"name":"city","categorical":{"max_categories":3}},
   {"name":"rain","boolean":{}},
   {"name":"zip","categorical":{"key":true}}
-]}
+], "label": {"min":0}}
 `
 	if got := specOf(t, r); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -126,7 +126,7 @@ func TestAWholeSpec(t *testing.T) {
 	for _, says := range []string{
 		"at    time      times as year-month-day from 2024-01-01 to 2026-04-13, 833 days: hour_of_day, day_of_week, day_of_year and a trend; records have RFC 3339, into which replay converts them",
 		"temp  number    numbers from 0 to 34.5; 2223 cells are empty", "rain  boolean   4000 cells are true and 16000 false",
-		"zip   category  codes with a leading 0, 100 categories; more than 64, so that each is a key, whose effect auto learns", "y     label     numbers from 0 to 19999; counts, if none can be negative: \"label\": {\"min\": 0} in the spec keeps predictions at 0 or more\n",
+		"zip   category  codes with a leading 0, 100 categories; more than 64, so that each is a key, whose effect auto learns", "y     label     numbers from 0 to 19999; whole numbers from 0 on, so that label.min of the spec is 0",
 	} {
 		if !strings.Contains(why.String(), says) {
 			t.Errorf("%q is not in\n%s", says, why.String())
@@ -150,12 +150,12 @@ func TestKinds(t *testing.T) {
 		"constant":           {[]string{"3", "3"}, infer.Number, "tells nothing"},
 		"no decimal":         {[]string{"0x10", "0x11"}, infer.Category, "2 categories"},
 		"infinite":           {[]string{"1", "Inf", "2.5", "-inf"}, infer.Number, "from 1 to 2.5; 2 cells are empty"},
-		"money":              {[]string{"$1,234", "$5.50", "-$7", ""}, infer.Number, "from -7 to 1234; 1 cell is empty; records have the numbers alone, into which replay"},
+		"money":              {[]string{"$1,234", "$5.50", "-$7", ""}, infer.Number, "from -7 to 1234; 1 cell is empty; records have the numbers alone, such as 1234 of \"$1,234\", into which replay"},
 		"percent":            {[]string{"45%", "12.5 %", "0"}, infer.Number, "from 0 to 45;"},
 		"thousands":          {[]string{"1,234", "12"}, infer.Number, "from 12 to 1234, "},
 		"two signs":          {[]string{"45%", "$3"}, infer.Category, "2 categories"},
 		"decimal commas":     {[]string{"1,5", "2,25"}, infer.Number, "from 1.5 to 2.25; records have the numbers alone"},
-		"too large":          {[]string{"1", "1e101"}, infer.Category, ""},
+		"too large":          {[]string{"1", "1e101"}, infer.Number, `"1e101" in line 3 is no number of a magnitude of at most 1e+100`},
 		"0 and 1":            {[]string{"0", "1", "1"}, infer.Boolean, "2 cells are true and 1 false"},
 		"only 1":             {[]string{"1", "1"}, infer.Number, ""},
 		"true and false":     {[]string{"TRUE", "false", "null"}, infer.Boolean, "1 cell is empty"},
@@ -167,7 +167,7 @@ func TestKinds(t *testing.T) {
 		"many names":         {each(3000, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells do not repeat another"},
 		"many categories":    {each(9000, func(i int) string { return fmt.Sprint("id", i*i%7919) }), infer.Category, "texts, about 3776 categories; more than 64, so that each is a key"},
 		"some categories":    {each(5000, func(i int) string { return fmt.Sprint("id", i%500) }), infer.Category, "500 categories; more than 64, so that each is a key"},
-		"Latin 1":            {[]string{"Troms\xf8"}, infer.LeftOut, "not UTF-8"},
+		"partly UTF-8":       {[]string{"Tromsø", "Troms\xf8"}, infer.LeftOut, "not UTF-8"},
 		"long":               {[]string{strings.Repeat("x", 257)}, infer.LeftOut, "up to 257 bytes"},
 		"RFC 3339":           {[]string{"2026-11-21T18:00:00Z", "2026-11-22T18:00:00+01:00"}, infer.Moment, "times as year-month-day from 2026-11-21 to 2026-11-22, 0 days: and a trend"},
 		"date":               {[]string{"2026-11-21", "2026-12-21", ""}, infer.Moment, "30 days: day_of_week; 1 cell is empty"},
@@ -180,6 +180,7 @@ func TestKinds(t *testing.T) {
 		"either":             {[]string{"01/02/2026", "02/03/2026"}, infer.Moment, "as month/day/year from 2026-01-02 to 2026-02-03, where day and month could also be swapped"},
 		"dots":               {[]string{"21.11.2026 18:00", "22.11.2026 19:00"}, infer.Moment, "as day/month/year "},
 		"a name of a zone":   {[]string{"2026-11-21 18:00:00 PST", "2026-11-22 18:00:00 PST"}, infer.Category, ""},
+		"several forms":      {[]string{"2026-11-21", "23 Nov 2026", "24.11.2026"}, infer.Moment, "as several forms, the day before the month from 2026-11-21 to 2026-11-24"},
 		"UTC":                {[]string{"2026-11-21 18:00:00 UTC", "2026-11-22 18:00:00 UTC"}, infer.Moment, ""},
 		"a date and no date": {[]string{"2026-11-21", "soon"}, infer.Category, ""},
 	} {
@@ -230,7 +231,7 @@ func TestOddCells(t *testing.T) {
 		"codes":           {each(100, func(i int) string { return fmt.Sprintf("%05d", 9990+i) }), infer.LeftOut, `90 of 100 cells are numbers, and "09990" in line 2 is a code, because it begins with a 0`},
 		"too large":       {swapped(100, 4, "1e101", number), infer.Number, `"1e101" in line 6 is no number`},
 		"a huge integer":  {swapped(100, 4, "9007199254740993", strconv.Itoa), infer.Number, `from 0 to 99; "9007199254740993" in line 6 is no number below 2^53, and is taken for a missing value`},
-		"not UTF-8":       {swapped(100, 4, "\xf8", number), infer.Number, `"\xf8" in line 6 is no number`},
+		"not UTF-8":       {swapped(100, 4, "ø\xf8", number), infer.Number, `"ø\xf8" in line 6 is no number`},
 		"long":            {swapped(100, 4, strings.Repeat("x", 300), number), infer.Number, `" in line 6 is no number`},
 		"texts":           {each(100, func(i int) string { return []string{"1", "a", "b"}[i%3] }), infer.Category, "texts, 3 categories"},
 		"texts and times": {each(100, func(i int) string { return []string{"a", "b", "2024-01-10", "c"}[i%4] }), infer.Category, "texts, 4 categories"},
@@ -247,6 +248,19 @@ func TestOddCells(t *testing.T) {
 	y := read(t, "x,y\n1,1\n2,2\n3,oops\n", infer.Options{Target: "y"}).Columns[1]
 	if want := `y is a class: texts, 3 classes; 2 of 3 cells are numbers, and "oops" in line 4 is none`; y.Notice() != want {
 		t.Errorf("a target: %q, want %q", y.Notice(), want)
+	}
+}
+
+// Numbers are seconds since 1970 if the name of the column says that they are times.
+func TestSecondsSince1970(t *testing.T) {
+	for name, kind := range map[string]infer.Kind{"ts": infer.Moment, "created_ts_ms": infer.Moment, "unixReviewTime": infer.Moment, "order": infer.Number} {
+		for text, want := range map[string]string{"1704067200": "2024-01-01T00:00:00Z", "1704067200250": "2024-01-01T00:00:00.25Z", "1704067200.5": "2024-01-01T00:00:00.5Z"} {
+			c := read(t, name+",y\n1704153600,1\n"+text+",2\n", infer.Options{}).Columns[0]
+			v, err := c.Value(text)
+			if c.Kind != kind || err != nil || kind == infer.Moment && v != want {
+				t.Errorf("%s, %s: %s, %v, %v", name, text, c.Kind, v, err)
+			}
+		}
 	}
 }
 
@@ -362,7 +376,6 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                "a.csv: the file is empty",
 		",\n1,2\n":                        "line 1, column 1: no column has a name",
-		"a,b,a\n1,2,3\n":                  `column 3: column 1 is called "a" already`,
 		"1,2\n3,4\n":                      "line 1, column 1: the first line holds numbers",
 		"a,b\n1,2\n3\n":                   "line 3, column 2: 1 fields where the header has 2",
 		"a,b\n1,\"2\n":                    "line 2",

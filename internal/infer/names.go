@@ -74,7 +74,7 @@ func (l *labels) read(cell string) label {
 	if err != nil {
 		return label{}
 	}
-	v, _, _, err := parseWritten(cell, l.column.written)
+	v, _, err := parseWritten(cell, l.column.written)
 	if !l.begun {
 		l.begun, l.first, l.origin = true, strings.Clone(class), v
 	}
@@ -106,7 +106,7 @@ type level struct{ v, n, mean float64 }
 func (c *column) levels() (levels []level, within float64) {
 	for _, text := range slices.Sorted(maps.Keys(c.texts)) {
 		t := c.texts[text]
-		if v, _, _, err := parseWritten(text, c.written); err == nil && t.n > 0 {
+		if v, _, err := parseWritten(text, c.written); err == nil && t.n > 0 {
 			levels = append(levels, level{v, t.n, t.sum / t.n})
 			within += max(0, t.squares-t.sum*t.sum/t.n)
 		}

@@ -28,13 +28,13 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 		say("numbers from %g to %g", c.low, c.high)
 		if odd := &c.words; odd.count > 0 {
 			out.odd, out.lenient = true, true
-			say("%s", c.missing(odd, values, "number"))
+			say("%s", c.missingNumbers(values))
 		}
 		if c.integers == values && c.low < c.high && n <= fewClasses {
 			say("%d different integers: if they are classes, ask for --classes", n)
 		}
-		if c.integers == values && c.low >= 0 && n > fewClasses {
-			say(`counts, if none can be negative: "label": {"min": 0} in the spec keeps predictions at 0 or more`)
+		if out.counts = c.integers == values && c.low >= 0 && n > fewClasses; out.counts {
+			say("whole numbers from 0 on, so that label.min of the spec is 0: predictions stay at 0 or more, and a label below 0 is rejected")
 		}
 		without = rows - c.numbers
 	case c.ambiguous.count > 0 && areFew(c.words.count, values) && !classes:

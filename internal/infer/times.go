@@ -18,13 +18,19 @@ const (
 	dayNamedYear  Form = "day month-name year"
 	namedDayYear  Form = "month-name day year"
 	namedDayClock Form = "month-name day time year"
+	epoch         Form = "seconds or milliseconds since 1970"
+	monthFirst    Form = "several forms, the month before the day"
+	dayFirst      Form = "several forms, the day before the month"
 )
 
 // forms are the known forms. Of two forms that fit as many cells the first is taken, unless the
 // rows ascend in time by the second alone.
 func forms() []Form {
-	return []Form{yearMonthDay, eightDigits, monthDayYear, dayMonthYear, dayNamedYear, namedDayYear, namedDayClock}
+	return append(punctuated(), eightDigits, monthDayYear, dayMonthYear, epoch, monthFirst, dayFirst)
 }
+
+// punctuated are the forms that no other form reads otherwise.
+func punctuated() []Form { return []Form{yearMonthDay, dayNamedYear, namedDayYear, namedDayClock} }
 
 // rfc3339 is what records have.
 const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
@@ -40,6 +46,22 @@ const maxTime, minTime = 72, 6
 func (f Form) Parse(cell string) (time.Time, bool) {
 	if len(cell) > maxTime || len(cell) < minTime {
 		return time.Time{}, false
+	}
+	switch f {
+	case epoch:
+		return sinceEpoch(cell)
+	case monthFirst, dayFirst:
+		parts := monthDayYear
+		if f == dayFirst {
+			parts = dayMonthYear
+		}
+		for _, one := range append(punctuated(), parts) {
+			if t, ok := one.Parse(cell); ok {
+				return t, true
+			}
+		}
+		return time.Time{}, false
+	default:
 	}
 	s := scanner{text: cell, ok: true}
 	s.weekday()
@@ -64,6 +86,18 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 	}
 	// Other years of digits alone are rather numbers.
 	return t, f != eightDigits || year >= 1900 && year <= 2100
+}
+
+// sinceEpoch reads the seconds or, of twelve digits or more, the milliseconds since 1970.
+func sinceEpoch(cell string) (time.Time, bool) {
+	s := scanner{text: cell, ok: true}
+	n := int64(s.number(9, 13))
+	digits := len(cell) - len(s.text)
+	t := time.Unix(n, int64(s.fraction())).UTC()
+	if digits >= 12 {
+		t = time.UnixMilli(n).UTC()
+	}
+	return t, s.ok && s.text == "" && digits != 11 && t.Year() <= 2100
 }
 
 // isRecordTime tells whether a time is written in RFC 3339.
@@ -97,7 +131,7 @@ func (s *scanner) number(minDigits, maxDigits int) int {
 		s.ok = false
 		return 0
 	}
-	v, _ := strconv.Atoi(s.text[:n]) // At most nine digits.
+	v, _ := strconv.Atoi(s.text[:n]) // At most 13 digits.
 	s.text = s.text[n:]
 	return v
 }
@@ -234,6 +268,7 @@ func (s *scanner) date(f Form) (year, month, day int) {
 		if s.between(); f == namedDayYear {
 			year = s.year()
 		}
+	default:
 	}
 	return year, month, day
 }

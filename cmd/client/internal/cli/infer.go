@@ -14,9 +14,8 @@ import (
 // infer builds "infer".
 func (e *env) infer() verb {
 	var (
-		file      string
-		options   infer.Options
-		separator rune
+		file    string
+		options stream.FileOptions
 	)
 	return verb{
 		use:   "infer --csv FILE",
@@ -27,8 +26,8 @@ learner; add one, or leave it to auto.
 
 ` + fileHelp + `
 
-Columns are numbers (also $1,234 and 45%), booleans (such as yes and no, or 0 and 1),
-categories and times. Integers that name things, such as users or stores, are categories: if
+Columns are numbers (also $1,234, 45%, 12 kg, (5) for -5, and 1:02:03 as seconds), booleans
+(such as yes and no, or 0 and 1), categories and times. Integers that name things, such as users or stores, are categories: if
 the labels of neighboring integers are no more alike than others, or if the name of the
 column says so, as user, storeId or zip_code do. A few integers, such as hours, are
 categories if labels follow them in no line; grades, counts and years are numbers. Of more
@@ -37,8 +36,9 @@ max_categories or hash_buckets in place of key. Texts of which most do not repea
 are texts whose words count if most have four words or more. Left out, by replay too, are a
 column of other such texts, and one without a name, as of the index of pandas.
 Integers from 2^53 on are categories: no number has all of them. Vectors are not recognised.
-Times have one of many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone they are
-UTC. Records have times in RFC 3339; replay converts them.
+Times have many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone they are UTC.
+Seconds since 1970 are times if the name of the column says so, as ts or created_time.
+Records have times in RFC 3339; replay converts them.
 
 Every input takes missing values: empty cells, NA, #N/A, null and the like. At most one in
 20 cells of a column of numbers or times may be of another kind. Such cells are missing
@@ -46,21 +46,25 @@ values too, or rows without a label, and the reason names the first. A column wi
 them is one of texts.
 
 An empty --target means no label. Numbers are real labels, unless --classes says that they
-are classes. Texts are classes; the spec has max_classes for the classes of the file. Rows
+are classes. Whole numbers from 0 on set label.min of the spec to 0: Observe then rejects a
+label below 0. Texts are classes; the spec has max_classes for the classes of the file. Rows
 may have no label.`,
 		example: `  hindsight infer --csv trips.csv --target duration > trips.json
   hindsight replay --csv trips.csv --target duration --model trips --create @trips.json`,
 		flags: func(f *flagSet) {
 			e.callsNoServer(f.cmd)
-			f.file(&file, &separator, &options.Target, "the file; - is standard input (required)")
+			f.file(&file, &options.Delimiter, &options.Target, "the file; - is standard input (required)")
 			f.BoolVar(&options.Classes, "classes", false, "the labels are classes, though they are numbers")
 		},
-		before: func(*call) error {
+		before: func(c *call) error {
 			if file == "" {
 				return command.Usagef("--csv is missing")
 			}
 			return e.spooled(&file, func() error {
-				result, err := inferFile(file, separator, options)
+				if err := e.likelyTarget(file, &options, c.given("target")); err != nil {
+					return err
+				}
+				result, err := inferFile(file, options.Delimiter, infer.Options{Target: options.Target, Classes: options.Classes})
 				if err != nil {
 					return &command.UsageError{Err: err}
 				}
@@ -71,8 +75,10 @@ may have no label.`,
 }
 
 // fileHelp says what a file may be.
-const fileHelp = `The file is CSV, plain or compressed with gzip, or Parquet. CSV is UTF-8, or UTF-16 with a
-byte order mark. Its first line names the columns. The comma, semicolon, tab or bar that the
+const fileHelp = `The file is CSV, plain or compressed with gzip, or Parquet. CSV is UTF-8, UTF-16 with a byte
+order mark, or else Windows-1252. Its first line names the columns; a second column x is
+x.1. If the first line is numbers in no order, the columns are column 1, column 2 and so on.
+A last line of totals is left out. The comma, semicolon, tab or bar that the
 first line has most of separates the fields; a field may be quoted with ". Numbers have a
 decimal point or comma. The other cells of a column decide whether 1,234 or 1.234 is 1234.
 A cell that they do not decide is rejected. Parquet is read as CSV would write it.`

@@ -84,15 +84,8 @@ func (l *localServer) serve(ctx context.Context, e *env, do func(*client.Client)
 // the ignored columns, and counts the rows. A target that the command line leaves out is set: y,
 // or the last column.
 func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes bool) (spec *hindsightv1.ModelSpec, rows int, err error) {
-	if !targetGiven {
-		target, err := stream.LikelyTarget(path, o.Delimiter)
-		if err != nil {
-			return nil, 0, &command.UsageError{Err: err}
-		}
-		if target != o.Target {
-			e.Say("the label is the last column, %s; --target names another", target)
-		}
-		o.Target = target
+	if err := e.likelyTarget(path, o, targetGiven); err != nil {
+		return nil, 0, err
 	}
 	if o.Target == "" {
 		return nil, 0, command.Usagef("--target is empty: a model learns from labels")
@@ -101,7 +94,7 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 	if err != nil {
 		return nil, 0, &command.UsageError{Err: err}
 	}
-	e.notice(result.Columns, o)
+	e.notice(result.Columns, result.Notes, o)
 	spec = proto.CloneOf(result.Spec)
 	spec.Inputs = nil
 	for _, in := range result.Spec.GetInputs() {
@@ -115,12 +108,31 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 	return spec, result.Rows, nil
 }
 
-// notice says which columns are left out, and which cell made a column what it is. The user has
-// ignored some of them.
-func (e *env) notice(columns []*infer.Column, o *stream.FileOptions) {
+// likelyTarget sets a target that the command line leaves out.
+func (e *env) likelyTarget(path string, o *stream.FileOptions, given bool) error {
+	if given {
+		return nil
+	}
+	target, err := stream.LikelyTarget(path, o.Delimiter)
+	if err != nil {
+		return &command.UsageError{Err: err}
+	}
+	if target != o.Target {
+		e.Say("the label is the last column, %s; --target names another", target)
+	}
+	o.Target = target
+	return nil
+}
+
+// notice says which columns are left out, and which cell made a column what it is, unless the user has ignored the
+// column. The notes of the file follow.
+func (e *env) notice(columns []*infer.Column, notes []string, o *stream.FileOptions) {
 	for _, c := range columns {
 		if text := c.Notice(); text != "" && !o.Ignores(c.Name) {
 			e.Say("%s", text)
 		}
+	}
+	for _, note := range notes {
+		e.Say("%s", note)
 	}
 }

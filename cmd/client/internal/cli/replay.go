@@ -100,6 +100,7 @@ type replay struct {
 	targetGiven     bool
 	options         stream.FileOptions
 	leftOut         []*infer.Column // of the columns that are no inputs
+	notes           []string        // of the file
 }
 
 // rows are the rows of a file.
@@ -166,7 +167,7 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client, spec *hi
 	}
 	checked, dimension, err := r.open(spec)
 	if !inferred { // Else inferSpec has said it.
-		e.notice(r.leftOut, &r.options)
+		e.notice(r.leftOut, r.notes, &r.options)
 	}
 	if err == nil {
 		r.total, err = count(checked)
@@ -283,7 +284,7 @@ func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, 
 		if err != nil {
 			return nil, 0, err
 		}
-		source, r.leftOut = records, records.Noticed()
+		source, r.leftOut, r.notes = records, records.Noticed(), records.Notes()
 	}
 	if !r.timed {
 		return source, dimension, nil

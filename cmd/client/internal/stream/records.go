@@ -34,6 +34,7 @@ type Records struct {
 	labels   []placed // of targets that are no classes
 	inputs   []placed
 	noticed  []*infer.Column
+	notes    []string
 }
 
 // placed is an input and its column of the file.
@@ -150,6 +151,7 @@ func (r *Records) survey() error {
 	}
 	err := WithTable(r.path, r.options.Delimiter, func(table *dataset.Table) (err error) {
 		how, err = infer.Declared(table, declared)
+		r.notes = table.Notes()
 		return err
 	})
 	if err != nil {
@@ -198,6 +200,9 @@ func (r *Records) leaveOut(unknown []string) error {
 // Noticed are the columns that were left out as infer leaves them out, and those of which a few cells
 // are taken for missing values.
 func (r *Records) Noticed() []*infer.Column { return r.noticed }
+
+// Notes are the notes of the table.
+func (r *Records) Notes() []string { return r.notes }
 
 // argument quotes the name of a column for a shell and for the flag --ignore, a list of CSV.
 func argument(name string) string {

@@ -88,7 +88,7 @@ func TestRecordsOfMistakes(t *testing.T) {
 		"y,v,at,b,c,n,\"it's,\"\n1,1 2,,,,,5\n": `--ignore '"it'\''s,"' leaves it out`,
 		"y,v,at,b,c,n\n1,one,,,,\n":             `line 2, column 2 (v): "one" is no vector`,
 		"y,v,at,b,c,n\n1,,,maybe,,\n":           `line 2, column 4 (b): "maybe" is no boolean`,
-		"y,v,at,b,c,n\n1,,,,\"a\xff\",\n":       `line 2, column 5 (c)`,
+		"y,v,at,b,c,n\n1,,,,\"é\xff\",\n":       `line 2, column 5 (c)`,
 		"y,v,at,b,c,n\nx,,,,,\n":                `line 2, column 1 (y): "x" is no number`,
 		"":                                      "the file is empty",
 		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,\n":     "line 4, column 7",
