@@ -256,6 +256,10 @@ test-python: build ## test the Python client against bin/hindsight-server
 	@if [ -z "$(PYTHON)" ]; then echo 'test-python: no Python with grpcio, nothing tested; install python3-grpcio'; else \
 		cd clients/python && HINDSIGHT_SERVER="$(CURDIR)/bin/hindsight-server" "$(PYTHON)" -m unittest discover -t . -s tests $(ARGS); fi
 
+.PHONY: notebook
+notebook: programs ## store in examples/notebook.ipynb what its cells show (Debian's python3-sklearn, -pandas, -matplotlib)
+	cd clients/python && HINDSIGHT_NOTEBOOK=notebook.ipynb HINDSIGHT_SERVER="$(CURDIR)/bin/hindsight-server" "$(PYTHON)" -m unittest tests.test_notebook.NotebookTest.test_cells
+
 # WHEELS are the platforms, all five by default.
 WHEELS ?=
 .PHONY: wheel
