@@ -337,6 +337,9 @@ type Report struct {
 	// alone, in [0, 1]. It is nil for a learner without a parametric part, and while
 	// nothing is explained.
 	ParametricShare *float64
+	// Recoding is the exponent by which the next decision favours rare classes, nil for a learner
+	// that does not recode.
+	Recoding *float64
 	// Experts are those of a learner that mixes some, in an order that is always the
 	// same.
 	Experts []Expert

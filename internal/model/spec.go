@@ -64,7 +64,8 @@ type RLSC struct {
 	// Frequencies is D, nil without a kernel.
 	Frequencies *int     `json:"frequencies,omitempty"`
 	Lambda      *float64 `json:"lambda,omitempty"`
-	// Recoding is how much decisions favour rare classes.
+	Ridges
+	// Recoding is how much decisions favour rare classes, nil if the learner chooses.
 	Recoding   *float64 `json:"recoding,omitempty"`
 	Forgetting *float64 `json:"forgetting,omitempty"`
 }

@@ -25,7 +25,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		Intervals: intervalStatsToProto(s.OutputIntervals), Drift: driftToProto(s.Drift), Experts: expertsToProto(s.Experts),
 		Inputs: inputStatsToProto(s.Inputs), Classes: classStatsToProto(s.ClassAccount), Weights: weightsToProto(s.Weights, s.FeatureNames),
 		Families: partsToProto(s.Families), Importances: importancesToProto(s.Importances), Effects: effectsToProto(s.Effects),
-		HindsightPath: s.HindsightPath, ParametricShare: s.ParametricShare,
+		HindsightPath: s.HindsightPath, ParametricShare: s.ParametricShare, Recoding: s.Recoding,
 	}
 	baselines := s.ClassAccount == nil // A classifier's are beside its errors.
 	p.Performance, p.Recent = performanceToProto(s.Whole, baselines), performanceToProto(s.Recent, baselines)

@@ -35,6 +35,7 @@ type Reported struct {
 	// SolvedCertificate is the certificate of a learner that is not Certified, nil if there is none.
 	SolvedCertificate *float64
 	ParametricShare   *float64
+	Recoding          *float64
 	// SwitchingRegret is read only.
 	SwitchingRegret []float64
 	// EffectiveDimension, RegretRKHS and HindsightPath are nil unless they were asked for.
@@ -118,7 +119,7 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s.Regret, s.HindsightLoss, s.CertificateOK = solved.Regret, solved.HindsightLoss, solved.CertificateOK
 	s.ServedFigures = servedOf(&s.Stats, &s.Summary)
 	s.Reported = Reported{
-		RegretUnpenalized: solved.RegretUnpenalized, SwitchingRegret: solved.SwitchingRegret, ParametricShare: solved.ParametricShare, Experts: solved.Experts,
+		RegretUnpenalized: solved.RegretUnpenalized, SwitchingRegret: solved.SwitchingRegret, ParametricShare: solved.ParametricShare, Recoding: solved.Recoding, Experts: solved.Experts,
 		Families: solved.Families, Effects: report.effects, LogLoss: solved.LogLoss,
 		Weights: solved.Weights, FeatureNames: report.features, Digest: report.digest,
 	}

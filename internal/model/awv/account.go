@@ -131,6 +131,26 @@ func summarize(columns []account, logDet float64, explained func(column int) flo
 	return total
 }
 
+// boundIndicators makes the bound that of one label of 1 a round, whatever the number of outputs:
+//
+//	Σ_j C_j = Σ_t ω h_t Σ_j y_tj² = Σ_t ω h_t
+func (f *Forecaster) boundIndicators(s *model.Stats) {
+	s.LabelBound = 0
+	bound := 0.0
+	for j := range f.columns {
+		s.LabelBound = math.Max(s.LabelBound, f.columns[j].Bound)
+		bound += f.columns[j].incurred.Value()
+	}
+	if !s.Certified {
+		return
+	}
+	bound += float64(s.LabelBound * s.LabelBound * s.LogDeterminant)
+	tolerance := f.columns[0].tolerance(f.o.Forgetting)
+	s.CertificateOK = s.CertificateOK && s.Certificate <= bound*(1+tolerance)+float64(tolerance*(s.Loss+s.HindsightLoss))
+	// A determinant within rounding of 1 has fewer digits than the certificate.
+	s.RegretBound = math.Max(bound, s.Certificate)
+}
+
 // holds checks the theorem Regret ≤ C ≤ B² log det(A/λ) + incurred and the account's identities.
 //
 // Source: PKAWV, HAL 2019, Proposition 2.1; Cesa-Bianchi and Lugosi, Theorem 11.8.

@@ -56,6 +56,9 @@ type Options struct {
 	Lambda float64
 	// Outputs is k, the number of labels, which share one factor; 0 is 1.
 	Outputs int
+	// Indicators says that one label of a round is 1 and the others are 0: the bound is that of one
+	// label.
+	Indicators bool
 	// Forgetting is f in (0, 1]: the past counts f times as much each round. 0 is 1. Below 1
 	// there is no certificate.
 	Forgetting float64
@@ -350,6 +353,9 @@ func (f *Forecaster) report(s model.Stats, o model.ReportOptions, projected bool
 // stats is Stats, without the certificate unless certified is true.
 func (f *Forecaster) stats(certified bool) model.Stats {
 	s := summarize(f.columns, f.factor.LogDet(f.o.Lambda), f.factor.Explained, certified && f.renewal == nil, f.o.Forgetting)
+	if f.o.Indicators {
+		f.boundIndicators(&s)
+	}
 	if f.renewal != nil {
 		s.Loss = f.renewal.loss.Value()
 	}

@@ -185,10 +185,13 @@ func TestGrowingWhileForgetting(t *testing.T) {
 // An output that is added late is one from the start whose labels were 0: every
 // answer, every figure and the whole state agree in every bit.
 func TestALateOutputIsOneFromTheStart(t *testing.T) {
-	for _, forgetting := range []float64{1, 0.97} {
-		t.Run(fmt.Sprint("forgetting ", forgetting), func(t *testing.T) {
-			create := func(k int) *awv.Forecaster {
-				return awv.New(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 0.5, Outputs: k, Forgetting: forgetting})
+	for name, c := range map[string]struct {
+		forgetting float64
+		lambdas    []float64
+	}{"one ridge": {1, nil}, "forgetting": {0.97, nil}, "three ridges": {1, []float64{0.1, 1, 10}}} {
+		t.Run(name, func(t *testing.T) {
+			create := func(k int) *awv.Ridges {
+				return awv.NewRidges(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 0.5, Outputs: k, Forgetting: c.forgetting}, c.lambdas)
 			}
 			late, all := create(1), create(3)
 			var o, p model.Outcome

@@ -204,6 +204,19 @@ func (r *Ridges) grow(a, corners, b []float64) {
 	}
 }
 
+// AddOutput adds a last output whose labels so far were all 0: see Forecaster.AddOutput. No
+// forecaster had a gain over another.
+func (r *Ridges) AddOutput() {
+	for _, f := range r.forecasters {
+		f.AddOutput()
+	}
+	if r.outputs != nil {
+		late := newMixed(len(r.lambdas), 1)
+		late[0].mixture.Skip(r.observations())
+		r.outputs = append(r.outputs, late...)
+	}
+}
+
 // best is the first ridge with the least L*.
 func (r *Ridges) best() (number int) {
 	smallest := math.Inf(1)

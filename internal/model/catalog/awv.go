@@ -120,7 +120,7 @@ func (c *completion) degrees(degree, ceiling int) []awv.Prefix {
 
 func linear(c *completion, given *model.LinearAWV) entry {
 	d := c.spec.Dimension
-	o := awv.Options{Outputs: c.outputs}
+	o := awv.Options{Outputs: c.outputs, Indicators: c.spec.RLSC != nil}
 	var lambdas []float64
 	o.Lambda, lambdas = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	if d+1 > MaxFeatures {
@@ -142,7 +142,7 @@ func linear(c *completion, given *model.LinearAWV) entry {
 }
 
 func fourier(c *completion, given *model.FourierAWV) entry {
-	o := awv.Options{Outputs: c.outputs}
+	o := awv.Options{Outputs: c.outputs, Indicators: c.spec.RLSC != nil}
 	var lambdas []float64
 	o.Lambda, lambdas = c.ridges(&given.Lambda, &given.Ridges, c.scale)
 	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)

@@ -75,8 +75,8 @@ type entry struct {
 	ranged bool
 	// indicators: the learner grows, and learns the indicators of classes.
 	indicators bool
-	// recoding is how much decisions by indicators favour rare classes.
-	recoding float64
+	// recoding is how much decisions by indicators favour rare classes, nil if the learner chooses.
+	recoding *float64
 	// middle is the middle of the range of the labels, the prediction before the first label.
 	middle float64
 	affine bool

@@ -8,13 +8,10 @@ import (
 )
 
 const (
-	defaultClasses     = 2
-	defaultAutoClasses = 64
-	defaultRLSCClasses = 256
-	// The defaults of rlsc.
+	defaultClasses         = 2
+	defaultAutoClasses     = 64
+	defaultRLSCClasses     = 256
 	defaultRLSCFrequencies = 100
-	defaultRLSCLambda      = 0.1
-	defaultRecoding        = 0.5
 )
 
 // labels completes the spec's labels and returns the learner's number of outputs: for real
@@ -66,7 +63,10 @@ func (c *completion) keepIntervals(e entry) {
 func (c *completion) classified(e entry) entry {
 	o := classifier.Options{
 		MaxClasses: *c.spec.Classes.MaxClasses, Indicators: e.indicators,
-		Recoding: e.recoding, Forgetting: e.forgetting, Level: e.level, New: e.make,
+		Forgetting: e.forgetting, Level: e.level, New: e.make,
+	}
+	if o.ChooseRecoding = e.indicators && e.recoding == nil; e.recoding != nil {
+		o.Recoding = *e.recoding
 	}
 	beside := o.Cost()
 	e.cost.StateBytes += beside.StateBytes
@@ -78,25 +78,26 @@ func (c *completion) classified(e entry) entry {
 
 // rlsc is linear_awv or fourier_awv of the indicators of classes.
 func rlsc(c *completion, given *model.RLSC) entry {
-	filled(&given.Lambda, defaultRLSCLambda)
-	recoding := c.number("recoding", &given.Recoding, defaultRecoding, 0, 1)
+	if given.Recoding != nil {
+		c.number("recoding", &given.Recoding, 0, 0, 1)
+	}
 	var e entry
 	if given.Kernel == nil {
 		if given.Frequencies != nil {
 			c.reject("frequencies", *given.Frequencies, "nothing, or a kernel: without one the features are the inputs and 1")
 		}
-		affine := model.LinearAWV{Lambda: given.Lambda, Forgetting: given.Forgetting}
+		affine := model.LinearAWV{Lambda: given.Lambda, Ridges: given.Ridges, Forgetting: given.Forgetting}
 		e = linear(c, &affine)
-		given.Lambda, given.Forgetting = affine.Lambda, affine.Forgetting
+		given.Lambda, given.Ridges, given.Forgetting = affine.Lambda, affine.Ridges, affine.Forgetting
 	} else {
 		filled(&given.Frequencies, defaultRLSCFrequencies)
 		random := model.FourierAWV{
-			Kernel: given.Kernel, Frequencies: given.Frequencies, Lambda: given.Lambda, Forgetting: given.Forgetting,
+			Kernel: given.Kernel, Frequencies: given.Frequencies, Lambda: given.Lambda, Ridges: given.Ridges, Forgetting: given.Forgetting,
 		}
 		e = fourier(c, &random)
 		given.Kernel, given.Frequencies = random.Kernel, random.Frequencies
-		given.Lambda, given.Forgetting = random.Lambda, random.Forgetting
+		given.Lambda, given.Ridges, given.Forgetting = random.Lambda, random.Ridges, random.Forgetting
 	}
-	e.indicators, e.recoding = true, recoding
+	e.indicators, e.recoding = true, given.Recoding
 	return e
 }

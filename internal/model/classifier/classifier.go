@@ -28,6 +28,8 @@ type Options struct {
 	// Recoding is a in [0, 1]: how much decisions favour rare classes. a = 0 unless
 	// Indicators.
 	Recoding float64
+	// ChooseRecoding makes the learner choose a: see recoding. It needs Indicators.
+	ChooseRecoding bool
 	// Forgetting is the learner's factor, by which the count of a class shrinks each round; 0
 	// is 1.
 	Forgetting float64
@@ -77,6 +79,8 @@ type Learner struct {
 	// largest awv.Beta of a weight, or √weight where Beta is infinite.
 	bound       float64
 	calibration *calibration.Link
+	// recoding is nil unless the learner chooses a.
+	recoding *recoding
 	// labels are all absent(). Observe sets the label of its class while it learns.
 	labels []float64
 	// level is nil without a level of log loss.
@@ -84,21 +88,31 @@ type Learner struct {
 	// scratch is scratch of Observe, and pool lends *logloss.Scratch to PredictClass.
 	scratch *logloss.Scratch
 	pool    *sync.Pool
-	// scores and outcome are scratch of Observe.
+	// scores, ratios and outcome are scratch of Observe.
 	scores  []float64
+	ratios  []float64
 	outcome model.Outcome
 }
 
 // New is a classifier without observations. It panics if an option is out of range.
 func New(o Options) *Learner {
-	if !(o.Recoding >= 0 && o.Recoding <= 1) || o.MaxClasses < 2 || (o.Recoding > 0 && !o.Indicators) {
+	if !(o.Recoding >= 0 && o.Recoding <= 1) || o.MaxClasses < 2 || ((o.Recoding > 0 || o.ChooseRecoding) && !o.Indicators) {
 		panic(fmt.Sprintf("classifier: a recoding of %g, at most %d classes, indicators: %t", o.Recoding, o.MaxClasses, o.Indicators))
 	}
 	if o.Forgetting == 0 {
 		o.Forgetting = 1
 	}
-	l := &Learner{o: o, numbers: map[string]int{}, calibration: calibration.New()}
+	l := blank(o)
 	l.begin()
+	return l
+}
+
+// blank is a learner to begin or to restore.
+func blank(o Options) *Learner {
+	l := &Learner{o: o, numbers: map[string]int{}, calibration: calibration.New()}
+	if o.ChooseRecoding {
+		l.recoding = new(recoding)
+	}
 	return l
 }
 
@@ -113,7 +127,7 @@ func (l *Learner) begin() {
 	for j := range l.labels {
 		l.labels[j] = l.o.absent()
 	}
-	l.scores = make([]float64, len(l.names), l.o.MaxClasses)
+	l.scores, l.ratios = make([]float64, len(l.names), l.o.MaxClasses), make([]float64, len(l.names))
 	if l.o.Level != nil && l.level == nil {
 		level := logloss.New(*l.o.Level)
 		l.level, l.scratch = level, level.NewScratch()
@@ -128,6 +142,9 @@ func (o Options) Cost() model.Cost {
 		StateBytes:   fixedBytes + k*classBytes,
 		PredictFlops: flopsPerClass * k,
 		ObserveFlops: 2 * flopsPerClass * k,
+	}
+	if o.ChooseRecoding {
+		cost.ObserveFlops += choices * k
 	}
 	if o.Level != nil {
 		cost.StateBytes += o.Level.Bytes()
@@ -227,18 +244,8 @@ func (l *Learner) answer(p *model.ClassPrediction, s *logloss.Scratch, x []float
 	l.calibration.Probabilities(p.Probabilities, scores, counts, total)
 	if l.level != nil {
 		l.level.Mix(s, p.Probabilities, x, counts, total)
-		p.Class = likeliest(p.Probabilities)
+		p.Class = largest(p.Probabilities)
 	}
-}
-
-// likeliest is the older of the most probable classes.
-func likeliest(probabilities []float64) (class int) {
-	for k, p := range probabilities {
-		if p > probabilities[class] {
-			class = k
-		}
-	}
-	return class
 }
 
 func sum(values []float64) (total float64) {
@@ -296,10 +303,17 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 	if known && before > 1 {
 		scores := l.o.scores(l.scores, p.Values)
 		l.calibration.Learn(scores, l.counts, sum(l.counts), number, weight)
+		if l.recoding != nil {
+			copy(l.scores, p.Values)
+			l.recoding.learn(l.ratios, l.scores, l.counts, number, weight)
+		}
 	}
 	if l.o.Forgetting < 1 {
 		for k := range l.counts {
 			l.counts[k] *= l.o.Forgetting
+		}
+		if l.recoding != nil {
+			l.recoding.forget(l.o.Forgetting)
 		}
 	}
 	l.counts[number] += weight
@@ -318,7 +332,7 @@ func (l *Learner) add(class string) (number int) {
 	l.names = append(l.names, class)
 	l.numbers[class] = number
 	l.nameBytes += len(class)
-	l.counts, l.scores = append(l.counts, 0), append(l.scores, 0)
+	l.counts, l.scores, l.ratios = append(l.counts, 0), append(l.scores, 0), append(l.ratios, 0)
 	return number
 }
 
@@ -341,9 +355,6 @@ func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
 // Admit asks the learner.
 func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(l.inner, x, weight) }
 
-// tolerance is the relative rounding that the certificate may have.
-const tolerance = 1e-8
-
 // counts is the magnitude of a label of 1 under its weight in the bound.
 func (o Options) counts(weight float64) float64 {
 	if o.Indicators {
@@ -352,21 +363,12 @@ func (o Options) counts(weight float64) float64 {
 	return math.Sqrt(weight)
 }
 
-// Stats are the learner's. The bound of indicators is for labels of one length, not for the
-// largest labels of each output. Labels of -1 and 1 have one length.
+// Stats are the learner's.
 func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
-	each := s.LabelBound * s.LabelBound
 	s.StateBytes = l.Size()
-	if own := l.bound * l.o.length(len(l.names)); l.o.Indicators || s.LabelBound == 0 {
-		s.LabelBound = own
-	}
-	if s.Certified && l.o.Indicators {
-		bound := s.RegretBound - float64((each-float64(s.LabelBound*s.LabelBound))*s.LogDeterminant)
-		slack := tolerance * (s.Loss + s.HindsightLoss)
-		s.CertificateOK = s.CertificateOK && s.Certificate <= bound*(1+tolerance)+slack
-		// A determinant within rounding of 1 has fewer digits than the certificate.
-		s.RegretBound = math.Max(bound, s.Certificate)
+	if s.LabelBound == 0 { // The learner has not learned yet.
+		s.LabelBound = l.bound * l.o.length(len(l.names))
 	}
 	return s
 }
@@ -390,7 +392,9 @@ func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r := l.inner.Report(o)
 	r.Families = l.known(r.Families)
-	r.CertificateOK = r.CertificateOK && l.Stats().CertificateOK
+	if l.o.Indicators {
+		r.Recoding = new(l.exponent())
+	}
 	if l.level != nil {
 		r.LogLoss = l.level.Report()
 	}

@@ -31,7 +31,7 @@ type rlsc struct {
 // forecaster makes one of so many outputs.
 func (o rlsc) forecaster(features feature.Map) func(outputs int) model.Learner {
 	return func(outputs int) model.Learner {
-		return awv.New(features, awv.Options{Lambda: o.Lambda, Outputs: outputs, Forgetting: o.Forgetting})
+		return awv.New(features, awv.Options{Lambda: o.Lambda, Outputs: outputs, Indicators: true, Forgetting: o.Forgetting})
 	}
 }
 

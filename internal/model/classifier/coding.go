@@ -1,10 +1,6 @@
 package classifier
 
-import (
-	"math"
-
-	"hindsight/internal/model/exponential"
-)
+import "math"
 
 // signs: one output stands for two classes.
 func (o Options) signs() bool { return !o.Indicators && o.MaxClasses == 2 }
@@ -84,42 +80,4 @@ func (o Options) scores(dst, values []float64) []float64 {
 		}
 	}
 	return dst
-}
-
-// maxRatio bounds n/n_k: n_k may be forgotten.
-const maxRatio = 1e30
-
-func (l *Learner) decide(buffer, values, counts []float64, total float64) (class int) {
-	if l.o.signs() {
-		if len(counts) > 1 && values[0] > 0 {
-			return 1
-		}
-		return 0
-	}
-	if l.o.Recoding > 0 {
-		values = l.recode(buffer, values, counts, total)
-	}
-	largest := math.Inf(-1)
-	for k := range counts {
-		if v := values[k]; v > largest {
-			class, largest = k, v
-		}
-	}
-	return class
-}
-
-// recode writes s_k (n/n_k)^a into buffer.
-func (l *Learner) recode(buffer, scores, counts []float64, total float64) []float64 {
-	for k, n := range counts {
-		ratio := 1.0
-		if n < total {
-			ratio = math.Min(total/n, maxRatio)
-		}
-		buffer[k] = float64(l.o.Recoding * exponential.Log(ratio))
-	}
-	exponential.Exp(buffer, buffer)
-	for k := range buffer {
-		buffer[k] *= scores[k]
-	}
-	return buffer
 }

@@ -35,6 +35,7 @@ func subjects() map[string]model.Spec {
 	return map[string]model.Spec{
 		"rlsc":                    of(8, model.Spec{Scaling: none, RLSC: &model.RLSC{}}),
 		"rlsc, forgetting":        of(5, model.Spec{Scaling: none, RLSC: &model.RLSC{Forgetting: ptr(0.97), Recoding: ptr(1.0)}}),
+		"rlsc, ridges":            of(8, model.Spec{Scaling: none, RLSC: &model.RLSC{Ridges: model.Ridges{Lambdas: []float64{0.1, 10}}}}),
 		"rlsc, default":           of(6, model.Spec{RLSC: &model.RLSC{}}),
 		"rlsc, long warm-up":      of(6, model.Spec{Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 70}}, RLSC: &model.RLSC{}}),
 		"rlsc, fixed":             of(6, model.Spec{Scaling: &model.Scaling{Fixed: &model.FixedScaling{}}, RLSC: fourier(1)}),

@@ -3,14 +3,14 @@ package classifier
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
-	"hindsight/internal/model/calibration"
 	"hindsight/internal/model/codec"
 )
 
 // AppendBinary appends the state to dst: the number of classes; the length of each name and
-// the name; the counts; the bound; the calibration; the level of log loss; the learner's state.
+// the name; the counts; the bound; the calibration; the recoding; the level of log loss; the learner's state.
 func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	v := codec.Appending(dst)
 	l.visit(&v)
@@ -20,7 +20,7 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 // Restore implements model.Learner. It rejects numbers that no stream of observations leads
 // to.
 func (l *Learner) Restore(state []byte) error {
-	fresh := &Learner{o: l.o, numbers: map[string]int{}, calibration: calibration.New()}
+	fresh := blank(l.o)
 	if err := codec.Read(state, fresh.visit); err != nil {
 		return fmt.Errorf("classifier: restore: %w", err)
 	}
@@ -42,6 +42,9 @@ func (l *Learner) visit(v *codec.Visitor) {
 	v.FloatsWithin(maxCount, l.counts)
 	v.Within(math.Sqrt(model.MaxWeight), &l.bound)
 	l.calibration.Visit(v)
+	if l.recoding != nil {
+		v.FloatsWithin(maxCount, l.recoding.right[:])
+	}
 	if v.Reading() {
 		l.begin()
 	}
@@ -79,6 +82,9 @@ func (l *Learner) check(v *codec.Visitor) {
 		if count < 0 {
 			v.Corrupt("class %d was observed %g times", k, count)
 		}
+	}
+	if l.recoding != nil && slices.Min(l.recoding.right[:]) < 0 {
+		v.Corrupt("recodings were right %g times", l.recoding.right)
 	}
 	classes := len(l.names)
 	if classes > 0 && sum(l.counts) < model.MinWeight/2 {

@@ -163,6 +163,9 @@ func (m *Mixture) Update(gradient, mixed float64, advice []float64, awake []bool
 	m.sum = math.Min(m.sum+growth, float64(float64(len(m.gains))*float64(m.rounds)))
 }
 
+// Skip counts rounds in which no expert had a gain.
+func (m *Mixture) Skip(rounds uint64) { m.rounds += rounds }
+
 // raise makes the unit at least most. A product with a power of two is exact.
 func (m *Mixture) raise(largest float64) {
 	if largest <= m.unit {

@@ -1611,8 +1611,10 @@ type ModelStats struct {
 	// ada_raker with track_switches: the regret against the best sequence of functions with at most
 	// m switches, m = 0, 1, .... Switches are at the end of 8 to 15 stretches of equal length.
 	SwitchingRegret []float64 `protobuf:"fixed64,44,rep,packed,name=switching_regret,json=switchingRegret,proto3" json:"switching_regret,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// rlsc: the recoding of the next decision.
+	Recoding      *float64 `protobuf:"fixed64,45,opt,name=recoding,proto3,oneof" json:"recoding,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *ModelStats) Reset() {
@@ -1951,6 +1953,13 @@ func (x *ModelStats) GetSwitchingRegret() []float64 {
 		return x.SwitchingRegret
 	}
 	return nil
+}
+
+func (x *ModelStats) GetRecoding() float64 {
+	if x != nil && x.Recoding != nil {
+		return *x.Recoding
+	}
+	return 0
 }
 
 // LogLossStats is the mixture of the probabilities of classes by log loss. A row counts its
@@ -6068,7 +6077,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x13include_importances\x18\x04 \x01(\bR\x12includeImportances\x12.\n" +
 	"\x13include_regret_rkhs\x18\x05 \x01(\bR\x11includeRegretRkhs\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xba\x11\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xe8\x11\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -6126,7 +6135,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x12served_certificate\x18* \x01(\x01H\x0eR\x11servedCertificate\x88\x01\x01\x12$\n" +
 	"\vregret_rkhs\x18+ \x01(\x01H\x0fR\n" +
 	"regretRkhs\x88\x01\x01\x12)\n" +
-	"\x10switching_regret\x18, \x03(\x01R\x0fswitchingRegretB\f\n" +
+	"\x10switching_regret\x18, \x03(\x01R\x0fswitchingRegret\x12\x1f\n" +
+	"\brecoding\x18- \x01(\x01H\x10R\brecoding\x88\x01\x01B\f\n" +
 	"\n" +
 	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
@@ -6143,7 +6153,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x0e_served_regretB\x13\n" +
 	"\x11_parametric_shareB\x15\n" +
 	"\x13_served_certificateB\x0e\n" +
-	"\f_regret_rkhs\"\x94\x01\n" +
+	"\f_regret_rkhsB\v\n" +
+	"\t_recoding\"\x94\x01\n" +
 	"\fLogLossStats\x12\x19\n" +
 	"\bloss_sum\x18\x01 \x01(\x01R\alossSum\x12\x16\n" +
 	"\x06regret\x18\x02 \x01(\x01R\x06regret\x12!\n" +

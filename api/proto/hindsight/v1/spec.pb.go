@@ -2038,10 +2038,12 @@ type Rlsc struct {
 	// Ridge. Default 0.1.
 	Lambda *float64 `protobuf:"fixed64,3,opt,name=lambda,proto3,oneof" json:"lambda,omitempty"`
 	// How much decisions favour rare classes, 0 to 1: a score counts (n / n_k)^recoding times.
-	// Learning is unaffected. Default 0.5.
+	// Learning is unaffected. Default: the largest that costs frequent classes nothing so far.
 	Recoding *float64 `protobuf:"fixed64,4,opt,name=recoding,proto3,oneof" json:"recoding,omitempty"`
 	// Discount f of the past per round, 0.01 to 1: see PkawvTaylor. Default 1.
-	Forgetting    *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	Forgetting *float64 `protobuf:"fixed64,5,opt,name=forgetting,proto3,oneof" json:"forgetting,omitempty"`
+	// 2 to 16 ascending ridges, in place of lambda: see PkawvTaylor.
+	Lambdas       []float64 `protobuf:"fixed64,6,rep,packed,name=lambdas,proto3" json:"lambdas,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2109,6 +2111,13 @@ func (x *Rlsc) GetForgetting() float64 {
 		return *x.Forgetting
 	}
 	return 0
+}
+
+func (x *Rlsc) GetLambdas() []float64 {
+	if x != nil {
+		return x.Lambdas
+	}
+	return nil
 }
 
 // LinearAwv is the Azoury-Warmuth-Vovk (AWV) forecaster over the features (x, 1).
@@ -3619,7 +3628,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\a_lambdaB\x0f\n" +
 	"\r_max_featuresB\r\n" +
 	"\v_forgettingB\x0e\n" +
-	"\f_mix_degreesJ\x04\b\a\x10\bR\x05range\"\xf5\x01\n" +
+	"\f_mix_degreesJ\x04\b\a\x10\bR\x05range\"\x8f\x02\n" +
 	"\x04Rlsc\x12,\n" +
 	"\x06kernel\x18\x01 \x01(\v2\x14.hindsight.v1.KernelR\x06kernel\x12%\n" +
 	"\vfrequencies\x18\x02 \x01(\x05H\x00R\vfrequencies\x88\x01\x01\x12\x1b\n" +
@@ -3627,7 +3636,8 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\brecoding\x18\x04 \x01(\x01H\x02R\brecoding\x88\x01\x01\x12#\n" +
 	"\n" +
 	"forgetting\x18\x05 \x01(\x01H\x03R\n" +
-	"forgetting\x88\x01\x01B\x0e\n" +
+	"forgetting\x88\x01\x01\x12\x18\n" +
+	"\alambdas\x18\x06 \x03(\x01R\alambdasB\x0e\n" +
 	"\f_frequenciesB\t\n" +
 	"\a_lambdaB\v\n" +
 	"\t_recodingB\r\n" +

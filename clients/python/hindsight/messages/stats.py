@@ -530,6 +530,8 @@ class ModelStats(ShownStats):
     #: most m switches, m = 0, 1, .... Switches are at the end of 8 to 15 stretches of equal
     #: length.
     switching_regret: tuple[float, ...]
+    #: rlsc: the recoding of the next decision.
+    recoding: Optional[float]
 
     def __repr__(self) -> str:
         return described(
@@ -586,4 +588,5 @@ class ModelStats(ShownStats):
             served_certificate=m.served_certificate if m.HasField("served_certificate") else None,
             regret_rkhs=m.regret_rkhs if m.HasField("regret_rkhs") else None,
             switching_regret=tuple(m.switching_regret),
+            recoding=m.recoding if m.HasField("recoding") else None,
         )

@@ -424,17 +424,19 @@ class Raker(_message.Message):
     def __init__(self, kernels: _Optional[_Iterable[_Union[Kernel, _Mapping]]] = ..., frequencies: _Optional[int] = ..., loss: _Optional[_Union[Loss, str]] = ..., step: _Optional[float] = ..., weight_step: _Optional[float] = ..., track_regret: bool = ..., **kwargs) -> None: ...
 
 class Rlsc(_message.Message):
-    __slots__ = ["forgetting", "frequencies", "kernel", "recoding"]
+    __slots__ = ["forgetting", "frequencies", "kernel", "lambdas", "recoding"]
     FORGETTING_FIELD_NUMBER: _ClassVar[int]
     FREQUENCIES_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
+    LAMBDAS_FIELD_NUMBER: _ClassVar[int]
     LAMBDA_FIELD_NUMBER: _ClassVar[int]
     RECODING_FIELD_NUMBER: _ClassVar[int]
     forgetting: float
     frequencies: int
     kernel: Kernel
+    lambdas: _containers.RepeatedScalarFieldContainer[float]
     recoding: float
-    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., recoding: _Optional[float] = ..., forgetting: _Optional[float] = ..., **kwargs) -> None: ...
+    def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., recoding: _Optional[float] = ..., forgetting: _Optional[float] = ..., lambdas: _Optional[_Iterable[float]] = ..., **kwargs) -> None: ...
 
 class Row(_message.Message):
     __slots__ = ["features"]

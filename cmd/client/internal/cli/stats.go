@@ -191,6 +191,7 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	w.Row("features", s.GetFeatures())
 	command.Known(w, "effective dimension", s.EffectiveDimension)
 	w.Text("explained by the parametric part", command.Optional(s.ParametricShare, percent))
+	command.Known(w, "recoding", s.Recoding)
 	command.Known(w, "dictionary", s.Dictionary)
 	w.Row("pending labels", s.GetPendingLabels())
 	w.Row("state bytes", s.GetStateBytes())

@@ -126,7 +126,7 @@ func deterministic() []model.Spec {
 			Frequencies: new(9), NewtonSteps: model.NewtonSteps{Range: []float64{-2, 3.3}},
 		}},
 		{Dimension: 3, RLSC: &model.RLSC{Forgetting: new(0.99)}},
-		{Dimension: 3, RLSC: &model.RLSC{Kernel: &model.Kernel{}}, Classes: &model.Classes{MaxClasses: new(4)}},
+		{Dimension: 3, RLSC: &model.RLSC{Kernel: &model.Kernel{}, Ridges: model.Ridges{Lambdas: []float64{0.1, 10}}}, Classes: &model.Classes{MaxClasses: new(4)}},
 		{Dimension: 3, Classes: &model.Classes{MaxClasses: new(3)}, FourierAWV: &model.FourierAWV{Frequencies: new(9)}},
 	}
 }

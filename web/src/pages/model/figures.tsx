@@ -132,7 +132,7 @@ const ROWS: readonly [keyof Stats, string, "count" | "figure" | "bytes"][] = [
   ["regretUnpenalized", "Regret without penalty", "figure"], ["certificate", "Certificate, prequential", "figure"],
   ["servedCertificate", "Certificate, served", "figure"], ["regretBound", "Guarantee, prequential", "figure"],
   ["logDeterminant", "log det(A / λ)", "figure"], ["effectiveDimension", "Effective dimension", "figure"],
-  ["parametricShare", "Share of the parametric part", "figure"],
+  ["parametricShare", "Share of the parametric part", "figure"], ["recoding", "Recoding", "figure"],
   ["labelBound", "Largest |label|", "figure"], ["features", "Features", "count"], ["dictionary", "Dictionary centres", "count"],
   ["servedObservations", "Served observations", "count"], ["servedLossSum", "Sum of losses, served", "figure"],
   ["pendingLabels", "Pending labels", "count"], ["snapshotSequence", "Newest snapshot at", "count"], ["stateBytes", "State", "bytes"],
