@@ -71,9 +71,12 @@ func (p *products) visit(v *codec.Visitor) {
 	}
 }
 
-// fit is a lasso, or the ridge regression if κ = 0.
+// γ of firm, and of the other regressions.
+const firmReach, endless = 3, math.MaxFloat64
+
+// fit is a lasso, firm if γ is firmReach, or the ridge regression if κ = 0.
 type fit struct {
-	kappa   float64
+	kappa, gamma float64
 	weights []float64
 	// rest is Σω z (y − w·z) over all rows.
 	rest  []float64
@@ -81,8 +84,8 @@ type fit struct {
 	at    int     // The next coordinate.
 }
 
-func newFit(features int, kappa float64) fit {
-	return fit{kappa: kappa, weights: make([]float64, features), rest: make([]float64, features), noise: 1}
+func newFit(features int, kappa, gamma float64) fit {
+	return fit{kappa: kappa, gamma: gamma, weights: make([]float64, features), rest: make([]float64, features), noise: 1}
 }
 
 func (f *fit) learn(z []float64, miss, counts float64) {
@@ -99,7 +102,7 @@ func newNoise(noise, miss, counts float64) float64 {
 // descend goes once through the coordinates, and changes most of them at most. Unit is
 // √(2 Σω ln r). With G = Σωzz', λ and the ridge ρ, the best w_j beside the other weights is
 //
-//	S(rest_j + G_jj w_j, λ)/(G_jj + ρ),  S(a, λ) = sign(a) max(0, |a| − λ)
+//	S(rest_j + G_jj w_j, λ)/(G_jj + ρ),  S(a, λ) = sign(a) max(0, |a| − λ)/(1 − 1/γ), a if |a| > γλ
 func (f *fit) descend(p *products, unit float64, most int) {
 	sigma, last := math.Sqrt(f.noise), p.order-1
 	threshold, ridge := float64(float64(f.kappa*sigma)*unit), 1.0
@@ -121,7 +124,7 @@ func (f *fit) descend(p *products, unit float64, most int) {
 		if j == last {
 			next /= square
 		} else {
-			next = soft(next, threshold) / (square + ridge)
+			next = f.shrunk(next, threshold) / (square + ridge)
 		}
 		next = math.Max(-maxWeight, math.Min(maxWeight, next))
 		change := next - f.weights[j]
@@ -134,6 +137,14 @@ func (f *fit) descend(p *products, unit float64, most int) {
 			return
 		}
 	}
+}
+
+// shrunk is S.
+func (f *fit) shrunk(a, threshold float64) float64 {
+	if math.Abs(a) > float64(f.gamma*threshold) {
+		return a
+	}
+	return soft(a, threshold) / (1 - 1/f.gamma)
 }
 
 // soft is the soft threshold.

@@ -3,19 +3,22 @@
 // row, of which the last is 1:
 //
 //	lasso_κ  min_w ½ Σω(y − w·z)² + λ Σ_{j<last} |w_j| + ½ Σ_{j<last} w_j²,  λ = κ σ √(2 Σω ln r)
+//	firm_κ   the lasso, whose penalty of a weight no longer grows when Σω z_j² |w_j| exceeds 3λ
 //	ridge    min_w ½ Σω(y − w·z)² + ½ σ² r Σ_{j<last} w_j²
 //	adagrad  gradient descent whose steps of a weight shrink with its own past gradients
 //
 // where r is the number of features and σ² the discounted mean square of the regression's own
-// misses before each row. Lasso and ridge descend one coordinate after another; the products
-// Σωzz' that they need are r²/2 numbers, so that above MostDense features adagrad with and without
-// the penalty λ takes their place. A row counts ω, see model.Weights.
+// misses before each row. The lasso draws all weights towards 0, and finds out early which matter;
+// firm leaves the large weights as they are. All three descend one coordinate after another; the
+// products Σωzz' that they need are r²/2 numbers, so that above MostDense features adagrad with and
+// without the penalty λ takes their place. A row counts ω, see model.Weights.
 //
 // Sources: Angelosante, Bazerque and Giannakis, Online Adaptive Estimation of Sparse Signals:
 // Where RLS Meets the l1-Norm (IEEE Transactions on Signal Processing 58, 2010), §III, for
-// coordinate descent on running products; Duchi, Hazan and Singer, Adaptive Subgradient Methods
-// for Online Learning and Stochastic Optimization (JMLR 12, 2011), §1.1 and §5.1, for adagrad and
-// its soft threshold.
+// coordinate descent on running products; Zhang, Nearly Unbiased Variable Selection under Minimax
+// Concave Penalty (Annals of Statistics 38, 2010), for firm; Duchi, Hazan and Singer, Adaptive
+// Subgradient Methods for Online Learning and Stochastic Optimization (JMLR 12, 2011), §1.1 and
+// §5.1, for adagrad and its soft threshold.
 package wide
 
 import (
@@ -36,7 +39,7 @@ type Options struct {
 }
 
 const (
-	// MostDense is the largest number of features with lasso and ridge.
+	// MostDense is the largest number of features with lasso, firm and ridge.
 	MostDense = 1100
 	// With more outputs there is one lasso, and one step of adagrad.
 	mostVaried = 4
@@ -48,15 +51,21 @@ const (
 	maxWeight, maxProduct = 1e30, 1e60
 )
 
-// dense tells whether there are lasso and ridge.
+// dense tells whether there are lasso, firm and ridge.
 func (o Options) dense() bool { return o.Features <= MostDense }
+
+// firmKappa is κ of firm.
+const firmKappa = 0.5
+
+// firm tells whether there is firm.
+func (o Options) firm() bool { return o.dense() && o.Outputs <= mostVaried }
 
 // kappas are κ of the lassos.
 func (o Options) kappas() []float64 {
 	if o.Outputs > mostVaried {
 		return []float64{0.25}
 	}
-	return []float64{0.1, 0.25, 0.6}
+	return []float64{0.1, 0.25}
 }
 
 // steps are η of adagrad.
@@ -73,6 +82,9 @@ func (o Options) Names() (names []string) {
 		for _, kappa := range o.kappas() {
 			names = append(names, fmt.Sprintf("lasso_%g", kappa))
 		}
+		if o.firm() {
+			names = append(names, fmt.Sprintf("firm_%g", firmKappa))
+		}
 		names = append(names, "ridge")
 	}
 	for _, step := range o.steps() {
@@ -87,7 +99,11 @@ func (o Options) Names() (names []string) {
 // Experts is the number of regressions of an output.
 func (o Options) Experts() int {
 	if o.dense() {
-		return len(o.kappas()) + 1 + len(o.steps())
+		count := len(o.kappas()) + 1 + len(o.steps())
+		if o.firm() {
+			count++
+		}
+		return count
 	}
 	return 2 * len(o.steps())
 }
@@ -97,7 +113,7 @@ type Regressions struct {
 	o Options
 	// counted is Σω.
 	counted float64
-	// products is nil without lasso and ridge.
+	// products is nil if there is adagrad alone.
 	products *products
 	// fits and descents are by outputs.
 	fits     []fit
@@ -113,9 +129,12 @@ func New(o Options) *Regressions {
 	for range o.Outputs {
 		if o.dense() {
 			for _, kappa := range o.kappas() {
-				g.fits = append(g.fits, newFit(o.Features, kappa))
+				g.fits = append(g.fits, newFit(o.Features, kappa, endless))
 			}
-			g.fits = append(g.fits, newFit(o.Features, 0))
+			if o.firm() {
+				g.fits = append(g.fits, newFit(o.Features, firmKappa, firmReach))
+			}
+			g.fits = append(g.fits, newFit(o.Features, 0, endless))
 		}
 		for _, step := range o.steps() {
 			g.descents = append(g.descents, newDescent(o.Features, step, 0))

@@ -23,6 +23,8 @@ type naive struct {
 	squares [][]float64
 }
 
+const firm = 0.5
+
 func newNaive(o wide.Options) *naive {
 	n := &naive{r: o.Features, b: make([]float64, o.Features)}
 	for range o.Features {
@@ -44,7 +46,7 @@ func (n *naive) predict(k int, z []float64) (sum float64) {
 
 func threshold(v, by float64) float64 { return math.Copysign(math.Max(0, math.Abs(v)-by), v) }
 
-// learn follows the package comment. The kinds are κ of the lassos, 0 of ridge, and −η of adagrad.
+// learn follows the package comment. The kinds are κ of the lassos, 0.5 of firm, 0 of ridge, and −η of adagrad.
 func (n *naive) learn(z []float64, y, counts float64, kinds []float64) {
 	n.counted += counts
 	for k := range kinds {
@@ -93,6 +95,13 @@ func (n *naive) descend(k int, kappa float64) {
 		next := rest / n.a[j][j]
 		if j < n.r-1 {
 			next = threshold(rest, lambda) / (n.a[j][j] + ridge)
+			switch {
+			case kappa != firm:
+			case math.Abs(rest) <= 3*lambda:
+				next *= 1.5
+			default:
+				next = rest / (n.a[j][j] + ridge)
+			}
 		}
 		if change := next - w[j]; change*change*n.a[j][j] > 1e-6*sigma*sigma*n.counted {
 			w[j] = next
@@ -133,7 +142,7 @@ func rows(n, d int, seed uint64) (z [][]float64, y, counts []float64) {
 
 func TestRegressionsAreTheNaiveOnes(t *testing.T) {
 	o := wide.Options{Features: 14, Outputs: 1}
-	kinds := []float64{0.1, 0.25, 0.6, 0, -0.3, -1}
+	kinds := []float64{0.1, 0.25, firm, 0, -0.3, -1}
 	g, n := wide.New(o), newNaive(o)
 	z, y, counts := rows(300, o.Features-1, 1)
 	said := make([]float64, o.Experts())
@@ -158,7 +167,7 @@ func TestLassoEndsAtTheMinimum(t *testing.T) {
 	for i, row := range z {
 		g.Predict(said, row, 0)
 		g.Learn(row, y[i:i+1], said, 1)
-		n.learn(row, y[i], 1, []float64{0.1, 0.25, 0.6, 0, -0.3, -1})
+		n.learn(row, y[i], 1, []float64{0.1, 0.25, firm, 0, -0.3, -1})
 	}
 	lambda := 0.25 * math.Sqrt(n.noise[1]*2*math.Log(float64(n.r))*n.counted)
 	for j := range n.r - 1 {
@@ -172,9 +181,14 @@ func TestLassoEndsAtTheMinimum(t *testing.T) {
 			t.Errorf("weight %d is %g at a slope of %g, λ = %g", j, w, slope, lambda)
 		}
 	}
-	for _, j := range []int{1, 2, 3} {
-		if w := g.Weight(0, 2, j); w != 0 {
-			t.Errorf("input %d says nothing and has the weight %g", j, w)
+	// Firm is at a stationary point, at which the penalty does not draw the weights that matter.
+	for _, j := range []int{0, (o.Features - 1) / 2} {
+		w, slope := g.Weight(0, 2, j), n.b[j]
+		for i := range n.r {
+			slope -= n.a[j][i] * g.Weight(0, 2, i)
+		}
+		if slope -= w; math.Abs(slope) > 0.05*lambda {
+			t.Errorf("firm: weight %d is %g at a slope of %g, λ = %g", j, w, slope, lambda)
 		}
 	}
 }
