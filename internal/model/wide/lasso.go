@@ -77,7 +77,7 @@ const firmReach, endless = 3, math.MaxFloat64
 // fit is a lasso, firm if γ is firmReach, or the ridge regression if κ = 0.
 type fit struct {
 	kappa, gamma float64
-	weights []float64
+	weights      []float64
 	// rest is Σω z (y − w·z) over all rows.
 	rest  []float64
 	noise float64 // σ².
