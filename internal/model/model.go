@@ -78,6 +78,12 @@ type Batched interface {
 	ObserveAll(outcomes []Outcome, all []Observation) error
 }
 
+// Foreseeing is a learner that predicts several inputs in less time than one after the other.
+type Foreseeing interface {
+	// PredictAll is Predict of every input, bit for bit. On an error no prediction is of use.
+	PredictAll(p []*Prediction, x [][]float64) error
+}
+
 // Advised is a learner that mixes experts. What they advised when a prediction
 // was served comes back with its label, however late.
 type Advised interface {

@@ -87,6 +87,19 @@ func ObserveAll(l Learner, outcomes []Outcome, all []Observation) error {
 	return nil
 }
 
+// PredictAll is Predict of every input.
+func PredictAll(l Learner, p []*Prediction, x [][]float64) error {
+	if foreseeing, ok := l.(Foreseeing); ok && len(x) > 1 {
+		return foreseeing.PredictAll(p, x)
+	}
+	for n, row := range x {
+		if err := l.Predict(p[n], row); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // CheckAll returns the error of the first observation that Check rejects.
 func CheckAll(l Learner, all []Observation) error {
 	for n, o := range all {

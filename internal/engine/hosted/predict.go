@@ -50,17 +50,20 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 	defer m.state.RUnlock()
 	loaded := m.state.machine
 	sequence := loaded.Sequence()
-	var notes []float64
+	all, inputs := make([]*model.ClassPrediction, len(rows)), make([]machine.Input, len(rows))
 	for n, x := range rows {
-		in := machine.Input{Features: x.Features, Record: x.Inputs}
 		answers[n].Horizon = x.Horizon
-		if err := loaded.Predict(&answers[n].ClassPrediction, in); err != nil {
-			m.env.CountPanic(err)
-			return &RowError{Row: n, Err: err}
-		}
+		all[n], inputs[n] = &answers[n].ClassPrediction, machine.Input{Features: x.Features, Record: x.Inputs}
+	}
+	if at, err := loaded.PredictAll(all, inputs); err != nil {
+		m.env.CountPanic(err)
+		return &RowError{Row: at, Err: err}
+	}
+	var notes []float64
+	for n := range rows {
 		if explain {
 			var err error
-			if answers[n].Parts, err = loaded.Explain(&answers[n].Prediction, in); err != nil {
+			if answers[n].Parts, err = loaded.Explain(&answers[n].Prediction, inputs[n]); err != nil {
 				m.env.CountPanic(err)
 				return &RowError{Row: n, Err: err}
 			}

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -135,4 +136,61 @@ func observationOf(rng *rand.Rand, s model.Spec) (o record.Observation) {
 		o.Features = append(o.Features, rng.NormFloat64())
 	}
 	return o
+}
+
+// foreseeing counts how many inputs the learner predicts together.
+type foreseeing struct {
+	model.Learner
+	together int
+}
+
+func (f *foreseeing) PredictAll(p []*model.Prediction, x [][]float64) error {
+	f.together += len(x)
+	return f.Learner.(model.Foreseeing).PredictAll(p, x)
+}
+
+// Predictions of many inputs are those of as many calls, behind a gate and bounds of labels, too. An
+// input with an error is named by its place.
+func TestPredictionsOfManyAreThoseOfOne(t *testing.T) {
+	least := -1.0
+	s, _, err := catalog.Complete(model.Spec{Dimension: 3, Auto: &model.Auto{}, Label: &model.Label{Min: &least}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var counted foreseeing
+	m, err := machine.New(s, func(s model.Spec) (l model.Learner, err error) {
+		counted.Learner, err = catalog.New(s)
+		return &counted, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(7, 8))
+	r, answers := record.Record{}, make([]record.Answer, 300)
+	for range answers {
+		r.Observations = append(r.Observations, observationOf(rng, s))
+	}
+	if err := m.Apply(&r, answers, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	inputs, all := make([]machine.Input, 140), make([]*model.ClassPrediction, 140)
+	for n := range inputs {
+		inputs[n].Features, all[n] = r.Observations[n].Features, new(model.ClassPrediction)
+	}
+	if _, err := m.PredictAll(all, inputs); err != nil {
+		t.Fatal(err)
+	}
+	for n, in := range inputs {
+		var alone model.ClassPrediction
+		if err := m.Predict(&alone, in); err != nil || !reflect.DeepEqual(*all[n], alone) {
+			t.Fatalf("input %d: %+v together, %+v alone, %v", n, *all[n], alone, err)
+		}
+	}
+	if counted.together != len(inputs) {
+		t.Errorf("%d inputs were predicted together", counted.together)
+	}
+	inputs[133].Features = []float64{1}
+	if at, err := m.PredictAll(all, inputs); at != 133 || !errors.Is(err, model.ErrDimensionMismatch) {
+		t.Errorf("a bad input: at %d, %v", at, err)
+	}
 }

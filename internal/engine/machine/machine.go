@@ -360,11 +360,57 @@ func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 	if err != nil {
 		return m.named(err)
 	}
+	return checkNumbers(p)
+}
+
+// checkNumbers rejects a prediction with a number that is not finite.
+func checkNumbers(p *model.ClassPrediction) error {
 	if !finite(p.Values) || !finite(p.Parametric) || !finite(p.StandardErrors) || math.IsNaN(p.Leverage) || !finite(p.Probabilities) {
 		return fmt.Errorf("a prediction of %v, of %v by the parametric part, standard errors %v, leverage %g, probabilities %v: %w",
 			p.Values, p.Parametric, p.StandardErrors, p.Leverage, p.Probabilities, ErrCorrupt)
 	}
 	return nil
+}
+
+// mostTogether bounds the inputs that PredictAll encodes at a time.
+const mostTogether = 128
+
+// PredictAll is Predict of every input. With an error it returns the place of its input.
+func (m *Machine) PredictAll(p []*model.ClassPrediction, in []Input) (at int, err error) {
+	for at < len(in) {
+		end := min(at+mostTogether, len(in))
+		if m.predictTogether(p[at:end], in[at:end]) == nil {
+			at = end
+		}
+		for ; at < end; at++ { // Predict finds the input that has an error.
+			if err := m.Predict(p[at], in[at]); err != nil {
+				return at, err
+			}
+		}
+	}
+	return 0, nil
+}
+
+// errAlone: the inputs have to be predicted one by one.
+var errAlone = errors.New("inputs to predict one by one")
+
+func (m *Machine) predictTogether(p []*model.ClassPrediction, in []Input) (err error) {
+	if m.failed != nil || m.classifier != nil || len(in) == 1 {
+		return errAlone
+	}
+	defer contain("predict", &err)
+	all, x := make([]*model.Prediction, len(in)), make([][]float64, len(in))
+	for n := range in {
+		var buffer *[]float64
+		x[n], buffer = m.features(in[n])
+		defer m.release(buffer)
+		p[n].Class, all[n] = model.NoClass, &p[n].Prediction
+	}
+	err = model.PredictAll(m.learner, all, x)
+	for n := 0; n < len(p) && err == nil; n++ {
+		err = checkNumbers(p[n])
+	}
+	return err
 }
 
 // Explain tells what each family of experts and each key say in a prediction of the present state.

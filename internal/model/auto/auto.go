@@ -246,7 +246,7 @@ func (l *Learner) newScratch() *scratch {
 
 // Check tells whether Observe would accept the observation.
 func (l *Learner) Check(x, y []float64, weight float64) error {
-	if err := model.CheckFeatures(x, l.dimension, model.MaxMagnitude); err != nil {
+	if err := l.checkFeatures(x); err != nil {
 		return err
 	}
 	if err := model.CheckLabels(y, l.o.Outputs); err != nil {
@@ -292,14 +292,23 @@ func (l *Learner) present(s *scratch, x, lags []float64, seen uint64) {
 
 // Predict allocates nothing once its scratch is warm.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
-	if err := model.CheckFeatures(x, l.dimension, model.MaxMagnitude); err != nil {
+	if err := l.checkFeatures(x); err != nil {
 		return err
 	}
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
-	x = l.split(s, x)
 	bucket := l.ahead(p.Horizon)
-	l.answer(s, x, l.lags, l.n, bucket < 0)
+	l.answer(s, l.split(s, x), l.lags, l.n, bucket < 0)
+	l.say(p, s, bucket)
+	return nil
+}
+
+func (l *Learner) checkFeatures(x []float64) error {
+	return model.CheckFeatures(x, l.dimension, model.MaxMagnitude)
+}
+
+// say writes the answer in the scratch, of a bucket of staleness or −1, into p.
+func (l *Learner) say(p *model.Prediction, s *scratch, bucket int) {
 	p.Resize(l.o.Outputs)
 	copy(p.Values, s.answers)
 	l.age(p, s, bucket)
@@ -315,7 +324,6 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 		p.Probability = m.calibration.probability(p.Values[0])
 	}
 	p.Advice = l.appendAdvice(p.Advice, s)
-	return nil
 }
 
 // answer writes the advice and the prediction of the levels for an input into the scratch, given
@@ -326,6 +334,11 @@ func (l *Learner) answer(s *scratch, x, lags []float64, seen uint64, fresh bool)
 	if stageAfter(l.n) == complete {
 		l.solve(s)
 	}
+	l.mixLevels(s, fresh)
+}
+
+// mixLevels is the rest of answer, once the experts of level 1 have predicted.
+func (l *Learner) mixLevels(s *scratch, fresh bool) {
 	for j := range l.mixers {
 		l.predictOutput(s, j, fresh)
 	}
@@ -382,10 +395,7 @@ func (l *Learner) solve(s *scratch) {
 				l.advise(s, e.at+2*f, t.Priors, t.Square/l.plan.forgettings[f])
 			}
 		}
-		waves, _ := e.features.slope(z)
-		for d, theta := range e.descents {
-			l.adviseDescent(s, e.descentAt+d, theta, waves)
-		}
+		l.adviseDescents(s, e, z)
 	}
 	if l.screen != nil {
 		l.adviseWide(s)
@@ -403,10 +413,14 @@ func (l *Learner) advise(s *scratch, at int, priors []float64, q float64) {
 	}
 }
 
-func (l *Learner) adviseDescent(s *scratch, at int, theta, z []float64) {
+// adviseDescents writes the advice of the first-order learners of a map.
+func (l *Learner) adviseDescents(s *scratch, e *expertMap, z []float64) {
 	k := l.plan.experts()
-	for j := range l.mixers {
-		s.advice[j*k+at] = l.mixers[j].label(loops.Dot(theta[j*len(z):][:len(z)], z))
+	z, _ = e.features.slope(z)
+	for d, theta := range e.descents {
+		for j := range l.mixers {
+			s.advice[j*k+e.descentAt+d] = l.mixers[j].label(loops.Dot(theta[j*len(z):][:len(z)], z))
+		}
 	}
 }
 

@@ -58,10 +58,25 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := l.inner.Predict(p, x); err != nil {
 		return err
 	}
+	l.projectValues(p)
+	return nil
+}
+
+// PredictAll is Predict of every input.
+func (l *Learner) PredictAll(p []*model.Prediction, x [][]float64) error {
+	if err := model.PredictAll(l.inner, p, x); err != nil {
+		return err
+	}
+	for n := range x {
+		l.projectValues(p[n])
+	}
+	return nil
+}
+
+func (l *Learner) projectValues(p *model.Prediction) {
 	for j, v := range p.Values {
 		p.Values[j] = l.o.Label.Project(v)
 	}
-	return nil
 }
 
 // Check also rejects labels that are not possible.

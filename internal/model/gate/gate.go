@@ -152,10 +152,26 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := l.inner.Predict(p, x); err != nil {
 		return err
 	}
+	l.mark(p)
+	return nil
+}
+
+// PredictAll is Predict of every input.
+func (l *Learner) PredictAll(p []*model.Prediction, x [][]float64) error {
+	if err := model.PredictAll(l.inner, p, x); err != nil {
+		return err
+	}
+	for n := range x {
+		l.mark(p[n])
+	}
+	return nil
+}
+
+// mark appends the epoch to advice.
+func (l *Learner) mark(p *model.Prediction) {
 	if len(p.Advice) > 0 {
 		p.Advice = append(p.Advice, float64(l.epoch))
 	}
-	return nil
 }
 
 // Explain asks the learner.

@@ -137,6 +137,16 @@ func SubstituteRows(solutions *Substitution, stride uintptr, count, order, colum
 	return cpu.X86.HasAVX2
 }
 
+// SubstituteAbreast writes v = R⁻ᵀz of Abreast solutions into z, and their priors and squares: see
+// qr.SolveAbreast. Data begins with the first of order > 0 rows with columns > 0 labels. It does
+// nothing and returns false if the processor has no AVX2.
+func SubstituteAbreast(z, data, priors []float64, squares *[Abreast]float64, order, columns int) bool {
+	if cpu.X86.HasAVX2 {
+		substituteAbreastAVX2(&z[0], &data[0], &priors[0], &squares[0], order, columns)
+	}
+	return cpu.X86.HasAVX2
+}
+
 // AbsorbRows turns the first full > 0 rows of a factor, a multiple of Panel. It does nothing and
 // returns false if the processor has no AVX2: see qr.Factor.Absorb.
 func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns int) bool {
@@ -228,6 +238,11 @@ func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns in
 //
 //go:noescape
 func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
+
+// substituteAbreastAVX2 is SubstituteAbreast.
+//
+//go:noescape
+func substituteAbreastAVX2(z, data, priors, squares *float64, order, columns int)
 
 // absorbAVX2 is AbsorbRows of full > 0 rows, the first of so many entries.
 //

@@ -27,6 +27,9 @@ func TurnRows(*Turn, uintptr, int, int, int, int, int) bool { return false }
 // SubstituteRows does nothing.
 func SubstituteRows(*Substitution, uintptr, int, int, int) bool { return false }
 
+// SubstituteAbreast does nothing.
+func SubstituteAbreast(_, _, _ []float64, _ *[Abreast]float64, _, _ int) bool { return false }
+
 // TurnGroups does nothing.
 func TurnGroups([]Group, []float64, int, int, []float64, []float64) int { return 0 }
 

@@ -50,6 +50,9 @@ type Substitution struct {
 	Square float64
 }
 
+// Abreast is how many solutions of one factor SubstituteAbreast takes.
+const Abreast = 8
+
 // Panel is how many rows AbsorbRows takes at a time.
 const Panel = 4
 
