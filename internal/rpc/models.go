@@ -53,7 +53,7 @@ func (m *models) GetModel(ctx context.Context, r *hindsightv1.GetModelRequest) (
 func (m *models) GetModelStats(ctx context.Context, r *hindsightv1.GetModelStatsRequest) (*hindsightv1.GetModelStatsResponse, error) {
 	stats, err := m.groups.engine(r.GetModel()).ModelStats(ctx, r.GetModel(), engine.StatsOptions{
 		EffectiveDimension: r.GetIncludeEffectiveDimension(), HindsightPath: r.GetIncludeHindsightPath(),
-		RegretRKHS: r.GetIncludeRegretRkhs(), Importances: r.GetIncludeImportances(),
+		RegretRKHS: r.GetIncludeRegretRkhs(), Importances: r.GetIncludeImportances(), Recent: r.GetIncludeRecentRegret(),
 	})
 	if err != nil {
 		return nil, err

@@ -38,6 +38,11 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	if s.Certified {
 		p.RegretBound, p.Certificate = &s.RegretBound, &s.Certificate
 	}
+	for _, w := range s.RecentRegret {
+		p.RecentRegret = append(p.RecentRegret, &hindsightv1.RecentRegret{
+			Observations: uint64(w.Rounds), LossSum: w.Loss, HindsightLoss: w.HindsightLoss, Regret: w.Regret(), Gap: w.Gap,
+		})
+	}
 	p.ServedCertificate = known(s.ServedCertificate)
 	if s.Certified || !s.CertificateOK {
 		p.CertificateOk = &s.CertificateOK

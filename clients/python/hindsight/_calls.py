@@ -273,11 +273,13 @@ def undelete(model: str) -> Call[messages.ModelInfo]:
 
 
 def stats(
-    model: str, effective_dimension: bool, hindsight_path: bool, importances: bool, regret_rkhs: bool
+    model: str, effective_dimension: bool, hindsight_path: bool, importances: bool, regret_rkhs: bool,
+    recent_regret: bool,
 ) -> Call[messages.ModelStats]:
     r = model_pb2.GetModelStatsRequest(
         model=model, include_effective_dimension=effective_dimension, include_hindsight_path=hindsight_path,
         include_importances=importances, include_regret_rkhs=regret_rkhs,
+        include_recent_regret=recent_regret,
     )
     return _models("GetModelStats", r, lambda a: messages.ModelStats.of(a.stats))
 

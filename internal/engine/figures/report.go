@@ -19,6 +19,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
+	"hindsight/internal/model/regret"
 )
 
 const (
@@ -73,12 +74,17 @@ type StatsOptions struct {
 	// EffectiveDimension and RegretRKHS cost O(r³) to solve, HindsightPath is r + 1 numbers,
 	// Importances cost some 16384 predictions of trees and at least 64 an input.
 	EffectiveDimension, RegretRKHS, HindsightPath, Importances bool
+	// Recent is RecentRegret, for which recentRounds observations are learned again.
+	Recent bool
 }
+
+// recentRounds bounds the observations of RecentRegret.
+const recentRounds = 1 << 14
 
 // include reports whether o asks for nothing that p does not ask for.
 func (p StatsOptions) include(o StatsOptions) bool {
 	return (p.EffectiveDimension || !o.EffectiveDimension) && (p.RegretRKHS || !o.RegretRKHS) &&
-		(p.HindsightPath || !o.HindsightPath) && (p.Importances || !o.Importances)
+		(p.HindsightPath || !o.HindsightPath) && (p.Importances || !o.Importances) && (p.Recent || !o.Recent)
 }
 
 // Detail are the statistics that no figures of a model at rest have.
@@ -100,6 +106,7 @@ type report struct {
 	Detail
 	digest [32]byte
 	solved model.Report
+	recent []regret.Window
 	// features are the names of the features that solved has weights of.
 	features []string
 	effects  []KeyEffect
@@ -142,7 +149,7 @@ func (r *Reader) tryReport(ctx context.Context, o StatsOptions) (*report, error)
 			return nil
 		}
 		stats, err := m.Stats()
-		newest, expensive = nil, flops(stats, o) >= expensiveFlops
+		newest, expensive = nil, o.Recent || flops(stats, o) >= expensiveFlops
 		return err
 	})
 	if err != nil || newest != nil {
@@ -176,8 +183,9 @@ func (r *Reader) reportCopy(ctx context.Context, o StatsOptions) (*report, error
 	case !resident:
 		return nil, err
 	case err == nil:
-		defer release()
-		err = r.solve(s, copied)
+		if err = r.solve(s, copied, release); err == nil && o.Recent {
+			s.recent, err = r.recentRegret(ctx, s)
+		}
 	}
 	if err != nil {
 		r.reporter.o.Panicked(err)
@@ -189,8 +197,20 @@ func (r *Reader) reportCopy(ctx context.Context, o StatsOptions) (*report, error
 	return s, nil
 }
 
-// solve solves what the report asks for on a copied state.
-func (r *Reader) solve(s *report, copied codec.Snapshot) error {
+// recentRegret learns the newest observations up to the report's again, and solves for the regret on them.
+func (r *Reader) recentRegret(ctx context.Context, s *report) ([]regret.Window, error) {
+	rounds := min(recentRounds, regret.Rounds(s.Stats.Features))
+	rows, release, err := r.Model.RecentRows(ctx, s.sequence, s.epoch, rounds)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	return rows.Windows(rounds, runtime.Gosched), nil
+}
+
+// solve solves what the report asks for on a copied state, and releases the copy.
+func (r *Reader) solve(s *report, copied codec.Snapshot, release func()) error {
+	defer release()
 	s.digest = codec.Digest(copied.Learner)
 	m, err := machine.Restore(*r.Model.Spec(), r.reporter.o.Learners, copied)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
+	"hindsight/internal/model/regret"
 )
 
 // Stats tells how a model does, all of one state. Regret, HindsightLoss and CertificateOK come from a
@@ -38,6 +39,8 @@ type Reported struct {
 	Recoding          *float64
 	// SwitchingRegret is read only.
 	SwitchingRegret []float64
+	// RecentRegret is nil unless it was asked for, and read only.
+	RecentRegret []regret.Window
 	// EffectiveDimension, RegretRKHS and HindsightPath are nil unless they were asked for.
 	// HindsightPath is read only.
 	EffectiveDimension *float64
@@ -131,6 +134,9 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	}
 	if o.RegretRKHS {
 		s.RegretRKHS = &solved.RegretRKHS
+	}
+	if o.Recent {
+		s.RecentRegret = report.recent
 	}
 	if o.Importances {
 		s.Importances = solved.Importances

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/regret"
 )
 
 // Restorable rejects a sequence that the model cannot be restored to.
@@ -139,6 +141,40 @@ func (m *Model) replicateRewind(ctx context.Context, r *storage.Rewind, to *reco
 		return fmt.Errorf("engine: restore model %q: %w: %v", m.ID(), ErrUnreadable, why) //nolint:errorlint // The state and the log are whole.
 	}
 	return nil
+}
+
+// RecentRows learns the newest rounds up to a sequence of an epoch again, as far as the log has them, and
+// returns their rows. It holds the memory of the rows and of the machine until release, and snapshots wait
+// for it. It fails with ErrSuperseded if the model was restored since.
+func (m *Model) RecentRows(ctx context.Context, sequence, epoch uint64, rounds int) (rows *regret.Rows, release func(), err error) {
+	release, err = m.env.Memory.TakeCopies(ctx, copiesOf*m.stateBytes()+regret.Bytes)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	if err := m.snapshots.lock(ctx); err != nil {
+		return nil, nil, err
+	}
+	defer m.snapshots.unlock()
+	if m.Gauges().Epoch != epoch {
+		return nil, nil, m.id.errorf("report the recent regret", ErrSuperseded)
+	}
+	from := sequence - min(sequence, uint64(rounds))
+	if err := m.journal.reachable(ctx, from); errors.Is(err, ErrSnapshotNotFound) {
+		sequences, listed := m.snapshots.store.Snapshots()
+		if listed != nil {
+			return nil, nil, m.id.storagef("list the snapshots", listed)
+		}
+		from = slices.Min(append(sequences, sequence))
+	} else if err != nil {
+		return nil, nil, err
+	}
+	rows = new(regret.Rows)
+	return rows, release, m.id.errorf("learn the log again", m.source.Relearn(ctx, from, sequence, m.skipSnapshot, rows))
 }
 
 // SequenceAt is how many observations the model had learned at a time. It reads the log.

@@ -21,6 +21,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
+	"hindsight/internal/model/regret"
 )
 
 // Sentinels.
@@ -51,7 +52,13 @@ type Machine struct {
 	// failed is the panic or error that stopped the machine. After it, the state of the
 	// learner is undefined and must be loaded from the log again.
 	failed error
+	// rows take what is learned, nil unless a report asks for it.
+	rows *regret.Rows
+	code []float64
 }
+
+// Record makes rows take what the machine learns from here on.
+func (m *Machine) Record(rows *regret.Rows) { m.rows = rows }
 
 // Learners makes a new learner of a spec.
 type Learners func(model.Spec) (model.Learner, error)
@@ -187,7 +194,7 @@ func (m *Machine) Apply(r *record.Record, answers []record.Answer, between func(
 // together is how many observations the machine learns together at most. They end at the next
 // complete point of the history, which takes the learner's statistics.
 func (m *Machine) together() int {
-	if m.classifier != nil {
+	if m.classifier != nil || m.rows != nil {
 		return 1
 	}
 	return int(min(m.history.Left(), uint64(model.Together(m.learner))))
@@ -207,15 +214,39 @@ func (m *Machine) learn(all []record.Observation, answers []record.Answer, predi
 			return err
 		}
 	}
+	if m.rows != nil {
+		m.rows.Begin(m.learner, x)
+	}
 	if m.classifier != nil {
 		err = m.learnClass(o, x, &answers[0])
 	} else {
 		err = m.learnLabels(o, x, &answers[0], predictions)
 	}
+	if err == nil && m.rows != nil {
+		m.recordRow(o, x, &answers[0])
+	}
 	if err == nil && m.encoder != nil {
 		m.encoder.Learn(&m.encoder.record)
 	}
 	return err
+}
+
+// recordRow shows rows an observation that was learned, or set aside.
+func (m *Machine) recordRow(o *record.Observation, x []float64, a *record.Answer) {
+	labels := o.Labels
+	if m.classifier != nil {
+		coding, ok := m.learner.(regret.Coding)
+		if !ok {
+			return
+		}
+		m.code = coding.AppendCode(m.code[:0], m.classifier.outcome.Class)
+		labels = m.code
+	}
+	if a.SetAside {
+		m.rows.Follow(m.learner)
+		return
+	}
+	m.rows.End(m.learner, x, labels, o.Weight, a.Loss)
 }
 
 // learnAll learns several observations of labels together.

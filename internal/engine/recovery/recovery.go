@@ -17,6 +17,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/regret"
 )
 
 // Source is what a model is recovered from.
@@ -88,6 +89,21 @@ func (s Source) replay(ctx context.Context, r Recovered, sequence uint64, learne
 		return Recovered{}, fmt.Errorf("replay the log after sequence %d: %w", r.Snapshot, StorageError(r.Cause(err)))
 	}
 	return r, nil
+}
+
+// Relearn recovers the machine at the newest good snapshot up to a sequence, learns the log again up to
+// last, and shows rows what it learns.
+func (s Source) Relearn(ctx context.Context, from, last uint64, bad BadSnapshot, rows *regret.Rows) error {
+	r, err := s.RestoreNewest(from, bad)
+	if err != nil {
+		return err
+	}
+	r.Record(rows)
+	r, err = s.replay(ctx, r, last, func(*record.Record, []record.Answer) error { return nil })
+	if err == nil && r.Sequence() != last {
+		err = fmt.Errorf("the log ends at sequence %d, want %d: %w", r.Sequence(), last, machine.ErrCorrupt)
+	}
+	return err
 }
 
 // Reach recovers the machine at a sequence, and puts the ids of the log up to the sequence into

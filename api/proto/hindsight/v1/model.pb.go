@@ -164,7 +164,7 @@ func (x InferredColumn_Kind) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use InferredColumn_Kind.Descriptor instead.
 func (InferredColumn_Kind) EnumDescriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38, 0}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39, 0}
 }
 
 // Model is a named online learner.
@@ -1381,8 +1381,11 @@ type GetModelStatsRequest struct {
 	IncludeImportances bool `protobuf:"varint,4,opt,name=include_importances,json=includeImportances,proto3" json:"include_importances,omitempty"`
 	// Also compute regret_rkhs, in O(r^3).
 	IncludeRegretRkhs bool `protobuf:"varint,5,opt,name=include_regret_rkhs,json=includeRegretRkhs,proto3" json:"include_regret_rkhs,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Also compute recent_regret, for which a copy of the model learns up to 16384 observations of the
+	// log again: in seconds, up to a minute.
+	IncludeRecentRegret bool `protobuf:"varint,6,opt,name=include_recent_regret,json=includeRecentRegret,proto3" json:"include_recent_regret,omitempty"`
+	unknownFields       protoimpl.UnknownFields
+	sizeCache           protoimpl.SizeCache
 }
 
 func (x *GetModelStatsRequest) Reset() {
@@ -1446,6 +1449,13 @@ func (x *GetModelStatsRequest) GetIncludeImportances() bool {
 func (x *GetModelStatsRequest) GetIncludeRegretRkhs() bool {
 	if x != nil {
 		return x.IncludeRegretRkhs
+	}
+	return false
+}
+
+func (x *GetModelStatsRequest) GetIncludeRecentRegret() bool {
+	if x != nil {
+		return x.IncludeRecentRegret
 	}
 	return false
 }
@@ -1612,7 +1622,12 @@ type ModelStats struct {
 	// m switches, m = 0, 1, .... Switches are at the end of 8 to 15 stretches of equal length.
 	SwitchingRegret []float64 `protobuf:"fixed64,44,rep,packed,name=switching_regret,json=switchingRegret,proto3" json:"switching_regret,omitempty"`
 	// rlsc: the recoding of the next decision.
-	Recoding      *float64 `protobuf:"fixed64,45,opt,name=recoding,proto3,oneof" json:"recoding,omitempty"`
+	Recoding *float64 `protobuf:"fixed64,45,opt,name=recoding,proto3,oneof" json:"recoding,omitempty"`
+	// If requested, the regret on the last 16, 32, 64, ... observations, and last on all that the log
+	// has: at most 16384, fewer with many features. Each is against the best function of the learner's
+	// own features, as computed in their rounds, on these observations alone, with the learner's loss
+	// and ridge; for auto the best function of one of its maps, with ridge 0.01.
+	RecentRegret  []*RecentRegret `protobuf:"bytes,46,rep,name=recent_regret,json=recentRegret,proto3" json:"recent_regret,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1962,6 +1977,98 @@ func (x *ModelStats) GetRecoding() float64 {
 	return 0
 }
 
+func (x *ModelStats) GetRecentRegret() []*RecentRegret {
+	if x != nil {
+		return x.RecentRegret
+	}
+	return nil
+}
+
+// RecentRegret is the prequential regret on the newest observations, in their order. Observations that
+// a label gate set aside do not count.
+type RecentRegret struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The number of observations. If it is observations, certificate bounds regret where it is certified.
+	Observations uint64 `protobuf:"varint,1,opt,name=observations,proto3" json:"observations,omitempty"`
+	// The sum of the losses.
+	LossSum float64 `protobuf:"fixed64,2,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`
+	// The least loss of a fixed function, with its penalty: for losses of classes, and within a range or
+	// clip, a lower bound of it by duality.
+	HindsightLoss float64 `protobuf:"fixed64,3,opt,name=hindsight_loss,json=hindsightLoss,proto3" json:"hindsight_loss,omitempty"`
+	// loss_sum - hindsight_loss, never below the exact regret.
+	Regret float64 `protobuf:"fixed64,4,opt,name=regret,proto3" json:"regret,omitempty"`
+	// How far regret is at most above the exact one: 0 for least squares, else rounding, unless the
+	// problem could not be solved to 1e-10.
+	Gap           float64 `protobuf:"fixed64,5,opt,name=gap,proto3" json:"gap,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecentRegret) Reset() {
+	*x = RecentRegret{}
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecentRegret) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecentRegret) ProtoMessage() {}
+
+func (x *RecentRegret) ProtoReflect() protoreflect.Message {
+	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecentRegret.ProtoReflect.Descriptor instead.
+func (*RecentRegret) Descriptor() ([]byte, []int) {
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *RecentRegret) GetObservations() uint64 {
+	if x != nil {
+		return x.Observations
+	}
+	return 0
+}
+
+func (x *RecentRegret) GetLossSum() float64 {
+	if x != nil {
+		return x.LossSum
+	}
+	return 0
+}
+
+func (x *RecentRegret) GetHindsightLoss() float64 {
+	if x != nil {
+		return x.HindsightLoss
+	}
+	return 0
+}
+
+func (x *RecentRegret) GetRegret() float64 {
+	if x != nil {
+		return x.Regret
+	}
+	return 0
+}
+
+func (x *RecentRegret) GetGap() float64 {
+	if x != nil {
+		return x.Gap
+	}
+	return 0
+}
+
 // LogLossStats is the mixture of the probabilities of classes by log loss. A row counts its
 // weight, at most 1; rows of a new class do not count.
 type LogLossStats struct {
@@ -1980,7 +2087,7 @@ type LogLossStats struct {
 
 func (x *LogLossStats) Reset() {
 	*x = LogLossStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1992,7 +2099,7 @@ func (x *LogLossStats) String() string {
 func (*LogLossStats) ProtoMessage() {}
 
 func (x *LogLossStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[19]
+	mi := &file_hindsight_v1_model_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2005,7 +2112,7 @@ func (x *LogLossStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogLossStats.ProtoReflect.Descriptor instead.
 func (*LogLossStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{19}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LogLossStats) GetLossSum() float64 {
@@ -2059,7 +2166,7 @@ type KeyEffect struct {
 
 func (x *KeyEffect) Reset() {
 	*x = KeyEffect{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2071,7 +2178,7 @@ func (x *KeyEffect) String() string {
 func (*KeyEffect) ProtoMessage() {}
 
 func (x *KeyEffect) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[20]
+	mi := &file_hindsight_v1_model_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2084,7 +2191,7 @@ func (x *KeyEffect) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeyEffect.ProtoReflect.Descriptor instead.
 func (*KeyEffect) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{20}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *KeyEffect) GetInput() string {
@@ -2147,7 +2254,7 @@ type InputImportance struct {
 
 func (x *InputImportance) Reset() {
 	*x = InputImportance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2159,7 +2266,7 @@ func (x *InputImportance) String() string {
 func (*InputImportance) ProtoMessage() {}
 
 func (x *InputImportance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[21]
+	mi := &file_hindsight_v1_model_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2172,7 +2279,7 @@ func (x *InputImportance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputImportance.ProtoReflect.Descriptor instead.
 func (*InputImportance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{21}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *InputImportance) GetInput() string {
@@ -2219,7 +2326,7 @@ type LabelGateStats struct {
 
 func (x *LabelGateStats) Reset() {
 	*x = LabelGateStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2338,7 @@ func (x *LabelGateStats) String() string {
 func (*LabelGateStats) ProtoMessage() {}
 
 func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[22]
+	mi := &file_hindsight_v1_model_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2351,7 @@ func (x *LabelGateStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LabelGateStats.ProtoReflect.Descriptor instead.
 func (*LabelGateStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{22}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *LabelGateStats) GetSetAside() uint64 {
@@ -2331,7 +2438,7 @@ type InputStats struct {
 
 func (x *InputStats) Reset() {
 	*x = InputStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2343,7 +2450,7 @@ func (x *InputStats) String() string {
 func (*InputStats) ProtoMessage() {}
 
 func (x *InputStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[23]
+	mi := &file_hindsight_v1_model_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2356,7 +2463,7 @@ func (x *InputStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InputStats.ProtoReflect.Descriptor instead.
 func (*InputStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{23}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *InputStats) GetName() string {
@@ -2462,7 +2569,7 @@ type ClassStats struct {
 
 func (x *ClassStats) Reset() {
 	*x = ClassStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2581,7 @@ func (x *ClassStats) String() string {
 func (*ClassStats) ProtoMessage() {}
 
 func (x *ClassStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[24]
+	mi := &file_hindsight_v1_model_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2594,7 @@ func (x *ClassStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassStats.ProtoReflect.Descriptor instead.
 func (*ClassStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{24}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ClassStats) GetPerformance() *ClassPerformance {
@@ -2547,7 +2654,7 @@ type ClassRanking struct {
 
 func (x *ClassRanking) Reset() {
 	*x = ClassRanking{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2559,7 +2666,7 @@ func (x *ClassRanking) String() string {
 func (*ClassRanking) ProtoMessage() {}
 
 func (x *ClassRanking) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[25]
+	mi := &file_hindsight_v1_model_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2572,7 +2679,7 @@ func (x *ClassRanking) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassRanking.ProtoReflect.Descriptor instead.
 func (*ClassRanking) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{25}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ClassRanking) GetClass() string {
@@ -2633,7 +2740,7 @@ type ClassPerformance struct {
 
 func (x *ClassPerformance) Reset() {
 	*x = ClassPerformance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2645,7 +2752,7 @@ func (x *ClassPerformance) String() string {
 func (*ClassPerformance) ProtoMessage() {}
 
 func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[26]
+	mi := &file_hindsight_v1_model_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2658,7 +2765,7 @@ func (x *ClassPerformance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassPerformance.ProtoReflect.Descriptor instead.
 func (*ClassPerformance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{26}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ClassPerformance) GetObservations() float64 {
@@ -2704,7 +2811,7 @@ type ClassFigures struct {
 
 func (x *ClassFigures) Reset() {
 	*x = ClassFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2716,7 +2823,7 @@ func (x *ClassFigures) String() string {
 func (*ClassFigures) ProtoMessage() {}
 
 func (x *ClassFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[27]
+	mi := &file_hindsight_v1_model_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2729,7 +2836,7 @@ func (x *ClassFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassFigures.ProtoReflect.Descriptor instead.
 func (*ClassFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{27}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ClassFigures) GetErrorRate() float64 {
@@ -2793,7 +2900,7 @@ type ReliabilityBin struct {
 
 func (x *ReliabilityBin) Reset() {
 	*x = ReliabilityBin{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2805,7 +2912,7 @@ func (x *ReliabilityBin) String() string {
 func (*ReliabilityBin) ProtoMessage() {}
 
 func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[28]
+	mi := &file_hindsight_v1_model_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2818,7 +2925,7 @@ func (x *ReliabilityBin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReliabilityBin.ProtoReflect.Descriptor instead.
 func (*ReliabilityBin) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{28}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ReliabilityBin) GetLow() float64 {
@@ -2875,7 +2982,7 @@ type ClassCounts struct {
 
 func (x *ClassCounts) Reset() {
 	*x = ClassCounts{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2887,7 +2994,7 @@ func (x *ClassCounts) String() string {
 func (*ClassCounts) ProtoMessage() {}
 
 func (x *ClassCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[29]
+	mi := &file_hindsight_v1_model_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2900,7 +3007,7 @@ func (x *ClassCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClassCounts.ProtoReflect.Descriptor instead.
 func (*ClassCounts) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{29}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ClassCounts) GetClass() string {
@@ -2955,7 +3062,7 @@ type FeatureWeight struct {
 
 func (x *FeatureWeight) Reset() {
 	*x = FeatureWeight{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2967,7 +3074,7 @@ func (x *FeatureWeight) String() string {
 func (*FeatureWeight) ProtoMessage() {}
 
 func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[30]
+	mi := &file_hindsight_v1_model_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2980,7 +3087,7 @@ func (x *FeatureWeight) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FeatureWeight.ProtoReflect.Descriptor instead.
 func (*FeatureWeight) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{30}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *FeatureWeight) GetFeature() string {
@@ -3028,7 +3135,7 @@ type Performance struct {
 
 func (x *Performance) Reset() {
 	*x = Performance{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3040,7 +3147,7 @@ func (x *Performance) String() string {
 func (*Performance) ProtoMessage() {}
 
 func (x *Performance) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[31]
+	mi := &file_hindsight_v1_model_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3053,7 +3160,7 @@ func (x *Performance) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Performance.ProtoReflect.Descriptor instead.
 func (*Performance) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{31}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Performance) GetObservations() float64 {
@@ -3103,7 +3210,7 @@ type PerformanceFigures struct {
 
 func (x *PerformanceFigures) Reset() {
 	*x = PerformanceFigures{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3115,7 +3222,7 @@ func (x *PerformanceFigures) String() string {
 func (*PerformanceFigures) ProtoMessage() {}
 
 func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[32]
+	mi := &file_hindsight_v1_model_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3128,7 +3235,7 @@ func (x *PerformanceFigures) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PerformanceFigures.ProtoReflect.Descriptor instead.
 func (*PerformanceFigures) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{32}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *PerformanceFigures) GetMeanLoss() float64 {
@@ -3201,7 +3308,7 @@ type IntervalStats struct {
 
 func (x *IntervalStats) Reset() {
 	*x = IntervalStats{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3213,7 +3320,7 @@ func (x *IntervalStats) String() string {
 func (*IntervalStats) ProtoMessage() {}
 
 func (x *IntervalStats) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[33]
+	mi := &file_hindsight_v1_model_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3226,7 +3333,7 @@ func (x *IntervalStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use IntervalStats.ProtoReflect.Descriptor instead.
 func (*IntervalStats) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{33}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *IntervalStats) GetCoverage() float64 {
@@ -3312,7 +3419,7 @@ type Drift struct {
 
 func (x *Drift) Reset() {
 	*x = Drift{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3324,7 +3431,7 @@ func (x *Drift) String() string {
 func (*Drift) ProtoMessage() {}
 
 func (x *Drift) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[34]
+	mi := &file_hindsight_v1_model_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3337,7 +3444,7 @@ func (x *Drift) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Drift.ProtoReflect.Descriptor instead.
 func (*Drift) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{34}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *Drift) GetDetected() uint64 {
@@ -3392,7 +3499,7 @@ type Expert struct {
 
 func (x *Expert) Reset() {
 	*x = Expert{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3404,7 +3511,7 @@ func (x *Expert) String() string {
 func (*Expert) ProtoMessage() {}
 
 func (x *Expert) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[35]
+	mi := &file_hindsight_v1_model_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3417,7 +3524,7 @@ func (x *Expert) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Expert.ProtoReflect.Descriptor instead.
 func (*Expert) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{35}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *Expert) GetName() string {
@@ -3469,7 +3576,7 @@ type InferSpecRequest struct {
 
 func (x *InferSpecRequest) Reset() {
 	*x = InferSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3481,7 +3588,7 @@ func (x *InferSpecRequest) String() string {
 func (*InferSpecRequest) ProtoMessage() {}
 
 func (x *InferSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[36]
+	mi := &file_hindsight_v1_model_proto_msgTypes[37]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3494,7 +3601,7 @@ func (x *InferSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InferSpecRequest.ProtoReflect.Descriptor instead.
 func (*InferSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{36}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
 }
 
 func (x *InferSpecRequest) GetCsv() string {
@@ -3557,7 +3664,7 @@ type InferSpecResponse struct {
 
 func (x *InferSpecResponse) Reset() {
 	*x = InferSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3569,7 +3676,7 @@ func (x *InferSpecResponse) String() string {
 func (*InferSpecResponse) ProtoMessage() {}
 
 func (x *InferSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[37]
+	mi := &file_hindsight_v1_model_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3582,7 +3689,7 @@ func (x *InferSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InferSpecResponse.ProtoReflect.Descriptor instead.
 func (*InferSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{37}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *InferSpecResponse) GetSpec() *ModelSpec {
@@ -3630,7 +3737,7 @@ type InferredColumn struct {
 
 func (x *InferredColumn) Reset() {
 	*x = InferredColumn{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3642,7 +3749,7 @@ func (x *InferredColumn) String() string {
 func (*InferredColumn) ProtoMessage() {}
 
 func (x *InferredColumn) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[38]
+	mi := &file_hindsight_v1_model_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3655,7 +3762,7 @@ func (x *InferredColumn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use InferredColumn.ProtoReflect.Descriptor instead.
 func (*InferredColumn) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{38}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
 }
 
 func (x *InferredColumn) GetName() string {
@@ -3695,7 +3802,7 @@ type ListLearnersRequest struct {
 
 func (x *ListLearnersRequest) Reset() {
 	*x = ListLearnersRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3707,7 +3814,7 @@ func (x *ListLearnersRequest) String() string {
 func (*ListLearnersRequest) ProtoMessage() {}
 
 func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[39]
+	mi := &file_hindsight_v1_model_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3720,7 +3827,7 @@ func (x *ListLearnersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersRequest.ProtoReflect.Descriptor instead.
 func (*ListLearnersRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{39}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
 }
 
 // ListLearnersResponse answers ListLearners.
@@ -3734,7 +3841,7 @@ type ListLearnersResponse struct {
 
 func (x *ListLearnersResponse) Reset() {
 	*x = ListLearnersResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3746,7 +3853,7 @@ func (x *ListLearnersResponse) String() string {
 func (*ListLearnersResponse) ProtoMessage() {}
 
 func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[40]
+	mi := &file_hindsight_v1_model_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3759,7 +3866,7 @@ func (x *ListLearnersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListLearnersResponse.ProtoReflect.Descriptor instead.
 func (*ListLearnersResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{40}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *ListLearnersResponse) GetLearners() []*Learner {
@@ -3784,7 +3891,7 @@ type Learner struct {
 
 func (x *Learner) Reset() {
 	*x = Learner{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3796,7 +3903,7 @@ func (x *Learner) String() string {
 func (*Learner) ProtoMessage() {}
 
 func (x *Learner) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[41]
+	mi := &file_hindsight_v1_model_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3809,7 +3916,7 @@ func (x *Learner) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Learner.ProtoReflect.Descriptor instead.
 func (*Learner) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{41}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *Learner) GetName() string {
@@ -3852,7 +3959,7 @@ type LearnerField struct {
 
 func (x *LearnerField) Reset() {
 	*x = LearnerField{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3864,7 +3971,7 @@ func (x *LearnerField) String() string {
 func (*LearnerField) ProtoMessage() {}
 
 func (x *LearnerField) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[42]
+	mi := &file_hindsight_v1_model_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3877,7 +3984,7 @@ func (x *LearnerField) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LearnerField.ProtoReflect.Descriptor instead.
 func (*LearnerField) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{42}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *LearnerField) GetName() string {
@@ -3926,7 +4033,7 @@ type ValidateSpecRequest struct {
 
 func (x *ValidateSpecRequest) Reset() {
 	*x = ValidateSpecRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3938,7 +4045,7 @@ func (x *ValidateSpecRequest) String() string {
 func (*ValidateSpecRequest) ProtoMessage() {}
 
 func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[43]
+	mi := &file_hindsight_v1_model_proto_msgTypes[44]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -3951,7 +4058,7 @@ func (x *ValidateSpecRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecRequest.ProtoReflect.Descriptor instead.
 func (*ValidateSpecRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{43}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
 }
 
 func (x *ValidateSpecRequest) GetSpec() *ModelSpec {
@@ -3980,7 +4087,7 @@ type ValidateSpecResponse struct {
 
 func (x *ValidateSpecResponse) Reset() {
 	*x = ValidateSpecResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -3992,7 +4099,7 @@ func (x *ValidateSpecResponse) String() string {
 func (*ValidateSpecResponse) ProtoMessage() {}
 
 func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[44]
+	mi := &file_hindsight_v1_model_proto_msgTypes[45]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4005,7 +4112,7 @@ func (x *ValidateSpecResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ValidateSpecResponse.ProtoReflect.Descriptor instead.
 func (*ValidateSpecResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{44}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
 }
 
 func (x *ValidateSpecResponse) GetSpec() *ModelSpec {
@@ -4060,7 +4167,7 @@ type Snapshot struct {
 
 func (x *Snapshot) Reset() {
 	*x = Snapshot{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4072,7 +4179,7 @@ func (x *Snapshot) String() string {
 func (*Snapshot) ProtoMessage() {}
 
 func (x *Snapshot) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[45]
+	mi := &file_hindsight_v1_model_proto_msgTypes[46]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4085,7 +4192,7 @@ func (x *Snapshot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Snapshot.ProtoReflect.Descriptor instead.
 func (*Snapshot) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{45}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
 }
 
 func (x *Snapshot) GetSequence() uint64 {
@@ -4127,7 +4234,7 @@ type SnapshotModelRequest struct {
 
 func (x *SnapshotModelRequest) Reset() {
 	*x = SnapshotModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4139,7 +4246,7 @@ func (x *SnapshotModelRequest) String() string {
 func (*SnapshotModelRequest) ProtoMessage() {}
 
 func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[46]
+	mi := &file_hindsight_v1_model_proto_msgTypes[47]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4152,7 +4259,7 @@ func (x *SnapshotModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelRequest.ProtoReflect.Descriptor instead.
 func (*SnapshotModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{46}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
 }
 
 func (x *SnapshotModelRequest) GetModel() string {
@@ -4173,7 +4280,7 @@ type SnapshotModelResponse struct {
 
 func (x *SnapshotModelResponse) Reset() {
 	*x = SnapshotModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4185,7 +4292,7 @@ func (x *SnapshotModelResponse) String() string {
 func (*SnapshotModelResponse) ProtoMessage() {}
 
 func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[47]
+	mi := &file_hindsight_v1_model_proto_msgTypes[48]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4198,7 +4305,7 @@ func (x *SnapshotModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SnapshotModelResponse.ProtoReflect.Descriptor instead.
 func (*SnapshotModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{47}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
 }
 
 func (x *SnapshotModelResponse) GetSnapshot() *Snapshot {
@@ -4219,7 +4326,7 @@ type ListSnapshotsRequest struct {
 
 func (x *ListSnapshotsRequest) Reset() {
 	*x = ListSnapshotsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4231,7 +4338,7 @@ func (x *ListSnapshotsRequest) String() string {
 func (*ListSnapshotsRequest) ProtoMessage() {}
 
 func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[48]
+	mi := &file_hindsight_v1_model_proto_msgTypes[49]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4244,7 +4351,7 @@ func (x *ListSnapshotsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsRequest.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{48}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
 }
 
 func (x *ListSnapshotsRequest) GetModel() string {
@@ -4265,7 +4372,7 @@ type ListSnapshotsResponse struct {
 
 func (x *ListSnapshotsResponse) Reset() {
 	*x = ListSnapshotsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4277,7 +4384,7 @@ func (x *ListSnapshotsResponse) String() string {
 func (*ListSnapshotsResponse) ProtoMessage() {}
 
 func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[49]
+	mi := &file_hindsight_v1_model_proto_msgTypes[50]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4290,7 +4397,7 @@ func (x *ListSnapshotsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSnapshotsResponse.ProtoReflect.Descriptor instead.
 func (*ListSnapshotsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{49}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
 }
 
 func (x *ListSnapshotsResponse) GetSnapshots() []*Snapshot {
@@ -4318,7 +4425,7 @@ type RestoreModelRequest struct {
 
 func (x *RestoreModelRequest) Reset() {
 	*x = RestoreModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4330,7 +4437,7 @@ func (x *RestoreModelRequest) String() string {
 func (*RestoreModelRequest) ProtoMessage() {}
 
 func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[50]
+	mi := &file_hindsight_v1_model_proto_msgTypes[51]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4343,7 +4450,7 @@ func (x *RestoreModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelRequest.ProtoReflect.Descriptor instead.
 func (*RestoreModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{50}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
 }
 
 func (x *RestoreModelRequest) GetModel() string {
@@ -4387,7 +4494,7 @@ type RestoreModelResponse struct {
 
 func (x *RestoreModelResponse) Reset() {
 	*x = RestoreModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4399,7 +4506,7 @@ func (x *RestoreModelResponse) String() string {
 func (*RestoreModelResponse) ProtoMessage() {}
 
 func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[51]
+	mi := &file_hindsight_v1_model_proto_msgTypes[52]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4412,7 +4519,7 @@ func (x *RestoreModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RestoreModelResponse.ProtoReflect.Descriptor instead.
 func (*RestoreModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{51}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
 }
 
 func (x *RestoreModelResponse) GetModel() *Model {
@@ -4442,7 +4549,7 @@ type ExportModelRequest struct {
 
 func (x *ExportModelRequest) Reset() {
 	*x = ExportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4454,7 +4561,7 @@ func (x *ExportModelRequest) String() string {
 func (*ExportModelRequest) ProtoMessage() {}
 
 func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[52]
+	mi := &file_hindsight_v1_model_proto_msgTypes[53]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4467,7 +4574,7 @@ func (x *ExportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelRequest.ProtoReflect.Descriptor instead.
 func (*ExportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{52}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
 }
 
 func (x *ExportModelRequest) GetModel() string {
@@ -4495,7 +4602,7 @@ type ExportModelResponse struct {
 
 func (x *ExportModelResponse) Reset() {
 	*x = ExportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4507,7 +4614,7 @@ func (x *ExportModelResponse) String() string {
 func (*ExportModelResponse) ProtoMessage() {}
 
 func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[53]
+	mi := &file_hindsight_v1_model_proto_msgTypes[54]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4520,7 +4627,7 @@ func (x *ExportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExportModelResponse.ProtoReflect.Descriptor instead.
 func (*ExportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{53}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
 }
 
 func (x *ExportModelResponse) GetChunk() []byte {
@@ -4543,7 +4650,7 @@ type ImportModelRequest struct {
 
 func (x *ImportModelRequest) Reset() {
 	*x = ImportModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4555,7 +4662,7 @@ func (x *ImportModelRequest) String() string {
 func (*ImportModelRequest) ProtoMessage() {}
 
 func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[54]
+	mi := &file_hindsight_v1_model_proto_msgTypes[55]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4568,7 +4675,7 @@ func (x *ImportModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelRequest.ProtoReflect.Descriptor instead.
 func (*ImportModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{54}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
 }
 
 func (x *ImportModelRequest) GetId() string {
@@ -4596,7 +4703,7 @@ type ImportModelResponse struct {
 
 func (x *ImportModelResponse) Reset() {
 	*x = ImportModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4608,7 +4715,7 @@ func (x *ImportModelResponse) String() string {
 func (*ImportModelResponse) ProtoMessage() {}
 
 func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[55]
+	mi := &file_hindsight_v1_model_proto_msgTypes[56]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4621,7 +4728,7 @@ func (x *ImportModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ImportModelResponse.ProtoReflect.Descriptor instead.
 func (*ImportModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{55}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
 }
 
 func (x *ImportModelResponse) GetModel() *Model {
@@ -4642,7 +4749,7 @@ type GetModelHistoryRequest struct {
 
 func (x *GetModelHistoryRequest) Reset() {
 	*x = GetModelHistoryRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4654,7 +4761,7 @@ func (x *GetModelHistoryRequest) String() string {
 func (*GetModelHistoryRequest) ProtoMessage() {}
 
 func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[56]
+	mi := &file_hindsight_v1_model_proto_msgTypes[57]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4667,7 +4774,7 @@ func (x *GetModelHistoryRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryRequest.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{56}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
 }
 
 func (x *GetModelHistoryRequest) GetModel() string {
@@ -4694,7 +4801,7 @@ type GetModelHistoryResponse struct {
 
 func (x *GetModelHistoryResponse) Reset() {
 	*x = GetModelHistoryResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4706,7 +4813,7 @@ func (x *GetModelHistoryResponse) String() string {
 func (*GetModelHistoryResponse) ProtoMessage() {}
 
 func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[57]
+	mi := &file_hindsight_v1_model_proto_msgTypes[58]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4719,7 +4826,7 @@ func (x *GetModelHistoryResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetModelHistoryResponse.ProtoReflect.Descriptor instead.
 func (*GetModelHistoryResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{57}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
 }
 
 func (x *GetModelHistoryResponse) GetPoints() []*HistoryPoint {
@@ -4773,7 +4880,7 @@ type HistoryPoint struct {
 
 func (x *HistoryPoint) Reset() {
 	*x = HistoryPoint{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4785,7 +4892,7 @@ func (x *HistoryPoint) String() string {
 func (*HistoryPoint) ProtoMessage() {}
 
 func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[58]
+	mi := &file_hindsight_v1_model_proto_msgTypes[59]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4798,7 +4905,7 @@ func (x *HistoryPoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistoryPoint.ProtoReflect.Descriptor instead.
 func (*HistoryPoint) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{58}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
 }
 
 func (x *HistoryPoint) GetSequence() uint64 {
@@ -4879,7 +4986,7 @@ type DriftMark struct {
 
 func (x *DriftMark) Reset() {
 	*x = DriftMark{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4891,7 +4998,7 @@ func (x *DriftMark) String() string {
 func (*DriftMark) ProtoMessage() {}
 
 func (x *DriftMark) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[59]
+	mi := &file_hindsight_v1_model_proto_msgTypes[60]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4904,7 +5011,7 @@ func (x *DriftMark) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DriftMark.ProtoReflect.Descriptor instead.
 func (*DriftMark) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{59}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
 }
 
 func (x *DriftMark) GetSequence() uint64 {
@@ -4944,7 +5051,7 @@ type WatchModelRequest struct {
 
 func (x *WatchModelRequest) Reset() {
 	*x = WatchModelRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -4956,7 +5063,7 @@ func (x *WatchModelRequest) String() string {
 func (*WatchModelRequest) ProtoMessage() {}
 
 func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[60]
+	mi := &file_hindsight_v1_model_proto_msgTypes[61]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -4969,7 +5076,7 @@ func (x *WatchModelRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelRequest.ProtoReflect.Descriptor instead.
 func (*WatchModelRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{60}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
 }
 
 func (x *WatchModelRequest) GetModel() string {
@@ -5010,7 +5117,7 @@ type WatchModelResponse struct {
 
 func (x *WatchModelResponse) Reset() {
 	*x = WatchModelResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5022,7 +5129,7 @@ func (x *WatchModelResponse) String() string {
 func (*WatchModelResponse) ProtoMessage() {}
 
 func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[61]
+	mi := &file_hindsight_v1_model_proto_msgTypes[62]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5035,7 +5142,7 @@ func (x *WatchModelResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchModelResponse.ProtoReflect.Descriptor instead.
 func (*WatchModelResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{61}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
 }
 
 func (x *WatchModelResponse) GetEvent() isWatchModelResponse_Event {
@@ -5119,7 +5226,7 @@ type OutcomeEvent struct {
 
 func (x *OutcomeEvent) Reset() {
 	*x = OutcomeEvent{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5131,7 +5238,7 @@ func (x *OutcomeEvent) String() string {
 func (*OutcomeEvent) ProtoMessage() {}
 
 func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[62]
+	mi := &file_hindsight_v1_model_proto_msgTypes[63]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5144,7 +5251,7 @@ func (x *OutcomeEvent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OutcomeEvent.ProtoReflect.Descriptor instead.
 func (*OutcomeEvent) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{62}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
 }
 
 func (x *OutcomeEvent) GetOutcome() *Outcome {
@@ -5201,7 +5308,7 @@ type CompareModelsRequest struct {
 
 func (x *CompareModelsRequest) Reset() {
 	*x = CompareModelsRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5213,7 +5320,7 @@ func (x *CompareModelsRequest) String() string {
 func (*CompareModelsRequest) ProtoMessage() {}
 
 func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[63]
+	mi := &file_hindsight_v1_model_proto_msgTypes[64]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5226,7 +5333,7 @@ func (x *CompareModelsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsRequest.ProtoReflect.Descriptor instead.
 func (*CompareModelsRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{63}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
 }
 
 func (x *CompareModelsRequest) GetModel() string {
@@ -5248,7 +5355,7 @@ type CompareModelsResponse struct {
 
 func (x *CompareModelsResponse) Reset() {
 	*x = CompareModelsResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5260,7 +5367,7 @@ func (x *CompareModelsResponse) String() string {
 func (*CompareModelsResponse) ProtoMessage() {}
 
 func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[64]
+	mi := &file_hindsight_v1_model_proto_msgTypes[65]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5273,7 +5380,7 @@ func (x *CompareModelsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CompareModelsResponse.ProtoReflect.Descriptor instead.
 func (*CompareModelsResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{64}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
 }
 
 func (x *CompareModelsResponse) GetComparisons() []*Comparison {
@@ -5310,7 +5417,7 @@ type Comparison struct {
 
 func (x *Comparison) Reset() {
 	*x = Comparison{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5322,7 +5429,7 @@ func (x *Comparison) String() string {
 func (*Comparison) ProtoMessage() {}
 
 func (x *Comparison) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[65]
+	mi := &file_hindsight_v1_model_proto_msgTypes[66]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5335,7 +5442,7 @@ func (x *Comparison) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Comparison.ProtoReflect.Descriptor instead.
 func (*Comparison) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{65}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
 }
 
 func (x *Comparison) GetModel() string {
@@ -5426,7 +5533,7 @@ type LossDifference struct {
 
 func (x *LossDifference) Reset() {
 	*x = LossDifference{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5438,7 +5545,7 @@ func (x *LossDifference) String() string {
 func (*LossDifference) ProtoMessage() {}
 
 func (x *LossDifference) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[66]
+	mi := &file_hindsight_v1_model_proto_msgTypes[67]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5451,7 +5558,7 @@ func (x *LossDifference) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LossDifference.ProtoReflect.Descriptor instead.
 func (*LossDifference) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{66}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
 }
 
 func (x *LossDifference) GetMean() float64 {
@@ -5522,7 +5629,7 @@ type Alias struct {
 
 func (x *Alias) Reset() {
 	*x = Alias{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5534,7 +5641,7 @@ func (x *Alias) String() string {
 func (*Alias) ProtoMessage() {}
 
 func (x *Alias) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[67]
+	mi := &file_hindsight_v1_model_proto_msgTypes[68]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5547,7 +5654,7 @@ func (x *Alias) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Alias.ProtoReflect.Descriptor instead.
 func (*Alias) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{67}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
 }
 
 func (x *Alias) GetAlias() string {
@@ -5603,7 +5710,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5615,7 +5722,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[68]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5628,7 +5735,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{68}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *Share) GetModel() string {
@@ -5676,7 +5783,7 @@ type SetAliasRequest struct {
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5688,7 +5795,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5701,7 +5808,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -5743,7 +5850,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5755,7 +5862,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5768,7 +5875,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{71}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -5787,7 +5894,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[71]
+	mi := &file_hindsight_v1_model_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5799,7 +5906,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[71]
+	mi := &file_hindsight_v1_model_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5812,7 +5919,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{71}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{72}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -5826,7 +5933,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[72]
+	mi := &file_hindsight_v1_model_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5838,7 +5945,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[72]
+	mi := &file_hindsight_v1_model_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5851,7 +5958,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{72}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -5872,7 +5979,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[73]
+	mi := &file_hindsight_v1_model_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5884,7 +5991,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[73]
+	mi := &file_hindsight_v1_model_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5897,7 +6004,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{73}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{74}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -5916,7 +6023,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[74]
+	mi := &file_hindsight_v1_model_proto_msgTypes[75]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5928,7 +6035,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[74]
+	mi := &file_hindsight_v1_model_proto_msgTypes[75]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5941,7 +6048,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{74}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{75}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -6069,15 +6176,16 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x14UndeleteModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"B\n" +
 	"\x15UndeleteModelResponse\x12)\n" +
-	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"\x83\x02\n" +
+	"\x05model\x18\x01 \x01(\v2\x13.hindsight.v1.ModelR\x05model\"\xb7\x02\n" +
 	"\x14GetModelStatsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12>\n" +
 	"\x1binclude_effective_dimension\x18\x02 \x01(\bR\x19includeEffectiveDimension\x124\n" +
 	"\x16include_hindsight_path\x18\x03 \x01(\bR\x14includeHindsightPath\x12/\n" +
 	"\x13include_importances\x18\x04 \x01(\bR\x12includeImportances\x12.\n" +
-	"\x13include_regret_rkhs\x18\x05 \x01(\bR\x11includeRegretRkhs\"G\n" +
+	"\x13include_regret_rkhs\x18\x05 \x01(\bR\x11includeRegretRkhs\x122\n" +
+	"\x15include_recent_regret\x18\x06 \x01(\bR\x13includeRecentRegret\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xe8\x11\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xa9\x12\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -6136,7 +6244,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\vregret_rkhs\x18+ \x01(\x01H\x0fR\n" +
 	"regretRkhs\x88\x01\x01\x12)\n" +
 	"\x10switching_regret\x18, \x03(\x01R\x0fswitchingRegret\x12\x1f\n" +
-	"\brecoding\x18- \x01(\x01H\x10R\brecoding\x88\x01\x01B\f\n" +
+	"\brecoding\x18- \x01(\x01H\x10R\brecoding\x88\x01\x01\x12?\n" +
+	"\rrecent_regret\x18. \x03(\v2\x1a.hindsight.v1.RecentRegretR\frecentRegretB\f\n" +
 	"\n" +
 	"_mean_lossB\x11\n" +
 	"\x0f_hindsight_lossB\t\n" +
@@ -6154,7 +6263,13 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x11_parametric_shareB\x15\n" +
 	"\x13_served_certificateB\x0e\n" +
 	"\f_regret_rkhsB\v\n" +
-	"\t_recoding\"\x94\x01\n" +
+	"\t_recoding\"\x9e\x01\n" +
+	"\fRecentRegret\x12\"\n" +
+	"\fobservations\x18\x01 \x01(\x04R\fobservations\x12\x19\n" +
+	"\bloss_sum\x18\x02 \x01(\x01R\alossSum\x12%\n" +
+	"\x0ehindsight_loss\x18\x03 \x01(\x01R\rhindsightLoss\x12\x16\n" +
+	"\x06regret\x18\x04 \x01(\x01R\x06regret\x12\x10\n" +
+	"\x03gap\x18\x05 \x01(\x01R\x03gap\"\x94\x01\n" +
 	"\fLogLossStats\x12\x19\n" +
 	"\bloss_sum\x18\x01 \x01(\x01R\alossSum\x12\x16\n" +
 	"\x06regret\x18\x02 \x01(\x01R\x06regret\x12!\n" +
@@ -6526,7 +6641,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(InferredColumn_Kind)(0),        // 1: hindsight.v1.InferredColumn.Kind
@@ -6549,215 +6664,217 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*GetModelStatsRequest)(nil),    // 18: hindsight.v1.GetModelStatsRequest
 	(*GetModelStatsResponse)(nil),   // 19: hindsight.v1.GetModelStatsResponse
 	(*ModelStats)(nil),              // 20: hindsight.v1.ModelStats
-	(*LogLossStats)(nil),            // 21: hindsight.v1.LogLossStats
-	(*KeyEffect)(nil),               // 22: hindsight.v1.KeyEffect
-	(*InputImportance)(nil),         // 23: hindsight.v1.InputImportance
-	(*LabelGateStats)(nil),          // 24: hindsight.v1.LabelGateStats
-	(*InputStats)(nil),              // 25: hindsight.v1.InputStats
-	(*ClassStats)(nil),              // 26: hindsight.v1.ClassStats
-	(*ClassRanking)(nil),            // 27: hindsight.v1.ClassRanking
-	(*ClassPerformance)(nil),        // 28: hindsight.v1.ClassPerformance
-	(*ClassFigures)(nil),            // 29: hindsight.v1.ClassFigures
-	(*ReliabilityBin)(nil),          // 30: hindsight.v1.ReliabilityBin
-	(*ClassCounts)(nil),             // 31: hindsight.v1.ClassCounts
-	(*FeatureWeight)(nil),           // 32: hindsight.v1.FeatureWeight
-	(*Performance)(nil),             // 33: hindsight.v1.Performance
-	(*PerformanceFigures)(nil),      // 34: hindsight.v1.PerformanceFigures
-	(*IntervalStats)(nil),           // 35: hindsight.v1.IntervalStats
-	(*Drift)(nil),                   // 36: hindsight.v1.Drift
-	(*Expert)(nil),                  // 37: hindsight.v1.Expert
-	(*InferSpecRequest)(nil),        // 38: hindsight.v1.InferSpecRequest
-	(*InferSpecResponse)(nil),       // 39: hindsight.v1.InferSpecResponse
-	(*InferredColumn)(nil),          // 40: hindsight.v1.InferredColumn
-	(*ListLearnersRequest)(nil),     // 41: hindsight.v1.ListLearnersRequest
-	(*ListLearnersResponse)(nil),    // 42: hindsight.v1.ListLearnersResponse
-	(*Learner)(nil),                 // 43: hindsight.v1.Learner
-	(*LearnerField)(nil),            // 44: hindsight.v1.LearnerField
-	(*ValidateSpecRequest)(nil),     // 45: hindsight.v1.ValidateSpecRequest
-	(*ValidateSpecResponse)(nil),    // 46: hindsight.v1.ValidateSpecResponse
-	(*Snapshot)(nil),                // 47: hindsight.v1.Snapshot
-	(*SnapshotModelRequest)(nil),    // 48: hindsight.v1.SnapshotModelRequest
-	(*SnapshotModelResponse)(nil),   // 49: hindsight.v1.SnapshotModelResponse
-	(*ListSnapshotsRequest)(nil),    // 50: hindsight.v1.ListSnapshotsRequest
-	(*ListSnapshotsResponse)(nil),   // 51: hindsight.v1.ListSnapshotsResponse
-	(*RestoreModelRequest)(nil),     // 52: hindsight.v1.RestoreModelRequest
-	(*RestoreModelResponse)(nil),    // 53: hindsight.v1.RestoreModelResponse
-	(*ExportModelRequest)(nil),      // 54: hindsight.v1.ExportModelRequest
-	(*ExportModelResponse)(nil),     // 55: hindsight.v1.ExportModelResponse
-	(*ImportModelRequest)(nil),      // 56: hindsight.v1.ImportModelRequest
-	(*ImportModelResponse)(nil),     // 57: hindsight.v1.ImportModelResponse
-	(*GetModelHistoryRequest)(nil),  // 58: hindsight.v1.GetModelHistoryRequest
-	(*GetModelHistoryResponse)(nil), // 59: hindsight.v1.GetModelHistoryResponse
-	(*HistoryPoint)(nil),            // 60: hindsight.v1.HistoryPoint
-	(*DriftMark)(nil),               // 61: hindsight.v1.DriftMark
-	(*WatchModelRequest)(nil),       // 62: hindsight.v1.WatchModelRequest
-	(*WatchModelResponse)(nil),      // 63: hindsight.v1.WatchModelResponse
-	(*OutcomeEvent)(nil),            // 64: hindsight.v1.OutcomeEvent
-	(*CompareModelsRequest)(nil),    // 65: hindsight.v1.CompareModelsRequest
-	(*CompareModelsResponse)(nil),   // 66: hindsight.v1.CompareModelsResponse
-	(*Comparison)(nil),              // 67: hindsight.v1.Comparison
-	(*LossDifference)(nil),          // 68: hindsight.v1.LossDifference
-	(*Alias)(nil),                   // 69: hindsight.v1.Alias
-	(*Share)(nil),                   // 70: hindsight.v1.Share
-	(*SetAliasRequest)(nil),         // 71: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 72: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 73: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 74: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 75: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 76: hindsight.v1.DeleteAliasResponse
-	nil,                             // 77: hindsight.v1.Model.LabelsEntry
-	nil,                             // 78: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 79: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 80: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 81: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 82: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 83: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 84: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 85: google.protobuf.FieldMask
-	(*FamilyPart)(nil),              // 86: hindsight.v1.FamilyPart
-	(*Outcome)(nil),                 // 87: hindsight.v1.Outcome
-	(*Interval)(nil),                // 88: hindsight.v1.Interval
+	(*RecentRegret)(nil),            // 21: hindsight.v1.RecentRegret
+	(*LogLossStats)(nil),            // 22: hindsight.v1.LogLossStats
+	(*KeyEffect)(nil),               // 23: hindsight.v1.KeyEffect
+	(*InputImportance)(nil),         // 24: hindsight.v1.InputImportance
+	(*LabelGateStats)(nil),          // 25: hindsight.v1.LabelGateStats
+	(*InputStats)(nil),              // 26: hindsight.v1.InputStats
+	(*ClassStats)(nil),              // 27: hindsight.v1.ClassStats
+	(*ClassRanking)(nil),            // 28: hindsight.v1.ClassRanking
+	(*ClassPerformance)(nil),        // 29: hindsight.v1.ClassPerformance
+	(*ClassFigures)(nil),            // 30: hindsight.v1.ClassFigures
+	(*ReliabilityBin)(nil),          // 31: hindsight.v1.ReliabilityBin
+	(*ClassCounts)(nil),             // 32: hindsight.v1.ClassCounts
+	(*FeatureWeight)(nil),           // 33: hindsight.v1.FeatureWeight
+	(*Performance)(nil),             // 34: hindsight.v1.Performance
+	(*PerformanceFigures)(nil),      // 35: hindsight.v1.PerformanceFigures
+	(*IntervalStats)(nil),           // 36: hindsight.v1.IntervalStats
+	(*Drift)(nil),                   // 37: hindsight.v1.Drift
+	(*Expert)(nil),                  // 38: hindsight.v1.Expert
+	(*InferSpecRequest)(nil),        // 39: hindsight.v1.InferSpecRequest
+	(*InferSpecResponse)(nil),       // 40: hindsight.v1.InferSpecResponse
+	(*InferredColumn)(nil),          // 41: hindsight.v1.InferredColumn
+	(*ListLearnersRequest)(nil),     // 42: hindsight.v1.ListLearnersRequest
+	(*ListLearnersResponse)(nil),    // 43: hindsight.v1.ListLearnersResponse
+	(*Learner)(nil),                 // 44: hindsight.v1.Learner
+	(*LearnerField)(nil),            // 45: hindsight.v1.LearnerField
+	(*ValidateSpecRequest)(nil),     // 46: hindsight.v1.ValidateSpecRequest
+	(*ValidateSpecResponse)(nil),    // 47: hindsight.v1.ValidateSpecResponse
+	(*Snapshot)(nil),                // 48: hindsight.v1.Snapshot
+	(*SnapshotModelRequest)(nil),    // 49: hindsight.v1.SnapshotModelRequest
+	(*SnapshotModelResponse)(nil),   // 50: hindsight.v1.SnapshotModelResponse
+	(*ListSnapshotsRequest)(nil),    // 51: hindsight.v1.ListSnapshotsRequest
+	(*ListSnapshotsResponse)(nil),   // 52: hindsight.v1.ListSnapshotsResponse
+	(*RestoreModelRequest)(nil),     // 53: hindsight.v1.RestoreModelRequest
+	(*RestoreModelResponse)(nil),    // 54: hindsight.v1.RestoreModelResponse
+	(*ExportModelRequest)(nil),      // 55: hindsight.v1.ExportModelRequest
+	(*ExportModelResponse)(nil),     // 56: hindsight.v1.ExportModelResponse
+	(*ImportModelRequest)(nil),      // 57: hindsight.v1.ImportModelRequest
+	(*ImportModelResponse)(nil),     // 58: hindsight.v1.ImportModelResponse
+	(*GetModelHistoryRequest)(nil),  // 59: hindsight.v1.GetModelHistoryRequest
+	(*GetModelHistoryResponse)(nil), // 60: hindsight.v1.GetModelHistoryResponse
+	(*HistoryPoint)(nil),            // 61: hindsight.v1.HistoryPoint
+	(*DriftMark)(nil),               // 62: hindsight.v1.DriftMark
+	(*WatchModelRequest)(nil),       // 63: hindsight.v1.WatchModelRequest
+	(*WatchModelResponse)(nil),      // 64: hindsight.v1.WatchModelResponse
+	(*OutcomeEvent)(nil),            // 65: hindsight.v1.OutcomeEvent
+	(*CompareModelsRequest)(nil),    // 66: hindsight.v1.CompareModelsRequest
+	(*CompareModelsResponse)(nil),   // 67: hindsight.v1.CompareModelsResponse
+	(*Comparison)(nil),              // 68: hindsight.v1.Comparison
+	(*LossDifference)(nil),          // 69: hindsight.v1.LossDifference
+	(*Alias)(nil),                   // 70: hindsight.v1.Alias
+	(*Share)(nil),                   // 71: hindsight.v1.Share
+	(*SetAliasRequest)(nil),         // 72: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 73: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 74: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 75: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 76: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 77: hindsight.v1.DeleteAliasResponse
+	nil,                             // 78: hindsight.v1.Model.LabelsEntry
+	nil,                             // 79: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 80: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 81: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 82: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 83: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 84: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 85: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 86: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 87: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 88: hindsight.v1.Outcome
+	(*Interval)(nil),                // 89: hindsight.v1.Interval
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	82,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	83,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	83,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	84,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
 	4,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	77,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	78,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	84,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	83,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	83,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	83,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	78,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	79,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	85,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	84,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	84,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	84,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
 	3,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	0,   // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
-	33,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
-	28,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	83,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	34,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
+	29,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
+	84,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
 	5,   // 14: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	82,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	79,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	80,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	84,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	83,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	80,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	81,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	85,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
 	2,   // 19: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
 	2,   // 20: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	81,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	82,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
 	2,   // 22: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
 	2,   // 23: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	85,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	86,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
 	2,   // 25: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
 	2,   // 26: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
 	2,   // 27: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
 	20,  // 28: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
-	33,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
-	33,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	33,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	35,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	36,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	37,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	25,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	26,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	32,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	24,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	86,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
-	23,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
-	22,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
-	21,  // 42: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
-	37,  // 43: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
-	28,  // 44: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	28,  // 45: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	30,  // 46: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	31,  // 47: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	27,  // 48: hindsight.v1.ClassStats.ranking:type_name -> hindsight.v1.ClassRanking
-	29,  // 49: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	29,  // 50: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	34,  // 51: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	34,  // 52: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	82,  // 53: hindsight.v1.InferSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	82,  // 54: hindsight.v1.InferSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	40,  // 55: hindsight.v1.InferSpecResponse.columns:type_name -> hindsight.v1.InferredColumn
-	1,   // 56: hindsight.v1.InferredColumn.kind:type_name -> hindsight.v1.InferredColumn.Kind
-	43,  // 57: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	44,  // 58: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	82,  // 59: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	82,  // 60: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	83,  // 61: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	47,  // 62: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	47,  // 63: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	83,  // 64: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	2,   // 65: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	2,   // 66: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	60,  // 67: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	61,  // 68: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	83,  // 69: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	33,  // 70: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	28,  // 71: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	83,  // 72: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	84,  // 73: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	64,  // 74: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	20,  // 75: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	60,  // 76: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	87,  // 77: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	83,  // 78: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	88,  // 79: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	67,  // 80: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	33,  // 81: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	33,  // 82: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	28,  // 83: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	28,  // 84: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	68,  // 85: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	83,  // 86: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	70,  // 87: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	83,  // 88: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	70,  // 89: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	69,  // 90: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	69,  // 91: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	6,   // 92: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	8,   // 93: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	10,  // 94: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	12,  // 95: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	14,  // 96: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	16,  // 97: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	18,  // 98: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	58,  // 99: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	62,  // 100: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	65,  // 101: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	45,  // 102: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	38,  // 103: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
-	41,  // 104: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	48,  // 105: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	50,  // 106: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	52,  // 107: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	54,  // 108: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	56,  // 109: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	71,  // 110: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	73,  // 111: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	75,  // 112: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	7,   // 113: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	9,   // 114: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	11,  // 115: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	13,  // 116: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	15,  // 117: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	17,  // 118: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	19,  // 119: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	59,  // 120: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	63,  // 121: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	66,  // 122: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	46,  // 123: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	39,  // 124: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
-	42,  // 125: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	49,  // 126: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	51,  // 127: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	53,  // 128: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	55,  // 129: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	57,  // 130: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	72,  // 131: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	74,  // 132: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	76,  // 133: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	113, // [113:134] is the sub-list for method output_type
-	92,  // [92:113] is the sub-list for method input_type
-	92,  // [92:92] is the sub-list for extension type_name
-	92,  // [92:92] is the sub-list for extension extendee
-	0,   // [0:92] is the sub-list for field type_name
+	34,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
+	34,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
+	34,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
+	36,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	37,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	38,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	26,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	27,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	33,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	25,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	87,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	24,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	23,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
+	22,  // 42: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
+	21,  // 43: hindsight.v1.ModelStats.recent_regret:type_name -> hindsight.v1.RecentRegret
+	38,  // 44: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
+	29,  // 45: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	29,  // 46: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	31,  // 47: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	32,  // 48: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	28,  // 49: hindsight.v1.ClassStats.ranking:type_name -> hindsight.v1.ClassRanking
+	30,  // 50: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	30,  // 51: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	35,  // 52: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	35,  // 53: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	83,  // 54: hindsight.v1.InferSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	83,  // 55: hindsight.v1.InferSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	41,  // 56: hindsight.v1.InferSpecResponse.columns:type_name -> hindsight.v1.InferredColumn
+	1,   // 57: hindsight.v1.InferredColumn.kind:type_name -> hindsight.v1.InferredColumn.Kind
+	44,  // 58: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	45,  // 59: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	83,  // 60: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	83,  // 61: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	84,  // 62: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	48,  // 63: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	48,  // 64: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	84,  // 65: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	2,   // 66: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	2,   // 67: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	61,  // 68: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	62,  // 69: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	84,  // 70: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	34,  // 71: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	29,  // 72: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	84,  // 73: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	85,  // 74: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	65,  // 75: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	20,  // 76: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	61,  // 77: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	88,  // 78: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	84,  // 79: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	89,  // 80: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	68,  // 81: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	34,  // 82: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	34,  // 83: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	29,  // 84: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	29,  // 85: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	69,  // 86: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	84,  // 87: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	71,  // 88: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	84,  // 89: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	71,  // 90: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	70,  // 91: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	70,  // 92: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	6,   // 93: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	8,   // 94: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	10,  // 95: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	12,  // 96: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	14,  // 97: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	16,  // 98: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	18,  // 99: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	59,  // 100: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	63,  // 101: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	66,  // 102: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	46,  // 103: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	39,  // 104: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
+	42,  // 105: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	49,  // 106: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	51,  // 107: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	53,  // 108: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	55,  // 109: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	57,  // 110: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	72,  // 111: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	74,  // 112: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	76,  // 113: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	7,   // 114: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	9,   // 115: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	11,  // 116: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	13,  // 117: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	15,  // 118: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	17,  // 119: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	19,  // 120: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	60,  // 121: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	64,  // 122: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	67,  // 123: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	47,  // 124: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	40,  // 125: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
+	43,  // 126: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	50,  // 127: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	52,  // 128: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	54,  // 129: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	56,  // 130: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	58,  // 131: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	73,  // 132: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	75,  // 133: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	77,  // 134: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	114, // [114:135] is the sub-list for method output_type
+	93,  // [93:114] is the sub-list for method input_type
+	93,  // [93:93] is the sub-list for extension type_name
+	93,  // [93:93] is the sub-list for extension extendee
+	0,   // [0:93] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -6773,18 +6890,18 @@ func file_hindsight_v1_model_proto_init() {
 	file_hindsight_v1_model_proto_msgTypes[2].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[4].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[18].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[20].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[22].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[21].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[23].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[27].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[24].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[28].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[30].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[32].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[29].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[31].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[33].OneofWrappers = []any{}
 	file_hindsight_v1_model_proto_msgTypes[34].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[50].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[58].OneofWrappers = []any{}
-	file_hindsight_v1_model_proto_msgTypes[61].OneofWrappers = []any{
+	file_hindsight_v1_model_proto_msgTypes[35].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[51].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[59].OneofWrappers = []any{}
+	file_hindsight_v1_model_proto_msgTypes[62].OneofWrappers = []any{
 		(*WatchModelResponse_Outcome)(nil),
 		(*WatchModelResponse_Stats)(nil),
 		(*WatchModelResponse_History)(nil),
@@ -6795,7 +6912,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   80,
+			NumMessages:   81,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -238,9 +238,10 @@ class Model(Shown):
     async def stats(
         self, *, effective_dimension: bool = False, hindsight_path: bool = False, importances: bool = False,
         regret_rkhs: bool = False,
+        recent_regret: bool = False,
     ) -> messages.ModelStats:
         """The statistics: losses, regret, certificate. The options ask for expensive figures."""
-        return await self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path, importances, regret_rkhs))
+        return await self.client.run(_calls.stats(self.id, effective_dimension, hindsight_path, importances, regret_rkhs, recent_regret))
 
     async def history(self) -> messages.History:
         """The history of the model."""

@@ -54,6 +54,7 @@ from hindsight.messages.stats import (
     LabelGateStats,
     LogLossStats,
     ModelStats,
+    RecentRegret,
     ReliabilityBin,
 )
 
@@ -63,5 +64,5 @@ __all__ = [
     "History", "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "KeyEffect",
     "KeyPart", "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LogLossStats", "LossDifference",
     "ModelInfo", "ModelStats", "ModelSummary", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures",
-    "Prediction", "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
+    "Prediction", "RecentRegret", "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
 ]

@@ -412,6 +412,37 @@ class LogLossStats:
 
 
 @dataclass(frozen=True)
+class RecentRegret:
+    """RecentRegret is the prequential regret on the newest observations, in their order.
+    Observations that a label gate set aside do not count."""
+
+    #: The number of observations. If it is observations, certificate bounds regret where it is
+    #: certified.
+    observations: int
+    #: The sum of the losses.
+    loss_sum: float
+    #: The least loss of a fixed function, with its penalty: for losses of classes, and within a
+    #: range or clip, a lower bound of it by duality.
+    hindsight_loss: float
+    #: loss_sum - hindsight_loss, never below the exact regret.
+    regret: float
+    #: How far regret is at most above the exact one: 0 for least squares, else rounding, unless
+    #: the problem could not be solved to 1e-10.
+    gap: float
+
+    @classmethod
+    def of(cls, m: model_pb2.RecentRegret) -> RecentRegret:
+        """Reads the message of the API."""
+        return cls(
+            observations=m.observations,
+            loss_sum=m.loss_sum,
+            hindsight_loss=m.hindsight_loss,
+            regret=m.regret,
+            gap=m.gap,
+        )
+
+
+@dataclass(frozen=True)
 class ModelStats(ShownStats):
     """ModelStats is how a model is doing. Losses are prequential unless called served, summed over
     the outputs."""
@@ -532,6 +563,11 @@ class ModelStats(ShownStats):
     switching_regret: tuple[float, ...]
     #: rlsc: the recoding of the next decision.
     recoding: Optional[float]
+    #: If requested, the regret on the last 16, 32, 64, ... observations, and last on all that the
+    #: log has: at most 16384, fewer with many features. Each is against the best function of the
+    #: learner's own features, as computed in their rounds, on these observations alone, with the
+    #: learner's loss and ridge; for auto the best function of one of its maps, with ridge 0.01.
+    recent_regret: tuple[RecentRegret, ...]
 
     def __repr__(self) -> str:
         return described(
@@ -589,4 +625,5 @@ class ModelStats(ShownStats):
             regret_rkhs=m.regret_rkhs if m.HasField("regret_rkhs") else None,
             switching_regret=tuple(m.switching_regret),
             recoding=m.recoding if m.HasField("recoding") else None,
+            recent_regret=tuple(RecentRegret.of(e) for e in m.recent_regret),
         )

@@ -298,18 +298,20 @@ class GetModelResponse(_message.Message):
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ...) -> None: ...
 
 class GetModelStatsRequest(_message.Message):
-    __slots__ = ["include_effective_dimension", "include_hindsight_path", "include_importances", "include_regret_rkhs", "model"]
+    __slots__ = ["include_effective_dimension", "include_hindsight_path", "include_importances", "include_recent_regret", "include_regret_rkhs", "model"]
     INCLUDE_EFFECTIVE_DIMENSION_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_HINDSIGHT_PATH_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_IMPORTANCES_FIELD_NUMBER: _ClassVar[int]
+    INCLUDE_RECENT_REGRET_FIELD_NUMBER: _ClassVar[int]
     INCLUDE_REGRET_RKHS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     include_effective_dimension: bool
     include_hindsight_path: bool
     include_importances: bool
+    include_recent_regret: bool
     include_regret_rkhs: bool
     model: str
-    def __init__(self, model: _Optional[str] = ..., include_effective_dimension: bool = ..., include_hindsight_path: bool = ..., include_importances: bool = ..., include_regret_rkhs: bool = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., include_effective_dimension: bool = ..., include_hindsight_path: bool = ..., include_importances: bool = ..., include_regret_rkhs: bool = ..., include_recent_regret: bool = ...) -> None: ...
 
 class GetModelStatsResponse(_message.Message):
     __slots__ = ["stats"]
@@ -694,7 +696,7 @@ class Model(_message.Message):
     def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., sequence: _Optional[int] = ..., learner: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[LearnedInput, _Mapping]]] = ..., classes: _Optional[_Iterable[str]] = ..., display_name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_pending_labels: _Optional[int] = ..., etag: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., purge_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., follows: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[ModelSummary, _Mapping]] = ...) -> None: ...
 
 class ModelStats(_message.Message):
-    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "effects", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "log_loss", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "recoding", "regret", "regret_bound", "regret_rkhs", "regret_unpenalized", "served_certificate", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "switching_regret", "weights"]
+    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "effects", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "log_loss", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "recent_regret", "recoding", "regret", "regret_bound", "regret_rkhs", "regret_unpenalized", "served_certificate", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "switching_regret", "weights"]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_OK_FIELD_NUMBER: _ClassVar[int]
     CERTIFIED_FIELD_NUMBER: _ClassVar[int]
@@ -726,6 +728,7 @@ class ModelStats(_message.Message):
     PENDING_LABELS_FIELD_NUMBER: _ClassVar[int]
     PERFORMANCE_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
+    RECENT_REGRET_FIELD_NUMBER: _ClassVar[int]
     RECODING_FIELD_NUMBER: _ClassVar[int]
     REGRET_BOUND_FIELD_NUMBER: _ClassVar[int]
     REGRET_FIELD_NUMBER: _ClassVar[int]
@@ -771,6 +774,7 @@ class ModelStats(_message.Message):
     pending_labels: int
     performance: Performance
     recent: Performance
+    recent_regret: _containers.RepeatedCompositeFieldContainer[RecentRegret]
     recoding: float
     regret: float
     regret_bound: float
@@ -785,7 +789,7 @@ class ModelStats(_message.Message):
     state_digest: str
     switching_regret: _containers.RepeatedScalarFieldContainer[float]
     weights: _containers.RepeatedCompositeFieldContainer[FeatureWeight]
-    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ..., effects: _Optional[_Iterable[_Union[KeyEffect, _Mapping]]] = ..., log_loss: _Optional[_Union[LogLossStats, _Mapping]] = ..., served_certificate: _Optional[float] = ..., regret_rkhs: _Optional[float] = ..., switching_regret: _Optional[_Iterable[float]] = ..., recoding: _Optional[float] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ..., effects: _Optional[_Iterable[_Union[KeyEffect, _Mapping]]] = ..., log_loss: _Optional[_Union[LogLossStats, _Mapping]] = ..., served_certificate: _Optional[float] = ..., regret_rkhs: _Optional[float] = ..., switching_regret: _Optional[_Iterable[float]] = ..., recoding: _Optional[float] = ..., recent_regret: _Optional[_Iterable[_Union[RecentRegret, _Mapping]]] = ...) -> None: ...
 
 class ModelSummary(_message.Message):
     __slots__ = ["observation_rate", "observe_time", "recent", "recent_classes", "regret", "state"]
@@ -851,6 +855,20 @@ class PerformanceFigures(_message.Message):
     running_mean_loss: float
     skill: float
     def __init__(self, mean_loss: _Optional[float] = ..., running_mean_loss: _Optional[float] = ..., last_label_loss: _Optional[float] = ..., skill: _Optional[float] = ..., rmse: _Optional[float] = ..., mae: _Optional[float] = ...) -> None: ...
+
+class RecentRegret(_message.Message):
+    __slots__ = ["gap", "hindsight_loss", "loss_sum", "observations", "regret"]
+    GAP_FIELD_NUMBER: _ClassVar[int]
+    HINDSIGHT_LOSS_FIELD_NUMBER: _ClassVar[int]
+    LOSS_SUM_FIELD_NUMBER: _ClassVar[int]
+    OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
+    REGRET_FIELD_NUMBER: _ClassVar[int]
+    gap: float
+    hindsight_loss: float
+    loss_sum: float
+    observations: int
+    regret: float
+    def __init__(self, observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., gap: _Optional[float] = ...) -> None: ...
 
 class ReliabilityBin(_message.Message):
     __slots__ = ["found", "high", "low", "members", "predicted"]

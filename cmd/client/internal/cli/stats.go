@@ -42,6 +42,8 @@ observations. The regret is prequential.
 			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
 			f.BoolVar(&request.IncludeRegretRkhs, "rkhs", false,
 				"also bound the regret against all functions of the kernel's space, which may take seconds")
+			f.BoolVar(&request.IncludeRecentRegret, "recent", false,
+				"also solve for the regret on the last 16, 32, … observations, up to 16384 of the log, which may take a minute")
 			f.BoolVar(&request.IncludeImportances, "importances", false, "also show how much each input matters to the trees of auto")
 			f.BoolVar(&request.IncludeHindsightPath, "path", false,
 				"also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
@@ -206,6 +208,7 @@ func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	writeInputs(w, s.GetInputs())
 	writeFeatureWeights(w, s)
 	writeHindsightPath(w, s.GetHindsightPath())
+	writeRecentRegret(w, s.GetRecentRegret())
 	writeExperts(w, s)
 	writeLogLoss(w, s.GetLogLoss())
 	writeImportances(w, s.GetImportances())
@@ -224,6 +227,17 @@ func writeHindsightPath(w *command.Page, path []float64) {
 		w.Cells(m, path[m])
 	}
 	w.Cells(last, path[last])
+}
+
+// writeRecentRegret writes the regret on the newest observations.
+func writeRecentRegret(w *command.Page, recent []*hindsightv1.RecentRegret) {
+	if len(recent) == 0 {
+		return
+	}
+	w.Printf("\nlast observations\tloss\tloss in hindsight\tregret\n")
+	for _, r := range recent {
+		w.Cells(r.GetObservations(), r.GetLossSum(), r.GetHindsightLoss(), r.GetRegret())
+	}
 }
 
 // alarmingShare is the share of labels set aside above which the statistics warn.

@@ -1,0 +1,23 @@
+package awv
+
+import (
+	"slices"
+
+	"hindsight/internal/model/feature"
+	"hindsight/internal/model/regret"
+)
+
+// Class is the functions of the features with the ridge λ, also of a forecaster that forgets.
+func (f *Forecaster) Class() (c regret.Class, known bool) {
+	return regret.Class{Lambda: f.o.Lambda, Maps: []feature.Map{f.features}}, true
+}
+
+// Class is the functions with the least ridge, whose L* is the least.
+func (r *Ridges) Class() (c regret.Class, known bool) {
+	return regret.Class{Lambda: slices.Min(r.lambdas), Maps: []feature.Map{r.features}}, true
+}
+
+// Class is the whole space of the kernel.
+func (k *Kernel) Class() (c regret.Class, known bool) {
+	return regret.Class{Lambda: k.o.Lambda, Kernel: &k.o.Kernel}, true
+}
