@@ -460,7 +460,7 @@ class ModelStats(ShownStats):
     #: min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
     #: constants. Absent, like regret, if not tracked.
     hindsight_loss: Optional[float]
-    #: loss_sum - hindsight_loss.
+    #: loss_sum - hindsight_loss: the price of not knowing the labels.
     regret: Optional[float]
     #: The regret without the penalty: regret + lambda |g|^2.
     regret_unpenalized: Optional[float]
