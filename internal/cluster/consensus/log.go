@@ -50,7 +50,7 @@ const (
 	poolSize      = 3
 	// Raft takes a proposal within enqueueTimeout, or rejects it.
 	enqueueTimeout = 2 * time.Second
-	// A write of the log may take stallTimeout, and the time of its bytes at minRate.
+	// A write of the log may take stallTimeout.
 	stallTimeout  = 5 * time.Second
 	watchInterval = time.Second
 	// Close waits proposalTimeout for proposals, closes the connections, waits stepDownTimeout for the remaining
