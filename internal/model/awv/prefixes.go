@@ -191,6 +191,7 @@ func (f *Forecaster) mixedStats(s *model.Stats) {
 		energy += all.Energy.Value()
 		potential, explained := m.mixture.Potential(), compensated.Sum{}
 		certificate, bound, i := math.Inf(1), math.Inf(1), 0
+		above := p.above(right, f.o.Outputs, j)
 		for k, prefix := range p.list {
 			for ; i < min(prefix.Size, len(diagonal)); i++ {
 				u := right[i*f.o.Outputs+j]
@@ -198,10 +199,10 @@ func (f *Forecaster) mixedStats(s *model.Stats) {
 			}
 			a := &f.accounts(k)[j]
 			s.CertificateOK = s.CertificateOK && a.Reconciles(explained.Value(), tolerance)
-			own, above := a.Certificate.Value(), math.Max(0, a.Hindsight.Value()-all.Hindsight.Value())
-			certificate = math.Min(certificate, own+m.mixture.Certificate(potential, k)+above)
+			own := a.Certificate.Value()
+			certificate = math.Min(certificate, own+m.mixture.Certificate(potential, k)+above[k])
 			own = math.Max(own, float64(a.Bound*a.Bound*logDets[k])+a.incurred.Value())
-			bound = math.Min(bound, own+m.mixture.Bound(k)+above)
+			bound = math.Min(bound, own+m.mixture.Bound(k)+above[k])
 		}
 		s.Certificate += certificate
 		s.RegretBound += bound
@@ -213,6 +214,24 @@ func (f *Forecaster) mixedStats(s *model.Stats) {
 		return
 	}
 	s.CertificateOK = s.CertificateOK && s.Regret <= s.Certificate+slack && s.Certificate <= s.RegretBound*(1+tolerance)+slack
+	s.Certificate = math.Max(s.Certificate, s.Regret) // Rounding may reverse the order of equal sums.
+	s.RegretBound = math.Max(s.RegretBound, s.Certificate)
+}
+
+// above is L*_m − L* = Σ_{i>m} u_i² of each prefix of an output, which differences of two L* do not have
+// for a large ridge.
+func (p *prefixes) above(right []float64, outputs, output int) (above [MaxPrefixes]float64) {
+	var sum compensated.Sum
+	end := len(right) / outputs
+	for k := len(p.list) - 1; k >= 0; k-- {
+		from := min(p.list[k].Size, end)
+		for ; end > from; end-- {
+			u := right[(end-1)*outputs+output]
+			sum.Add(float64(u * u))
+		}
+		above[k] = sum.Value()
+	}
+	return above
 }
 
 // mixedReport adds the prefixes as experts, and adds to the regret the loss of the mixture minus

@@ -263,7 +263,8 @@ func (r *Ridges) Stats() model.Stats {
 	s.Certificate, s.RegretBound = math.Inf(1), math.Inf(1)
 	for k, f := range r.forecasters {
 		own := f.Stats()
-		above := math.Max(0, own.HindsightLoss-s.HindsightLoss)
+		// L*_k − L*, which differences of two L* do not have for a large ridge.
+		above := math.Max(0, s.Regret-r.gaps[k].Value()-own.Regret)
 		certificate := own.Certificate + above + certificates[k]
 		bound := math.Max(own.RegretBound, own.Certificate) + above + bounds[k]
 		s.Certificate, s.RegretBound = math.Min(s.Certificate, certificate), math.Min(s.RegretBound, bound)
@@ -271,6 +272,8 @@ func (r *Ridges) Stats() model.Stats {
 	}
 	s.CertificateOK = s.CertificateOK && math.Abs(s.Loss-s.HindsightLoss-s.Regret) <= slack &&
 		s.Regret <= s.Certificate+slack && s.Certificate <= s.RegretBound+slack
+	s.Certificate = math.Max(s.Certificate, s.Regret) // Rounding may reverse the order of equal sums.
+	s.RegretBound = math.Max(s.RegretBound, s.Certificate)
 	s.StateBytes = r.Size()
 	return s
 }
