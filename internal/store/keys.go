@@ -18,7 +18,6 @@ const (
 	familyRewind   = 'w' // model -> sequence
 	familyAlias    = 'x' // name -> value
 	familyPosition = 'c' // -> index, command
-	familyPart     = 'q' // proposer, transfer, offset -> data
 	familyLog      = 'l' // model, last sequence -> first sequence, checksum, data
 	familyID       = 's' // model, id -> time, value
 	familyIDAge    = 'a' // time, model, id

@@ -31,8 +31,8 @@ type Options struct {
 //
 // A start is the time in which one learner learns. The learner's theorem holds for the
 // learned rows of a start, because the learner has seen these rows alone, in their order.
-// Regret, bound and certificate are sums over the starts. HindsightLoss counts the learner's
-// own loss of rows without a comparator: Regret = Loss − HindsightLoss.
+// Regret, bound, certificate and HindsightLoss are sums over the starts: Loss also has the rows
+// set aside, so that Loss − HindsightLoss is not Regret.
 type Learner struct {
 	o     Options
 	inner model.Learner
@@ -101,6 +101,9 @@ type closed struct {
 	labelBound                               float64
 	uncertified, broken                      bool
 }
+
+// hindsight is the sum of the L* of the starts.
+func (c *closed) hindsight() float64 { return c.loss - c.regret }
 
 const (
 	// Before leastKept rows of a start nothing is set aside. A stage looks at the rows of a

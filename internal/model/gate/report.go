@@ -13,7 +13,7 @@ func (l *Learner) Stats() model.Stats {
 	s.Observations, s.StateBytes = l.rows, l.Size()
 	s.Loss = l.learnedLoss.Value() + l.asideLoss.Value()
 	s.Regret += c.regret
-	s.HindsightLoss = s.Loss - s.Regret
+	s.HindsightLoss += c.hindsight()
 	s.Certified = s.Certified && !c.uncertified
 	s.CertificateOK = s.CertificateOK && !c.broken
 	s.RegretBound += c.bound
@@ -62,7 +62,7 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	}
 	r.Regret += l.closed.regret
 	r.RegretUnpenalized += l.closed.regret
-	r.HindsightLoss = l.learnedLoss.Value() + l.asideLoss.Value() - r.Regret
+	r.HindsightLoss += l.closed.hindsight()
 	r.CertificateOK = r.CertificateOK && !l.closed.broken
 	return r
 }
