@@ -30,8 +30,10 @@ type backedUp struct {
 	RemovedBackups int     `json:"removed_backups"`
 	RemovedFiles   int     `json:"removed_files"`
 	RemovedBytes   int64   `json:"removed_bytes"`
-	// Unapplied counts the changes that the backup lacks, because only the log of a member of a cluster has them.
-	Unapplied int `json:"unapplied,omitempty"`
+	// Stopped says that the backup is that of a stopped server of a cluster, Unapplied counts the changes that it lacks,
+	// because only the log of the server has them.
+	Stopped   bool `json:"stopped,omitempty"`
+	Unapplied int  `json:"unapplied,omitempty"`
 }
 
 func (b *backedUp) write(w io.Writer) {
@@ -45,8 +47,9 @@ func (b *backedUp) write(w io.Writer) {
 	if b.RemovedBackups > 0 || b.RemovedFiles > 0 {
 		fmt.Fprintf(w, "removed %d older backups and %d files of %s\n", b.RemovedBackups, b.RemovedFiles, megabytes(b.RemovedBytes))
 	}
-	if b.Unapplied > 0 {
-		fmt.Fprintf(w, "warning: the log of this server has %d changes that the backup lacks, acknowledged ones perhaps among them: start the server, and back it up again\n", b.Unapplied)
+	if b.Stopped {
+		fmt.Fprintf(w, "warning: the backup is that of one stopped server of a cluster: it lacks what the other servers have acknowledged "+
+			"since, and %d changes of the server's own log: start the server, and back up again\n", b.Unapplied)
 	}
 }
 
@@ -110,7 +113,7 @@ func takeInto(
 	if err != nil {
 		return nil, err
 	}
-	out := &backedUp{Group: group.Number, Held: time.Since(started).Seconds(), Unapplied: at.unapplied}
+	out := &backedUp{Group: group.Number, Held: time.Since(started).Seconds(), Stopped: at.stopped, Unapplied: at.unapplied}
 	defer func() { err = errors.Join(err, at.release()) }()
 	taken, err := copyOut(at, place, backup.Manifest{Group: group, Created: backup.Now(started), Version: version}, p)
 	if err != nil {

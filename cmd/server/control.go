@@ -222,7 +222,9 @@ type checkpoint struct {
 	// gone ends when the directory must not be read any more.
 	gone    context.Context //nolint:containedctx // It stands for the server that holds the directory.
 	release func() error
-	// unapplied counts the changes that a stopped server's log has and its store lacks.
+	// stopped tells whether the directory is that of a stopped server of a cluster, unapplied counts the changes that its
+	// log has and its store lacks.
+	stopped   bool
 	unapplied int
 }
 
@@ -308,14 +310,14 @@ func hold(ctx context.Context, dir string, group uint32) (*checkpoint, error) {
 	if openErr != nil {
 		return nil, fmt.Errorf("%w; %w", openErr, err)
 	}
-	unapplied, err := cluster.Unapplied(dir, disk, store.Options{})
+	unapplied, member, err := cluster.Unapplied(dir, disk, store.Options{})
 	if err == nil {
 		c, err = newControl(disk, zap.NewNop()).hold(ctx)
 	}
 	if err != nil {
 		return nil, errors.Join(err, disk.Close())
 	}
-	c.unapplied = unapplied
+	c.stopped, c.unapplied = member, unapplied
 	remove := c.release
 	c.release = func() error { return errors.Join(remove(), disk.Close()) }
 	return c, nil

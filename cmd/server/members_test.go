@@ -220,7 +220,10 @@ func TestThreeServersAreOneService(t *testing.T) {
 		t.Errorf("predict without a majority: %v, %v", r, err)
 	}
 	left[1].kill(t)
-	if b := succeed[struct{ Unapplied int }](t, "backup", "--data-dir", left[1].dir, "--to", t.TempDir()); b.Unapplied == 0 {
+	if b := succeed[struct {
+		Stopped   bool
+		Unapplied int
+	}](t, "backup", "--data-dir", left[1].dir, "--to", t.TempDir()); !b.Stopped || b.Unapplied == 0 {
 		t.Error("the backup of a killed server does not say that only the log has the newest changes")
 	}
 	// An operator makes the remaining server the only member.

@@ -19,18 +19,19 @@ type Survivor struct {
 }
 
 // Unapplied returns how many changes the log of a stopped server has that its store lacks. Acknowledged changes may be
-// among them: a server that was killed applies its log again only when it starts. Without a log Unapplied returns 0.
-func Unapplied(directory string, local *store.Store, o store.Options) (changes int, err error) {
+// among them: a server that was killed applies its log again only when it starts. A server that is no member has no log.
+func Unapplied(directory string, local *store.Store, o store.Options) (changes int, member bool, err error) {
 	raftDirectory := filepath.Join(directory, store.RaftDirectory)
-	if exists, err := store.GroupExists(raftDirectory, o); err != nil || !exists {
-		return 0, err
+	if member, err = store.GroupExists(raftDirectory, o); err != nil || !member {
+		return 0, false, err
 	}
 	raftLog, err := store.OpenRaftLog(raftDirectory, o)
 	if err != nil {
-		return 0, fmt.Errorf("cluster: %w", err)
+		return 0, true, fmt.Errorf("cluster: %w", err)
 	}
 	defer func() { err = errors.Join(err, raftLog.Close()) }()
-	return consensus.Behind(consensus.OnDisk(raftLog), local.Position().Index)
+	changes, err = consensus.Behind(consensus.OnDisk(raftLog), local.Position().Index)
+	return changes, true, err
 }
 
 // Recover makes a stopped server the only member of its cluster, if confirm returns true. Entries that only other

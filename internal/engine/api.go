@@ -106,3 +106,9 @@ var (
 	ErrAliasChanged       = alias.ErrChanged
 	ErrAliasLimit         = alias.ErrLimit
 )
+
+// CheckRows is hosted.CheckRows.
+func CheckRows(rows int, check func(row int) error) error { return hosted.CheckRows(rows, check) }
+
+// RejectedRows is hosted.RejectedRows.
+func RejectedRows(err error) hosted.RowErrors { return hosted.RejectedRows(err) }

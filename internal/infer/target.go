@@ -50,7 +50,9 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 		return nil, fmt.Errorf("the target has about %d different texts, at most %d classes are possible", n, maxClasses)
 	default:
 		out.Kind, out.classes = Class, max(2, n)
-		say("texts, %d classes", n)
+		if n > 1 {
+			say("texts, %d classes", n)
+		}
 		if out.odd = c.mixed(values) && !classes; out.odd {
 			say("%d of %d cells are numbers, and %s is none", c.numbers, values, c.place(&c.words))
 		}

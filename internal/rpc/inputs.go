@@ -116,12 +116,10 @@ func (p *predictions) rowsFromProto(t engine.Target, r *hindsightv1.PredictBatch
 	for n, row := range r.GetRows() {
 		rows[n].Features = row.GetFeatures()
 	}
-	for n, row := range r.GetInputs() {
-		if rows[n].Inputs, err = p.records.of(t.Schema(), row); err != nil {
-			return rows, list, &engine.RowError{Row: n, Err: err}
-		}
-	}
-	return rows, list, nil
+	return rows, list, engine.CheckRows(len(r.GetInputs()), func(n int) (err error) {
+		rows[n].Inputs, err = p.records.of(t.Schema(), r.GetInputs()[n])
+		return err
+	})
 }
 
 // inputsToProto translates what the model has learned of its named inputs.

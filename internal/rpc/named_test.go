@@ -138,6 +138,19 @@ func TestRejectionsOfInputs(t *testing.T) {
 		{Inputs: good, Target: label(1)}, {Inputs: goodRow(t, `{"größe": [1]}`), Target: label(2)},
 	}})
 	rejected(t, err, invalid, "DIMENSION_MISMATCH", "observations[1].inputs.größe:")
+	_, err = s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: []*hindsightv1.ObserveRequest{
+		{Inputs: bad, Target: label(1)}, {Inputs: good, Target: label(1)}, {Inputs: good}, {Inputs: goodRow(t, `{"at": 3}`), Target: label(2)},
+	}})
+	rejected(t, err, invalid, "UNKNOWN_INPUT", "observations[0].inputs.ciyt:", "observations[2].label:")
+	_, err = s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: []*hindsightv1.ObserveRequest{
+		{Inputs: goodRow(t, `{"größe": [1]}`), Target: label(1)}, {Inputs: good, Target: label(1)}, {Inputs: goodRow(t, `{"at": 3}`), Target: label(2)},
+	}})
+	rejected(t, err, invalid, "DIMENSION_MISMATCH", "observations[0].inputs.größe:", "observations[2].inputs.at:")
+	many := make([]*structpb.Struct, 100)
+	for n := range many {
+		many[n] = bad
+	}
+	rejected(t, batch(&hindsightv1.PredictBatchRequest{Model: "m", Inputs: many}), invalid, "UNKNOWN_INPUT", "inputs[0].ciyt:", "inputs[4].ciyt:", "and 11 fields more")
 	if stats := s.digest(t); stats == "" || s.create(t, "m", named(t, shop)).GetSequence() != 0 {
 		t.Error("a rejected batch was learned in part")
 	}

@@ -2,7 +2,6 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -84,11 +83,10 @@ type part struct {
 	ticket       *engine.Ticket
 }
 
-// rowOf replaces the row number of the part in an error by that of the batch.
+// rowOf replaces the row numbers of the part in an error by those of the batch.
 func (b *part) rowOf(err error) error {
-	var row *engine.RowError
-	if errors.As(err, &row) {
-		return &engine.RowError{Row: b.rows[row.Row], Err: row.Err}
+	for _, row := range engine.RejectedRows(err) {
+		row.Row = b.rows[row.Row]
 	}
 	return err
 }
@@ -109,16 +107,17 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 			}
 		}
 	}()
-	for n, row := range r.GetObservations() {
+	if err := engine.CheckRows(len(r.GetObservations()), func(n int) error {
+		row := r.GetObservations()[n]
 		if err := sameModel(r, row); err != nil {
-			return parts, &engine.RowError{Row: n, Err: err}
+			return err
 		}
 		target, err := route.For(row.GetPredictionId(), row.GetObservationId(), row.GetKey())
 		if err == nil {
 			err = within(ctx, target.Target)
 		}
 		if err != nil {
-			return parts, &engine.RowError{Row: n, Err: err}
+			return err
 		}
 		at := slices.IndexFunc(parts, func(b *part) bool { return b.target == target.Target })
 		if at < 0 {
@@ -129,9 +128,9 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 		o.Maker = target.Maker
 		b := parts[at]
 		b.rows, b.observations = append(b.rows, n), append(b.observations, o)
-		if err != nil {
-			return parts, &engine.RowError{Row: n, Err: err}
-		}
+		return err
+	}); err != nil {
+		return parts, err
 	}
 	for _, b := range parts {
 		if b.ticket, err = b.target.Submit(ctx, b.observations); err != nil {

@@ -235,23 +235,25 @@ func violations(fields model.FieldErrors) *errdetails.BadRequest {
 	return out
 }
 
-// atRow puts the row into the field of an error: rows[2].features[0], or inputs[2].city.
+// atRow puts the rows into the fields of an error: rows[2].features[0], or inputs[2].city.
 func atRow(err error, list string) error {
-	var row *engine.RowError
-	if !errors.As(err, &row) {
-		return err
-	}
-	path := fmt.Sprintf("%s[%d]", list, row.Row)
-	fields := fieldsOf(row.Err)
-	if len(fields) == 0 {
-		return fmt.Errorf("%s: %w", path, row.Err)
-	}
-	moved := make(model.FieldErrors, len(fields))
-	for n, field := range fields {
-		moved[n] = field.At(path)
-		if below, ok := strings.CutPrefix(field.Field, list); ok {
-			moved[n].Field = path + below
+	var moved model.FieldErrors
+	for _, row := range engine.RejectedRows(err) {
+		path := fmt.Sprintf("%s[%d]", list, row.Row)
+		fields := fieldsOf(row.Err)
+		if len(fields) == 0 {
+			return fmt.Errorf("%s: %w", path, row.Err)
 		}
+		for _, field := range fields {
+			at := field.At(path)
+			if below, ok := strings.CutPrefix(field.Field, list); ok {
+				at.Field = path + below
+			}
+			moved = append(moved, at)
+		}
+	}
+	if len(moved) == 0 {
+		return err
 	}
 	return moved.Err()
 }

@@ -133,6 +133,14 @@ func Number(v float64) string {
 	return digits
 }
 
+// Count writes 1 row, or 2 rows.
+func Count[N ~int | ~int64 | ~uint64](n N, unit string) string {
+	if n != 1 {
+		unit += "s"
+	}
+	return fmt.Sprintf("%d %s", n, unit)
+}
+
 // Optional writes a number, and nothing if it is not known.
 func Optional(v *float64, write func(float64) string) string {
 	if v == nil {

@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model"
 )
 
 // Reasons to reject a call. A number that a learner does not take is a *model.FieldError.
@@ -44,6 +45,56 @@ func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Er
 
 // Unwrap gives the row's error.
 func (e *RowError) Unwrap() error { return e.Err }
+
+// RowErrors are the rejected rows of a call, in order, at most maxRowErrors. As finds the first.
+type RowErrors []*RowError
+
+const maxRowErrors = 16
+
+// Error is that of the first row.
+func (e RowErrors) Error() string { return e[0].Error() }
+
+// Unwrap gives the rows.
+func (e RowErrors) Unwrap() []error {
+	out := make([]error, len(e))
+	for n, row := range e {
+		out[n] = row
+	}
+	return out
+}
+
+// CheckRows checks all rows of a call, up to the first error that names no field. Only the first row may have such an
+// error.
+func CheckRows(rows int, check func(row int) error) error {
+	var rejected RowErrors
+	for n := 0; n < rows && len(rejected) < maxRowErrors; n++ {
+		err := check(n)
+		if err == nil {
+			continue
+		}
+		fields := errors.As(err, new(*model.FieldError))
+		if fields || len(rejected) == 0 {
+			rejected = append(rejected, &RowError{Row: n, Err: err})
+		}
+		if !fields {
+			break
+		}
+	}
+	if len(rejected) == 0 {
+		return nil
+	}
+	return rejected
+}
+
+// RejectedRows are the rejected rows of an error, none if the error belongs to no row.
+func RejectedRows(err error) RowErrors {
+	var rows RowErrors
+	var row *RowError
+	if !errors.As(err, &rows) && errors.As(err, &row) {
+		rows = RowErrors{row}
+	}
+	return rows
+}
 
 // NotFoundError says that no model has the id.
 type NotFoundError struct{ Model string }

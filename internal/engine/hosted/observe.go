@@ -38,11 +38,11 @@ func (m *Model) Submit(ctx context.Context, observations []Observation) (*Ticket
 	}
 	m.Touch(t.started)
 	now := m.env.Time()
-	for n := range observations {
+	if err := CheckRows(len(observations), func(n int) error {
 		t.rows[n].Observation = observations[n]
-		if err := m.lookFor(&t.rows[n], now); err != nil {
-			return nil, &RowError{Row: n, Err: err}
-		}
+		return m.lookFor(&t.rows[n], now)
+	}); err != nil {
+		return nil, err
 	}
 	if err := m.check(ctx, t.rows); err != nil {
 		return nil, err
@@ -138,20 +138,14 @@ func (m *Model) check(ctx context.Context, rows []row) error {
 		return err
 	}
 	defer m.state.RUnlock()
-	for n := range rows {
+	return CheckRows(len(rows), func(n int) error {
 		r := &rows[n]
-		var err error
 		if r.PredictionID != "" && r.pending == nil {
 			// Unknown, expired, or already observed: place decides at the turn.
-			err = m.checkLabel(&r.Observation)
-		} else {
-			err = m.state.machine.Check(machine.Input{Features: r.Features, Record: r.Inputs}, r.Labels, r.Class, r.Weight)
+			return m.checkLabel(&r.Observation)
 		}
-		if err != nil {
-			return &RowError{Row: n, Err: err}
-		}
-	}
-	return nil
+		return m.state.machine.Check(machine.Input{Features: r.Features, Record: r.Inputs}, r.Labels, r.Class, r.Weight)
+	})
 }
 
 func (m *Model) checkLabel(o *Observation) error {

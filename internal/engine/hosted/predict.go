@@ -18,10 +18,8 @@ func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 	started := m.env.Now()
 	m.Touch(started)
 	o.Remember = o.Remember && (o.Shared || m.registered.Load().Follow == nil) // The leader gets the labels.
-	for n := range rows {
-		if err := m.checkRow(&rows[n]); err != nil {
-			return nil, &RowError{Row: n, Err: err}
-		}
+	if err := CheckRows(len(rows), func(n int) error { return m.checkRow(&rows[n]) }); err != nil {
+		return nil, err
 	}
 	if o.Explain && m.source.Spec.Auto == nil {
 		return nil, &model.FieldError{Field: "explain", Err: ErrInvalidRequest, Got: "true", Want: "nothing: auto alone explains its predictions"}

@@ -178,7 +178,7 @@ func (v *comparison) evaluate(ctx context.Context, e *env, c *client.Client, lea
 		return nil, err
 	}
 	if len(a.losses) == 0 {
-		return nil, command.Usagef("%s: %d rows have all labels of %s, want at least 2", v.name, len(a.rounds), v.options.Target)
+		return nil, command.Usagef("%s: got %s with all labels of %s, want at least 2", v.name, command.Count(len(a.rounds), "row"), v.options.Target)
 	}
 	stats, err := c.Model(id).Stats(ctx, nil)
 	if err != nil {

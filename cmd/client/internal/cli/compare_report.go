@@ -219,9 +219,9 @@ func (r *report) conclude() {
 
 // write writes the report for people.
 func (r *report) write(w *command.Page) {
-	w.Printf("%s, label %s, %d rows with a label", r.File, r.Target, r.Labels)
+	w.Printf("%s, label %s, %s with a label", r.File, r.Target, command.Count(r.Labels, "row"))
 	if r.Delay > 0 {
-		w.Printf(", observed %d rows late", r.Delay)
+		w.Printf(", observed %s late", command.Count(r.Delay, "row"))
 	}
 	w.Printf("\n\n")
 	header := []string{"learner", "RMSE", "MAE", "skill", "inside", "time_a_row"}

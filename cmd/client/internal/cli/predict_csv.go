@@ -42,7 +42,7 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	if err != nil {
 		return fmt.Errorf("--train: %w", err)
 	}
-	e.Say("learned %d rows of %s", result.Acknowledged, p.train)
+	e.Say("learned %s of %s", command.Count(result.Acknowledged, "row"), p.train)
 	return nil
 }
 
@@ -96,7 +96,7 @@ func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) e
 		File  string `json:"file"`
 		Rows  int    `json:"rows"`
 	}{m.ID(), p.out, rows}
-	return e.emit(written, func(w *command.Page) { w.Printf("predicted %d rows into %s\n", rows, p.out) })
+	return e.emit(written, func(w *command.Page) { w.Printf("predicted %s into %s\n", command.Count(rows, "row"), p.out) })
 }
 
 // unlabelled opens the file of --csv, whose labels are left out.
