@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/auth"
 	"hindsight/internal/cluster"
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/recovery"
@@ -34,7 +35,7 @@ const membersInterval = 5 * time.Second
 const clockOffset = time.Second
 
 // openHost opens the cluster port.
-func (s *server) openHost(ctx context.Context) (*cluster.Host, error) {
+func (s *server) openHost(ctx context.Context, transfers *auth.Budget) (*cluster.Host, error) {
 	c := s.config
 	secure, err := clusterTLS(c)
 	if err != nil {
@@ -42,7 +43,7 @@ func (s *server) openHost(ctx context.Context) (*cluster.Host, error) {
 	}
 	host, err := cluster.OpenHost(ctx, cluster.Options{
 		Directory: c.DataDir, Store: s.storeOptions(), Groups: c.ClusterGroups, Address: c.ClusterAddress, Join: c.Peers(), TLS: secure, Version: version,
-		Dial: s.dial, Undone: recovery.Undone, Now: time.Now, Logger: s.log.Named("cluster"),
+		Dial: s.dial, Undone: recovery.Undone, Held: transfers.Hold, Now: time.Now, Logger: s.log.Named("cluster"),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open the cluster port: %w", err)

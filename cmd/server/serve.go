@@ -23,6 +23,7 @@ import (
 	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/cmd/server/internal/tracing"
+	"hindsight/internal/auth"
 	"hindsight/internal/clock"
 	"hindsight/internal/cluster"
 	"hindsight/internal/engine"
@@ -162,9 +163,10 @@ func closing(err *error, what string, closePart func() error) {
 // host serves calls to the models until the context ends.
 func (s *server) host(ctx context.Context) (err error) {
 	c, log := s.config, s.log
+	transfers := auth.NewBudget(auth.RequestBytes(c.MemoryLimit))
 	var host *cluster.Host
 	if c.ClusterAddress != "" {
-		if host, err = s.openHost(ctx); err != nil {
+		if host, err = s.openHost(ctx, transfers); err != nil {
 			return err
 		}
 		defer closing(&err, "close the cluster port", host.Close)
@@ -173,7 +175,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	server := rpc.New(rpc.Options{
 		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: maxBatchRows,
-		MemoryLimit: c.MemoryLimit, Tracer: s.spans.Provider(), Rejected: s.rejected, Credentials: s.credentials(),
+		MemoryLimit: c.MemoryLimit, Transfers: transfers, Tracer: s.spans.Provider(), Rejected: s.rejected, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 	})
 	api, err := s.newGateway(server)

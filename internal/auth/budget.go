@@ -39,3 +39,6 @@ func (b *Budget) Take(n, holds int64) (all int64, ok bool) {
 
 // Give returns n.
 func (b *Budget) Give(n int64) { b.held.Add(-n) }
+
+// Hold adds n to what is held, also beyond the limit. A negative n returns it.
+func (b *Budget) Hold(n int64) { b.held.Add(n) }

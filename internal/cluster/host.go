@@ -50,6 +50,8 @@ type Options struct {
 	Version string
 	// Undone is as in replicated.Options.
 	Undone func(sequence uint64) func(value []byte) bool
+	// Held is as in replicated.Options.
+	Held   func(bytes int64)
 	Marks  consensus.Marks
 	Now    func() time.Time
 	Logger *zap.Logger

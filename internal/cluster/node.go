@@ -122,7 +122,7 @@ func (h *Host) Open(ctx context.Context, number uint32) (_ *Node, err error) {
 		return nil, err
 	}
 	n.store, err = replicated.New(ctx, replicated.Options{
-		Group: uint64(number), Local: n.local, Log: n, Owner: n.Owns, MaxCommand: consensus.MaxCommand, Undone: h.o.Undone, Changed: func(c storage.Change) { n.changed(c) },
+		Group: uint64(number), Local: n.local, Log: n, Owner: n.Owns, Undone: h.o.Undone, Held: h.o.Held, Changed: func(c storage.Change) { n.changed(c) },
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)

@@ -6,6 +6,7 @@ import (
 	"hindsight/internal/engine/figures"
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/watch"
+	"hindsight/internal/model/input"
 )
 
 // GetModel describes a model. It loads a model that has learned named inputs or classes.
@@ -56,6 +57,9 @@ func (w *Watcher) Statistics(ctx context.Context) (Stats, error) {
 
 // Levels are the coverages of the model's intervals.
 func (w *Watcher) Levels() []float64 { return w.model.Spec().Coverage }
+
+// Schema is what the named inputs are read by, nil of a model without them.
+func (w *Watcher) Schema() *input.Schema { return w.model.Schema() }
 
 // Watch begins to watch a model. The watcher holds the newest room observations: the model never waits for it.
 func (e *Engine) Watch(ctx context.Context, id string, room int) (*Watcher, error) {

@@ -52,12 +52,10 @@ type server struct {
 	// servers.mu guards paused, stopped and mismatches. A paused server applies nothing.
 	paused, stopped bool
 	mismatches      []uint64
-	// The next start uses the other fields. maxCommand bounds the commands of the store, rewinding is the sequence of
-	// a rewind of every model that a crash interrupted.
-	maxCommand int
-	rewinding  *uint64
-	options    []option
-	clock      *clock
+	// The next start uses the other fields. rewinding is the sequence of a rewind of every model that a crash interrupted.
+	rewinding *uint64
+	options   []option
+	clock     *clock
 }
 
 // errStopped ends the applying of a paused server.
@@ -93,7 +91,7 @@ func (v *server) open() (storage.Store, func() error, error) {
 	v.local.Store, v.local.interrupted = local, v.rewinding
 	log := v.servers.log.Server(v.place)
 	v.store, err = replicated.New(context.Background(), replicated.Options{
-		Local: v.local, Log: log, Owner: log.Owner, Undone: recovery.Undone, MaxCommand: v.maxCommand,
+		Local: v.local, Log: log, Owner: log.Owner, Undone: recovery.Undone,
 		Changed: func(c storage.Change) { v.tell(c) },
 	})
 	return v.store, func() error { return errors.Join(v.end(), end()) }, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/rpc"
@@ -179,6 +181,39 @@ func TestWatchModel(t *testing.T) {
 		e, err := next()
 		if err != nil || e.GetHistory().GetSequence() != uint64(6+n) {
 			t.Fatalf("%v, %v; want point %d", e, err, 6+n)
+		}
+	}
+}
+
+// An outcome has the input as Predict and Observe took it, if the watcher asks for inputs.
+func TestWatchedInputs(t *testing.T) {
+	s := serve(t)
+	s.create(t, "features", linear(2))
+	s.create(t, "named", named(t, `[{"name": "age", "numeric": {}}, {"name": "member", "boolean": {}}, {"name": "city", "categorical": {}},
+		{"name": "at", "time": {}}, {"name": "shape", "vector": {"length": 2}}]`))
+	row := must(structpb.NewStruct(map[string]any{"age": 0.1, "member": true, "city": "Bern", "at": "2026-11-29T14:05:06.5+01:00", "shape": []any{1.0, -2.5}}))(t)
+	empty := must(structpb.NewStruct(map[string]any{"age": nil, "member": nil, "city": nil, "at": nil, "shape": nil}))(t)
+	for _, asked := range []bool{false, true} {
+		features, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "features", IncludeInputs: asked})
+		named, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "named", IncludeInputs: asked})
+		p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "features", Features: []float64{3, -4}, Remember: proto.Bool(true)}))(t).GetPrediction()
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "features", PredictionId: p.GetPredictionId(), Target: label(1)}))(t)
+		p = must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "named", Inputs: row, Remember: proto.Bool(true)}))(t).GetPrediction()
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", PredictionId: p.GetPredictionId(), Target: label(1)}))(t)
+		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Inputs: empty, Target: label(1)}))(t)
+		numbers, _ := outcomes(t, features, 1)
+		rows, _ := outcomes(t, named, 2)
+		if !asked {
+			if numbers[0].Features != nil || rows[0].GetInputs() != nil {
+				t.Errorf("not asked for: %v, %v", numbers[0], rows[0])
+			}
+			continue
+		}
+		if !slices.Equal(numbers[0].GetFeatures(), []float64{3, -4}) || numbers[0].GetInputs() != nil {
+			t.Errorf("the features are %v", numbers[0])
+		}
+		if !proto.Equal(rows[0].GetInputs(), row) || !proto.Equal(rows[1].GetInputs(), empty) || rows[0].Features != nil {
+			t.Errorf("the inputs are %v and %v, want %v and %v", rows[0].GetInputs(), rows[1].GetInputs(), row, empty)
 		}
 	}
 }

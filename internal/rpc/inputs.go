@@ -92,6 +92,23 @@ func setList(record *input.Record, i int, values []*structpb.Value) {
 	}
 }
 
+// storedToProto returns the stored bytes of named inputs as a request gives them.
+func storedToProto(schema *input.Schema, stored []byte) (*structpb.Struct, error) {
+	var record input.Record
+	if _, err := record.Decode(stored); err != nil {
+		return nil, fmt.Errorf("rpc: inputs: %w", err)
+	}
+	values := make(map[string]any, record.Len())
+	for i := range record.Len() {
+		values[schema.Name(i)] = record.Plain(i)
+	}
+	out, err := structpb.NewStruct(values)
+	if err != nil {
+		return nil, fmt.Errorf("rpc: inputs: %w", err)
+	}
+	return out, nil
+}
+
 // hasInputs reports whether an observation has named inputs.
 func hasInputs(r *hindsightv1.ObserveRequest) bool { return r.GetInputs() != nil }
 

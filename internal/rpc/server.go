@@ -39,6 +39,8 @@ type Options struct {
 	// MemoryLimit is the memory limit of the process; 0 is no limit. Requests in
 	// progress hold at most an eighth of it together, models in transfer another.
 	MemoryLimit int64
+	// Transfers counts the models in transfer. Nil is a budget of the server.
+	Transfers *auth.Budget
 	// Tracer makes a span of every call; nil makes none.
 	Tracer trace.TracerProvider
 	// Rejected receives the reason of every rejected or failed call, one of Reasons; nil is
@@ -99,6 +101,7 @@ func New(o Options) *Server {
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
+	admission.transfers = cmp.Or(o.Transfers, admission.transfers)
 	rejections, tracing := newRejections(&o), newTracing(o.Tracer)
 	access := newAccess(&o)
 	checkUnary, checkStream := access.interceptors()

@@ -61,7 +61,7 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 	defer watched.Close()
 	w := watch{
 		Watcher: watched, stream: stream, interval: interval,
-		pace: newPace(burst, periodOf(outcomes)), due: time.NewTimer(interval),
+		pace: newPace(burst, periodOf(outcomes)), due: time.NewTimer(interval), inputs: r.GetIncludeInputs(),
 	}
 	defer w.pace.timer.Stop()
 	defer w.due.Stop()
@@ -100,6 +100,7 @@ type watch struct {
 	due             *time.Timer
 	interval        time.Duration
 	rested, changed bool
+	inputs          bool // Outcomes have the input.
 }
 
 // tell sends what is due.
@@ -110,7 +111,11 @@ func (w *watch) tell(ctx context.Context) error {
 			break
 		}
 		w.pace.take()
-		if err := w.send(&hindsightv1.WatchModelResponse{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: learnedToProto(&learned, w.Levels())}}); err != nil {
+		event := learnedToProto(&learned, w.Levels())
+		if err := w.addInput(event, &learned); err != nil {
+			return err
+		}
+		if err := w.send(&hindsightv1.WatchModelResponse{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: event}}); err != nil {
 			return err
 		}
 	}
@@ -147,6 +152,19 @@ func (w *watch) send(event *hindsightv1.WatchModelResponse) error {
 	if err := w.stream.Send(event); err != nil {
 		return fmt.Errorf("rpc: watch: %w", err)
 	}
+	return nil
+}
+
+// addInput adds the input to an outcome, if the caller asked for inputs.
+func (w *watch) addInput(event *hindsightv1.OutcomeEvent, l *engine.Learned) (err error) {
+	if !w.inputs {
+		return nil
+	}
+	if l.Inputs != nil {
+		event.Inputs, err = storedToProto(w.Schema(), l.Inputs)
+		return err
+	}
+	event.Features = l.Features
 	return nil
 }
 

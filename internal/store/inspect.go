@@ -100,7 +100,7 @@ func (s *Store) Verify(f func(problem error), tell func(Verified)) {
 		name     string
 		families []byte
 	}{
-		{s.logDB, logDirectory, []byte{familyNumber, familyRegistry, familyRewind, familyAlias, familyPosition, familyLog, familyID, familyIDAge}},
+		{s.logDB, logDirectory, []byte{familyNumber, familyRegistry, familyRewind, familyAlias, familyPosition, familyPart, familyLog, familyID, familyIDAge}},
 		{s.pendingDB, pendingDirectory, []byte{familyPending, familyExpiry}},
 	} {
 		if db.database == nil {

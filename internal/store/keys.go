@@ -18,6 +18,7 @@ const (
 	familyRewind   = 'w' // model -> sequence
 	familyAlias    = 'x' // name -> value
 	familyPosition = 'c' // -> index, command
+	familyPart     = 'q' // proposer, transfer, offset -> data
 	familyLog      = 'l' // model, last sequence -> first sequence, checksum, data
 	familyID       = 's' // model, id -> time, value
 	familyIDAge    = 'a' // time, model, id

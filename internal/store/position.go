@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -76,7 +77,7 @@ func (s *Store) beginPositions() error {
 }
 
 // ResetPosition durably sets the position to zero, for a directory whose models begin a new replicated log, because
-// positions of the previous log mean nothing in the new log.
+// positions and parts of the previous log mean nothing in the new log.
 func (s *Store) ResetPosition() error {
 	s.position.Lock()
 	defer s.position.Unlock()
@@ -85,7 +86,9 @@ func (s *Store) ResetPosition() error {
 
 // zeroPosition commits a position of zero. The caller holds the lock of the position.
 func (s *Store) zeroPosition() error {
-	err := s.logDB.commitDurably(func(b *pebble.Batch) error { return setPosition(b, storage.Position{}) })
+	err := s.logDB.commitDurably(func(b *pebble.Batch) error {
+		return errors.Join(b.DeleteRange([]byte{familyPart}, []byte{familyPart + 1}, nil), setPosition(b, storage.Position{}))
+	})
 	if err != nil {
 		return fmt.Errorf("begin positions: %w", err)
 	}

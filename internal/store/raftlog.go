@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"sync"
 	"time"
 
@@ -256,10 +255,7 @@ func setEntry(b *pebble.Batch, e *RaftEntry) error {
 		at = e.AppendedAt.UnixNano()
 	}
 	v = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint64(v, uint64(at)), uint32(len(e.Extensions)))
-	v = append(v, e.Extensions...)
-	for part := range slices.Chunk(e.Data, writePiece) { // The garbage collector waits for the copy of a part.
-		v = append(v, part...)
-	}
+	v = append(append(v, e.Extensions...), e.Data...)
 	binary.BigEndian.PutUint32(put.Value, checksum(put.Key, nil, v))
 	return put.Finish()
 }

@@ -290,6 +290,40 @@ test("the newest observations have the intervals that were served", async () => 
   });
 });
 
+test("residuals are drawn along the input that the reader chooses", async () => {
+  const inputs = [{ name: "age", numeric: {} }, { name: "member", boolean: {} }, { name: "city", categorical: {} }, { name: "at", time: {} }, { name: "notes", text: {} }];
+  const row = (i) => ({ age: i === 3 ? null : 20 + i, member: i % 2 === 0, city: ["Chur", "Bern"][i % 2], at: new Date(Date.UTC(2026, 2, i + 1)).toISOString(), notes: "a note" });
+  await learn(it.server, "residuals", { inputs }, Array.from({ length: 60 }, (_, i) => ({ inputs: row(i % 9), label: i })));
+  await loaded("residuals/data", async (page) => {
+    await page.locator(".link-live").waitFor();
+    const panel = page.getByRole("region", { name: "Residuals by input" });
+    await panel.getByText("What is observed from now on, while this page is open, appears here.").waitFor();
+    const residuals = [];
+    for (let i = 0; i < 6; i++) {
+      const { prediction } = await it.server.call("POST", "models/residuals:predict", { inputs: row(i) });
+      await it.server.call("POST", "models/residuals:observe", { predictionId: prediction.predictionId, label: 10 * i });
+      residuals.push(10 * i - prediction.value);
+    }
+    const plot = (name) => panel.getByRole("img", { name: new RegExp(`^Residuals by ${name}`) });
+    const shown = (v) => String(Number(v.toPrecision(6)));
+    await until("all but the missing age are drawn", async () => (await plot("age").getAttribute("data-points")) === "5");
+    await panel.getByText("1 observation without a value of age is not drawn.").waitFor();
+    assert.equal(await plot("age").getAttribute("data-last"), "25");
+    assert.ok((await plot("age").getAttribute("aria-label")).replaceAll("−", "-").includes(`at age 25: label - prediction ${shown(residuals[5])}`));
+    assert.deepEqual(await panel.getByLabel("Input", { exact: true }).locator("option").allTextContents(), ["age", "member", "city", "at"]);
+    for (const [name, last] of [["city", "city Chur"], ["member", "member 1"], ["at", "2026-03-06"]]) {
+      await panel.getByLabel("Input", { exact: true }).selectOption(name);
+      await until(`along ${name}`, async () => (await plot(name).getAttribute("data-points")) === "6" && (await plot(name).getAttribute("aria-label")).includes(`at ${last}`));
+    }
+  });
+  await loaded("linear/data", async (page) => {
+    await page.locator(".link-live").waitFor();
+    for (const r of rows(2, 4)) await it.server.call("POST", "models/linear:observe", { features: r.features, label: r.label });
+    await page.getByLabel("Input", { exact: true }).selectOption("x[1]");
+    await until("features have places too", async () => (await page.getByRole("img", { name: /^Residuals by x\[1\]/ }).getAttribute("data-points")) === "2");
+  });
+});
+
 test("the curves move during a replay", () => loaded("moving", async (page) => {
   await page.locator(".link-live").waitFor();
   const loss = page.getByRole("img", { name: /^Mean loss/ });
@@ -330,7 +364,7 @@ test("a page that is hidden does not listen, and catches up when it is seen", as
   await learn(it.server, "hidden", { dimension: 2, linearAwv: {} }, rows(30));
   await loaded("hidden", async (page) => {
     const streams = new Set();
-    const asked = (r) => r.url().endsWith("/events");
+    const asked = (r) => new URL(r.url()).pathname.endsWith("/events");
     page.on("request", (r) => { if (asked(r)) streams.add(r); });
     for (const event of ["requestfinished", "requestfailed"]) page.on(event, (r) => streams.delete(r));
     await page.locator(".link-live").waitFor();

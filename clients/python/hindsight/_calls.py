@@ -293,8 +293,8 @@ def compare(model: str) -> Call[list[messages.Comparison]]:
     return _models("CompareModels", r, lambda a: [messages.Comparison.of(c) for c in a.comparisons])
 
 
-def watch(model: str, max_outcomes: Optional[float], stats_interval: Optional[Span]) -> Call[messages.Event]:
-    r = model_pb2.WatchModelRequest(model=model, max_outcomes_per_second=max_outcomes or 0.0)
+def watch(model: str, max_outcomes: Optional[float], stats_interval: Optional[Span], include_inputs: bool) -> Call[messages.Event]:
+    r = model_pb2.WatchModelRequest(model=model, max_outcomes_per_second=max_outcomes or 0.0, include_inputs=include_inputs)
     if stats_interval is not None:
         r.stats_interval.CopyFrom(duration(stats_interval))
     return _models("WatchModel", r, messages.Event.of, again=False)

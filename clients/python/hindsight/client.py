@@ -249,10 +249,10 @@ class Model(Shown):
         return self.client.run(_calls.history(self.id))
 
     def watch(
-        self, *, max_outcomes_per_second: Optional[float] = None, stats_interval: Optional[Span] = None
+        self, *, max_outcomes_per_second: Optional[float] = None, stats_interval: Optional[Span] = None, include_inputs: bool = False
     ) -> Iterator[messages.Event]:
         """Events as the model learns, without end."""
-        return self.client.stream(_calls.watch(self.id, max_outcomes_per_second, stats_interval))
+        return self.client.stream(_calls.watch(self.id, max_outcomes_per_second, stats_interval, include_inputs))
 
     def compare(self) -> list[messages.Comparison]:
         """The model and its followers, compared on the same observations."""

@@ -41,6 +41,7 @@ SPEC = "hindsight.v1.ModelSpec"
 # Messages that become plain values: their type and how they are read.
 PLAIN = {
     SPEC: ("dict[str, Any]", "spec_dict({})"),
+    "google.protobuf.Struct": ("dict[str, Any]", "MessageToDict({})"),
     "google.protobuf.Timestamp": ("datetime", "{}.ToDatetime(timezone.utc)"),
     "google.protobuf.Duration": ("timedelta", "{}.ToTimedelta()"),
 }
@@ -188,7 +189,7 @@ def imports(text, modules):
     for source, names in (("datetime", ["datetime", "timedelta", "timezone"]), ("typing", ["Any", "Optional"])):
         if found := used(names):
             groups[1].append(f"from {source} import {', '.join(found)}")
-    sources = {"hindsight._shown": list(SHOWN.values()), "hindsight._values": ["described", "enum_name", "spec_dict"], **modules, "hindsight.v1": ["cluster_pb2", "model_pb2", "prediction_pb2"]}
+    sources = {"google.protobuf.json_format": ["MessageToDict"], "hindsight._shown": list(SHOWN.values()), "hindsight._values": ["described", "enum_name", "spec_dict"], **modules, "hindsight.v1": ["cluster_pb2", "model_pb2", "prediction_pb2"]}
     for source in sorted(sources):
         if found := used(sorted(sources[source])):
             groups[2].append(f"from {source} import {', '.join(found)}")

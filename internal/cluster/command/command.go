@@ -30,7 +30,18 @@ const (
 	Digest
 	Snapshot
 	Raise
+	Part
+	Join
 )
+
+// travels reports whether a command of the kind may travel in parts. Parts do not travel in parts. Changes of pending
+// predictions have no position, so that a server may apply them again when it has dropped their parts.
+func (k Kind) travels() bool {
+	return k != 0 && k != Part && k != Join && k != PutPending && k != Expire
+}
+
+// Travels reports whether the command may travel in parts.
+func (c *Command) Travels() bool { return c.Kind.travels() }
 
 // Header is the beginning of an entry.
 type Header struct {
@@ -78,10 +89,14 @@ type Command struct {
 	Also  []storage.Alias
 	// Sequence is the sequence of an Import, a Rewind, a Digest or a Snapshot, and the format of a Raise.
 	Sequence uint64
-	// Snapshot is the snapshot of an Import or a Rewind. A Rewind without one has nil. A command of the kind Snapshot has
-	// the part that begins at Offset, of a snapshot of Size bytes.
-	Snapshot     []byte
-	Size, Offset uint64
+	// Snapshot is the snapshot of an Import, a Rewind or a Snapshot. A Rewind without one has nil.
+	Snapshot []byte
+	// Transfer is the number of a command that travels in parts, among the transfers of the proposer. A Part has the Data
+	// that begin at Offset of the body of the command. A Join applies the body of Size bytes as a command of the kind
+	// Joined. A Join of kind 0 only drops the parts.
+	Transfer, Size, Offset uint64
+	Data                   []byte
+	Joined                 Kind
 	// Record is the record of an Append. Last is the record that ends the log after a Rewind, or nil.
 	Record storage.Record
 	Last   *storage.Record
@@ -90,7 +105,7 @@ type Command struct {
 	// IDs are the ids of an Append, an Import, a PutIDs, or a Rewind with a snapshot.
 	IDs     []storage.ID
 	Pending []storage.Prediction
-	// Answered are the pending predictions that an Append answers.
+	// Answered are the pending predictions that an Append answers, or a Join of an Append.
 	Answered []storage.Answered
 	Digest   string
 	// Expired and Forgotten are the times of an Expire: of the predictions, and of the ids, of which Keep remain.
@@ -118,6 +133,12 @@ func (c *Command) Append(dst []byte) []byte {
 	return out
 }
 
+// Body returns the body of a command that Append has encoded.
+func Body(encoded []byte) []byte {
+	_, model := binary.Uvarint(encoded[1:])
+	return encoded[1+model+4:]
+}
+
 // visitBody visits what a command of its kind has. The slices that it reads alias the data.
 func (c *Command) visitBody(v *codec.Visitor) {
 	switch c.Kind {
@@ -142,10 +163,7 @@ func (c *Command) visitBody(v *codec.Visitor) {
 	case Append:
 		visitRecord(v, &c.Record)
 		visitRows(v, rowBytes, &c.IDs, visitID)
-		visitRows(v, 2, &c.Answered, func(v *codec.Visitor, a *storage.Answered) {
-			v.Uvarint(&a.Model)
-			v.DelimitedText(&a.ID)
-		})
+		visitRows(v, 2, &c.Answered, visitAnswered)
 	case Rewind:
 		c.visitRewind(v)
 	case PutIDs:
@@ -160,11 +178,20 @@ func (c *Command) visitBody(v *codec.Visitor) {
 		v.Uvarint(&c.Sequence)
 		v.DelimitedText(&c.Digest)
 	case Snapshot:
-		v.Uvarint(&c.Sequence, &c.Size, &c.Offset)
+		v.Uvarint(&c.Sequence)
 		v.DelimitedBytes(&c.Snapshot)
 	case Raise:
 		v.Uvarint(&c.Sequence)
 		v.DelimitedText(&c.Name)
+	case Part:
+		v.Uvarint(&c.Transfer, &c.Offset)
+		v.DelimitedBytes(&c.Data)
+	case Join:
+		v.Uvarint(&c.Transfer, &c.Size)
+		if v.Byte((*byte)(&c.Joined)); v.Reading() && !c.Joined.travels() && c.Joined != 0 {
+			v.Corrupt("a command of kind %d in parts", c.Joined)
+		}
+		visitRows(v, 2, &c.Answered, visitAnswered)
 	case Delete:
 	}
 }
@@ -229,6 +256,11 @@ func visitPrediction(v *codec.Visitor, r *storage.Prediction) {
 	v.DelimitedText(&r.ID)
 	visitTime(v, &r.Expiry)
 	v.DelimitedBytes(&r.Value)
+}
+
+func visitAnswered(v *codec.Visitor, a *storage.Answered) {
+	v.Uvarint(&a.Model)
+	v.DelimitedText(&a.ID)
 }
 
 func visitRecord(v *codec.Visitor, r *storage.Record) {

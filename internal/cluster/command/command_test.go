@@ -42,8 +42,11 @@ func all() []command.Command {
 		{Kind: command.PutPending, Model: 6, Pending: waiting},
 		{Kind: command.Expire, Expired: at, Forgotten: time.Unix(-1, 0), Keep: 300},
 		{Kind: command.Digest, Model: 7, Sequence: 4096, Digest: "digest"},
-		{Kind: command.Snapshot, Model: 8, Sequence: 300, Size: 7, Offset: 2, Snapshot: []byte("state")},
+		{Kind: command.Snapshot, Model: 8, Sequence: 300, Snapshot: []byte("state")},
 		{Kind: command.Raise, Sequence: 300, Name: "v1.2.0"},
+		{Kind: command.Part, Transfer: 300, Offset: 1 << 40, Data: []byte("data")},
+		{Kind: command.Join, Model: 3, Transfer: 300, Size: 1 << 40, Joined: command.Append, Answered: []storage.Answered{{Model: 3, ID: "p"}}},
+		{Kind: command.Join, Transfer: 301},
 	}
 }
 
@@ -174,6 +177,17 @@ func TestDamage(t *testing.T) {
 		data[0] = byte(format)
 		if _, _, err := decode(data); !errors.Is(err, want) {
 			t.Errorf("format %d: %v, want %v", format, err, want)
+		}
+	}
+}
+
+// Parts, joins and changes of pending predictions do not travel in parts.
+func TestJoined(t *testing.T) {
+	for kind := command.Create; kind <= command.Join; kind++ {
+		c := command.Command{Kind: kind}
+		_, _, err := decode(encode(header(), []command.Command{{Kind: command.Join, Transfer: 1, Joined: kind}}))
+		if want := !c.Travels(); errors.Is(err, command.ErrMalformed) != want {
+			t.Errorf("kind %d: %v, want a rejection: %t", kind, err, want)
 		}
 	}
 }

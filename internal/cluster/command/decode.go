@@ -44,7 +44,7 @@ func Decode(data []byte) (*LogEntry, error) {
 		if !ok || err != nil {
 			return e, err
 		}
-		if c.Kind == 0 || c.Kind > Raise {
+		if c.Kind == 0 || c.Kind > Join {
 			return nil, fmt.Errorf("%w: a command of kind %d", storage.ErrNewer, c.Kind)
 		}
 	}
@@ -98,7 +98,7 @@ func (c *Command) Decode(raw Raw) error {
 		Kind: raw.Kind, Model: raw.Model,
 		Also: c.Also[:0], IDs: c.IDs[:0], Pending: c.Pending[:0], Answered: c.Answered[:0],
 	}
-	if raw.Kind == 0 || raw.Kind > Raise {
+	if raw.Kind == 0 || raw.Kind > Join {
 		return fmt.Errorf("%w: a command of kind %d", storage.ErrNewer, raw.Kind)
 	}
 	if err := codec.Read(raw.Body, c.visitBody); err != nil {

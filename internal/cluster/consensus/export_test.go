@@ -49,15 +49,13 @@ func CalmTimeouts() (lease, election time.Duration) {
 // Stall is stall, over writes that the caller begins.
 type Stall struct {
 	stall
-	write *write
+	count uint64
 }
 
-// Begin begins a write. End ends it.
-func (s *Stall) Begin(bytes int) { s.write = &write{bytes} }
+// Step begins a write, or ends it.
+func (s *Stall) Step() { s.count++ }
 
-func (s *Stall) End() { s.write = nil }
-
-func (s *Stall) Stalled(now time.Time, leads bool) bool { return s.stalled(now, leads, s.write) }
+func (s *Stall) Stalled(now time.Time, leads bool) bool { return s.stalled(now, leads, s.count) }
 
 // Freshness is freshness of a state that has applied the log up to an index.
 type Freshness struct{ freshness }

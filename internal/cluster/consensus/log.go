@@ -32,15 +32,6 @@ var (
 	ErrClosed = errors.New("cluster: the log is closed")
 )
 
-// MaxCommand is the greatest number of bytes of a command in an entry. A call that changes a model may take 10 minutes. At
-// minRate an entry of MaxCommand passes within them:
-//
-//	MaxCommand/minRate + rpcTimeout < 10 min
-//
-// The library decodes an entry in a time that grows with the square of its bytes: 256 KiB at a time, each with a copy of
-// the bytes before.
-const MaxCommand = 128 << 20
-
 const (
 	electionTimeout = 500 * time.Millisecond
 	leaseTimeout    = electionTimeout / 2
@@ -59,7 +50,7 @@ const (
 	poolSize      = 3
 	// Raft takes a proposal within enqueueTimeout, or rejects it.
 	enqueueTimeout = 2 * time.Second
-	// A write of the log may take stallTimeout, and the time of its bytes at minRate.
+	// A write of the log may take stallTimeout.
 	stallTimeout  = 5 * time.Second
 	watchInterval = time.Second
 	// Close waits proposalTimeout for proposals, closes the connections, waits stepDownTimeout for the remaining

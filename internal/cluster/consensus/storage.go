@@ -31,16 +31,14 @@ type trackedStorage struct {
 	opened         atomic.Bool
 	last           atomic.Uint64
 	bytes, entries atomic.Uint64
-	// write is the write in progress, or nil. The library writes one at a time.
-	write atomic.Pointer[write]
+	// writes counts the beginnings and the ends of writes, so that it is odd during a write. The library writes one at a
+	// time.
+	writes atomic.Uint64
 	// appended wakes after each write.
 	appended broadcast
 	// grown has room for one signal: the log has grown by keepBytes.
 	grown chan struct{}
 }
-
-// write is a write of entries.
-type write struct{ bytes int }
 
 func track(s Storage, report func(error)) (*trackedStorage, error) {
 	t := &trackedStorage{Storage: s, report: report, grown: make(chan struct{}, 1)}
@@ -89,13 +87,9 @@ func (t *trackedStorage) StoreLog(l *raft.Log) error { return t.StoreLogs([]*raf
 
 // StoreLogs implements raft.LogStore.
 func (t *trackedStorage) StoreLogs(logs []*raft.Log) error {
-	w := &write{}
-	for _, l := range logs {
-		w.bytes += len(l.Data)
-	}
-	t.write.Store(w)
+	t.writes.Add(1)
 	err := t.Storage.StoreLogs(logs)
-	t.write.Store(nil)
+	t.writes.Add(1)
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,7 @@ func (l *Log) watch() {
 		case <-seen:
 			l.turn.wake()
 		case <-ticker.C:
-			if s.stalled(l.o.Now(), l.raft.State() == raft.Leader, l.tracked.write.Load()) {
+			if s.stalled(l.o.Now(), l.raft.State() == raft.Leader, l.tracked.writes.Load()) {
 				l.fail(ErrStalled)
 			}
 			if err := l.Held(); err != nil {
@@ -106,18 +106,18 @@ func (l *Log) becomeOwner() {
 }
 
 // stall detects that a write of the owner's log does not return. A proposal that waits for another server is no stall: a
-// large entry may be long on its way, and a leader without a majority steps down.
+// leader without a majority steps down.
 type stall struct {
-	since time.Time
-	write *write
+	since  time.Time
+	writes uint64
 }
 
-func (s *stall) stalled(now time.Time, leads bool, w *write) bool {
-	if !leads || w == nil || w != s.write {
-		s.since, s.write = now, w
+func (s *stall) stalled(now time.Time, leads bool, writes uint64) bool {
+	if !leads || writes%2 == 0 || writes != s.writes {
+		s.since, s.writes = now, writes
 		return false
 	}
-	return now.Sub(s.since) >= stallTimeout+transferTime(w.bytes)
+	return now.Sub(s.since) >= stallTimeout
 }
 
 // transferTime is the time of bytes at minRate.

@@ -18,20 +18,8 @@ type applier struct {
 	// the missing one.
 	failed  error
 	command command.Command
-	// arriving are the snapshots of the owner whose parts have not all arrived, the oldest first.
-	//
-	//	len(arriving) <= maxArriving
-	arriving []arriving
-}
-
-// An owner sends few snapshots at once. So older ones than the newest maxArriving are of an owner that has failed.
-const maxArriving = 4
-
-// arriving has the first parts of a snapshot.
-type arriving struct {
-	model    *Model
-	sequence uint64
-	data     []byte
+	// proposer proposed the last entry.
+	proposer [16]byte
 }
 
 // Apply applies an entry of the log to the local store. The log calls Apply with every entry, one at a time, in the
@@ -57,6 +45,14 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 		return fmt.Errorf("%w: group %d, want group %d", command.ErrMalformed, e.Group, s.o.Group)
 	}
 	proposedHere, after := e.Proposer == s.batcher.proposer, s.Position()
+	// An owner that follows another one ends the transfers of the previous owner. After a restart the store has done so for
+	// the entries that it has.
+	if index > after.Index && e.Proposer != s.apply.proposer {
+		if err := s.DropOtherParts(e.Proposer); err != nil {
+			return err
+		}
+		s.apply.proposer = e.Proposer
+	}
 	var calls []*call
 	if proposedHere {
 		if f := s.batcher.flight(e.Serial); f != nil {
@@ -72,7 +68,15 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 		if int(n) < len(calls) {
 			waits = calls[n]
 		}
-		if err := s.applyCommand(p, after, proposedHere, raw, waits); err != nil {
+		switch raw.Kind {
+		case command.Part:
+			err = s.applyPart(p, after, e.Proposer, raw, waits)
+		case command.Join:
+			err = s.applyJoin(p, after, e.Proposer, raw, waits)
+		default:
+			err = s.applyCommand(p, after, proposedHere, raw, waits)
+		}
+		if err != nil {
 			for _, c := range calls[min(int(n), len(calls)):] {
 				c.answer(nil, err)
 			}
@@ -106,9 +110,6 @@ func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw c
 		s.apply.command.Keep = math.MaxInt64 // Later commands may have put ids as old.
 	}
 	change, err := s.effect(p, &s.apply.command, proposedHere)
-	if raw.Kind == command.Import {
-		s.apply.command = command.Command{} // This frees the large lists.
-	}
 	if err != nil && !rejected(err) {
 		waits.answer(nil, err)
 		return err
@@ -120,9 +121,9 @@ func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw c
 	return nil
 }
 
-// answerAgain removes the pending predictions that an applied Append answers.
+// answerAgain removes the pending predictions that an applied command answers.
 func (s *Store) answerAgain(raw command.Raw) error {
-	if raw.Kind != command.Append {
+	if raw.Kind != command.Append && raw.Kind != command.Join {
 		return nil
 	}
 	if err := s.apply.command.Decode(raw); err != nil {
@@ -216,7 +217,6 @@ func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool
 	case command.Delete:
 		change.Kind = storage.Removed
 		if err = m.localModel.Delete(ctx); err == nil {
-			m.store.apply.forget(m)
 			m.store.drop(m)
 		}
 	case command.Rewind:
@@ -239,41 +239,11 @@ func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool
 	case command.Digest:
 		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
 	case command.Snapshot:
-		if data := m.store.apply.join(m, c); data != nil {
-			change.Kind, change.Sequence, change.Value = storage.Snapshotted, c.Sequence, data
-		}
+		change.Kind, change.Sequence, change.Value = storage.Snapshotted, c.Sequence, bytes.Clone(c.Snapshot)
 	default:
 		err = fmt.Errorf("%w: kind %d with a model", command.ErrMalformed, c.Kind)
 	}
 	return change, err
-}
-
-// join adds a part to a snapshot that arrives, and returns the snapshot once it is complete. It ignores parts that do
-// not continue the snapshot: an owner that fails sends no more parts, and a restart forgets the previous parts.
-func (a *applier) join(m *Model, c *command.Command) (whole []byte) {
-	if c.Offset == 0 {
-		a.forget(m)
-		if len(a.arriving) == maxArriving {
-			a.arriving = slices.Delete(a.arriving, 0, 1)
-		}
-		a.arriving = append(a.arriving, arriving{model: m, sequence: c.Sequence})
-	}
-	k := slices.IndexFunc(a.arriving, func(s arriving) bool { return s.model == m })
-	if k < 0 || c.Sequence != a.arriving[k].sequence || c.Offset != uint64(len(a.arriving[k].data)) {
-		return nil
-	}
-	s := &a.arriving[k]
-	if s.data = append(s.data, c.Snapshot...); uint64(len(s.data)) != c.Size {
-		return nil
-	}
-	whole = s.data
-	a.forget(m)
-	return whole
-}
-
-// forget drops the parts of a model's snapshot.
-func (a *applier) forget(m *Model) {
-	a.arriving = slices.DeleteFunc(a.arriving, func(s arriving) bool { return s.model == m })
 }
 
 // append applies a commit at a position. The local store may know its ids: this server has derived them from its log,

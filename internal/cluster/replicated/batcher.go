@@ -9,11 +9,10 @@ import (
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model/codec"
 )
 
 const (
-	// An entry has at most maxCommands, and at most maxBytes of commands unless it has only one.
+	// An entry has at most maxCommands, and at most maxBytes of commands unless it has only one, which is a row.
 	maxBytes    = 512 << 10
 	maxCommands = 1024
 	// The senders propose at most maxInFlight entries at once.
@@ -31,6 +30,10 @@ type call struct {
 	done  chan struct{}
 	model *Model
 	err   error
+}
+
+func newCall(c *command.Command, keys [2]uint64) *call {
+	return &call{body: c.Append(make([]byte, 0, sizeOf(c))), keys: keys, done: make(chan struct{})}
 }
 
 // answer ends the wait of a call. It returns false if no caller waits.
@@ -224,7 +227,7 @@ func (b *batcher) take() *flight {
 func (b *batcher) entry(f *flight) []byte {
 	data := command.NewLogEntry(command.Header{Format: b.format(), Group: b.group, Proposer: b.proposer, Serial: f.serial}, f.bytes)
 	for _, c := range f.calls {
-		data = codec.AppendBytes(data, c.body)
+		data = append(data, c.body...)
 	}
 	return data
 }

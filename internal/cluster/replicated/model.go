@@ -29,9 +29,6 @@ type Model struct {
 	}
 }
 
-// A command has a part of a snapshot of at most snapshotPart bytes.
-const snapshotPart = 256 << 10
-
 func (m *Model) failed(what string, err error) error {
 	if err == nil {
 		return nil
@@ -87,9 +84,20 @@ func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
 
 // PutPending implements storage.Pending. The rows are committed on return: an owner that is cut off has no row that the
 // next owner lacks. PutPending waits for the outcome, so that the log never has the rows of a failed call behind the
-// answer to a later call of the same id.
+// answer to a later call of the same id. A command has rows of at most maxPart bytes, or one row.
 func (m *Model) PutPending(rows []storage.Prediction) error {
-	return m.propose(context.Background(), "keep pending predictions", &command.Command{Kind: command.PutPending, Pending: rows})
+	for {
+		n, bytes := 0, 0
+		for ; n < len(rows); n++ {
+			if bytes += pendingBytes(&rows[n]); bytes > maxPart && n > 0 {
+				break
+			}
+		}
+		err := m.propose(context.Background(), "keep pending predictions", &command.Command{Kind: command.PutPending, Pending: rows[:n]})
+		if rows = rows[n:]; err != nil || len(rows) == 0 {
+			return err
+		}
+	}
 }
 
 // ProposeDigest sends the digest of the owner's state at a sequence to the other servers. The digest may get lost.
@@ -98,20 +106,10 @@ func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, digest strin
 }
 
 // ProposeSnapshot sends the owner's snapshot of a sequence to the other servers, whose engines write it. The other
-// servers first put ids, which this server has put before. ProposeSnapshot sends the snapshot in parts, one after the
-// other, so that an observation waits for one part at most. The snapshot may get lost.
+// servers first put ids, which this server has put before. The snapshot may get lost.
 func (m *Model) ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error {
 	if err := m.propose(ctx, "remember ids", &command.Command{Kind: command.PutIDs, IDs: ids}); err != nil {
 		return err
 	}
-	for at := 0; at < len(data); at += snapshotPart {
-		err := m.propose(ctx, "propose a snapshot", &command.Command{
-			Kind: command.Snapshot, Sequence: sequence, Size: uint64(len(data)), Offset: uint64(at),
-			Snapshot: data[at:min(at+snapshotPart, len(data))],
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return m.propose(ctx, "propose a snapshot", &command.Command{Kind: command.Snapshot, Sequence: sequence, Snapshot: data})
 }

@@ -82,8 +82,8 @@ func TestChanged(t *testing.T) {
 	}
 }
 
-// The other servers receive a snapshot once they have all its parts, after its ids. They ignore the parts of a snapshot
-// that is not complete.
+// The other servers receive a snapshot once they have all its parts, after its ids. A snapshot of which a part is lost
+// does not arrive.
 func TestSnapshotInParts(t *testing.T) {
 	c := newCluster(t, 2)
 	m, ctx := create(t, c.servers[0]), t.Context()
@@ -94,15 +94,7 @@ func TestSnapshotInParts(t *testing.T) {
 		}).ProposeSnapshot(ctx, sequence, []byte(data), []storage.ID{id(9)})
 	}
 	first, second := strings.Repeat("first", 200_000), strings.Repeat("second", 100_000)
-	faults := []logtest.Fault{logtest.None, logtest.None, logtest.Dropped}
-	c.log.SetFault(func() logtest.Fault {
-		if len(faults) == 0 {
-			return logtest.None
-		}
-		fault := faults[0]
-		faults = faults[1:]
-		return fault
-	})
+	faults(c, logtest.None, logtest.None, logtest.None, logtest.Dropped)
 	if err := propose(8, first); !errors.Is(err, storage.ErrUnknown) {
 		t.Errorf("a lost part: %v", err)
 	}
@@ -122,6 +114,18 @@ func TestSnapshotInParts(t *testing.T) {
 	if err := propose(9, second); !errors.Is(err, storage.ErrNotOwner) {
 		t.Errorf("a server that is not the owner: %v", err)
 	}
+}
+
+// faults sets the faults of the next proposals.
+func faults(c *cluster, next ...logtest.Fault) {
+	c.log.SetFault(func() logtest.Fault {
+		if len(next) == 0 {
+			return logtest.None
+		}
+		fault := next[0]
+		next = next[1:]
+		return fault
+	})
 }
 
 // A server that does not own the store changes nothing durable.

@@ -37,8 +37,8 @@ type Options struct {
 	// Owner reports whether this server owns the store: it may propose, and has applied all commands of earlier
 	// owners. Nil: this server always owns the store.
 	Owner func() bool
-	// MaxCommand is the greatest number of bytes of a command that a caller waits for. Zero is no limit.
-	MaxCommand int
+	// Held receives the memory of a large command, and its negation once the memory is free. It may be nil.
+	Held func(bytes int64)
 	// Undone returns the storage.Rewind.Undone of a rewind to a sequence. The result depends on nothing else.
 	Undone func(sequence uint64) func(value []byte) bool
 	// Changed receives the changes of commands that no call of this Store waits for, in the order of the log. Apply
@@ -56,6 +56,8 @@ type Store struct {
 	o       Options
 	batcher *batcher
 	apply   applier
+	// transfers numbers the commands that travel in parts.
+	transfers atomic.Uint64
 	// time is the newest time of an Expire that Apply has applied, in nanoseconds.
 	time atomic.Int64
 	// expired has the models of the predictions that Apply has expired since the last Expire, one for each.
@@ -188,7 +190,7 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 	return s.proposeModel(ctx, "create", &command.Command{Kind: command.Create, Name: name, Value: value})
 }
 
-// Import implements storage.Registry. The import is one entry of the log, whatever its size.
+// Import implements storage.Registry.
 func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
 	return s.proposeModel(ctx, "import", &command.Command{
 		Kind: command.Import, Name: name, Value: value,
@@ -229,10 +231,15 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 	if !s.o.Owner() {
 		return nil, storage.ErrNotOwner
 	}
-	sent := &call{body: c.Append(make([]byte, 0, sizeOf(c))), keys: keysOf(c), done: make(chan struct{})}
-	if limit := s.o.MaxCommand; limit > 0 && len(sent.body) > limit {
-		return nil, fmt.Errorf("%w: got %d bytes, want at most %d", storage.ErrTooLarge, len(sent.body), limit)
+	sent := newCall(c, keysOf(c))
+	if len(sent.body) > maxPart && c.Travels() {
+		return s.proposeParts(ctx, c, command.Body(sent.body))
 	}
+	return s.wait(ctx, sent)
+}
+
+// wait queues a command, and returns the answer of Apply.
+func (s *Store) wait(ctx context.Context, sent *call) (*Model, error) {
 	if err := s.batcher.add(sent); err != nil {
 		return nil, err
 	}
@@ -240,21 +247,26 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 	return sent.model, err
 }
 
+// rowBytes is more than the numbers of a row take.
+const rowBytes = 24
+
 // sizeOf estimates the bytes of a command, so that encoding most commands takes one allocation.
 func sizeOf(c *command.Command) int {
-	const fixed, row = 48, 24
-	n := fixed + len(c.Name) + len(c.Value) + len(c.Snapshot) + len(c.Record.Data) + len(c.Digest)
+	const fixed = 48
+	n := fixed + len(c.Name) + len(c.Value) + len(c.Snapshot) + len(c.Data) + len(c.Record.Data) + len(c.Digest)
 	for k := range c.IDs {
-		n += row + len(c.IDs[k].ID) + len(c.IDs[k].Value)
+		n += rowBytes + len(c.IDs[k].ID) + len(c.IDs[k].Value)
 	}
 	for k := range c.Answered {
-		n += row + len(c.Answered[k].ID)
+		n += rowBytes + len(c.Answered[k].ID)
 	}
 	for k := range c.Pending {
-		n += row + len(c.Pending[k].ID) + len(c.Pending[k].Value)
+		n += pendingBytes(&c.Pending[k])
 	}
 	return n
 }
+
+func pendingBytes(p *storage.Prediction) int { return rowBytes + len(p.ID) + len(p.Value) }
 
 // logKey returns the key of the commands of a model, except the commands of its pending predictions.
 func logKey(model uint64) uint64 { return 2 * model }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -124,7 +125,12 @@ func (w *worker) operate(s *replicated.Store) error {
 	}
 	m := w.model(s)
 	if m == nil {
-		_, err := s.Create(ctx, w.name, []byte("value"))
+		var err error
+		if w.plain || w.rng.IntN(2) == 0 {
+			_, err = s.Create(ctx, w.name, []byte("value"))
+		} else {
+			_, err = s.Import(ctx, w.name, make([]byte, 300<<10), storage.Import{IDs: []storage.ID{id(1)}})
+		}
 		if errors.Is(err, storage.ErrExists) {
 			return nil // Of an earlier call whose outcome was not known.
 		}
@@ -132,6 +138,9 @@ func (w *worker) operate(s *replicated.Store) error {
 	}
 	w.serial++
 	text := fmt.Sprint(w.serial, " of ", w.name)
+	if w.rng.IntN(8) == 0 { // It travels in parts.
+		text += strings.Repeat(" ", 300<<10)
+	}
 	row := prediction(fmt.Sprint("p", w.rng.IntN(8)))
 	row.Value = []byte(text)
 	n := w.rng.IntN(20)
@@ -139,7 +148,7 @@ func (w *worker) operate(s *replicated.Store) error {
 	case n < 8:
 		return w.append(ctx, m, text)
 	case n < 12:
-		return m.PutPending([]storage.Prediction{row, {ID: "minted " + text, Expiry: row.Expiry, Minted: true}})
+		return m.PutPending([]storage.Prediction{row, {ID: fmt.Sprint("minted ", w.serial, " of ", w.name), Expiry: row.Expiry, Minted: true}})
 	case n < 15:
 		return s.Expire(ctx, time.Unix(w.rng.Int64N(1<<32), 0), func(storage.Model) {})
 	case n < 16:

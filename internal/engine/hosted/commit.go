@@ -288,7 +288,7 @@ func (c *commit) stepDown(err error) error {
 		return err
 	case errors.Is(err, ErrNotOwner):
 		return err
-	case errors.Is(err, storage.ErrDeleted), errors.Is(err, storage.ErrTooLarge): // Nothing was written.
+	case errors.Is(err, storage.ErrDeleted): // Nothing was written.
 		return c.id.storagef("append to the log", err)
 	case c.journal.replicated:
 		return fmt.Errorf("%w: %w", ErrUnknown, err)

@@ -144,8 +144,8 @@ func (m Recovered) Cause(err error) error {
 	return err
 }
 
-// StorageError adds the engine's meaning to an error of the store: machine.ErrCorrupt, ErrUnknown, ErrModelNotFound,
-// model.ErrSpecTooLarge or ErrStorage. Errors of a context stay as they are.
+// StorageError adds the engine's meaning to an error of the store: machine.ErrCorrupt, ErrUnknown, ErrModelNotFound
+// or ErrStorage. Errors of a context stay as they are.
 func StorageError(err error) error {
 	switch {
 	case err == nil:
@@ -159,8 +159,6 @@ func StorageError(err error) error {
 		return fmt.Errorf("%w: %w", ErrModelNotFound, err)
 	case errors.Is(err, storage.ErrCorrupt):
 		return fmt.Errorf("%w: %w", machine.ErrCorrupt, err)
-	case errors.Is(err, storage.ErrTooLarge):
-		return fmt.Errorf("%w: %w", model.ErrSpecTooLarge, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrStorage, err)
 	}

@@ -35,8 +35,6 @@ var (
 	ErrNotOwner = errors.New("storage: another server owns the store")
 	// ErrUnknown: the store may or may not make the change, now or later.
 	ErrUnknown = errors.New("storage: the outcome is unknown")
-	// ErrTooLarge: the change is larger than a replicated log takes. Nothing was written.
-	ErrTooLarge = errors.New("storage: the change is too large for a cluster")
 	// ErrInvalidID: the id is longer than MaxID.
 	ErrInvalidID = errors.New("storage: invalid id")
 )
@@ -50,6 +48,7 @@ type Store interface {
 	Aliases
 	Upkeep
 	Formats
+	Parts
 }
 
 // Registry holds the models.
@@ -137,6 +136,27 @@ type Formats interface {
 	// Raise durably raises the format, which never sinks. The version of a program that reads the format is for error
 	// messages of older programs.
 	Raise(ctx context.Context, format uint32, version string) error
+}
+
+// Parts keeps the parts of changes that are too large for one entry of a replicated log, until the log has all of them.
+// It keeps them on disk: parts before a mark of the log are not in the log any more.
+type Parts interface {
+	// PutPart keeps the part of a transfer that begins at an offset.
+	PutPart(ctx context.Context, t Transfer, offset uint64, data []byte) error
+	// JoinParts returns the parts of a transfer in the order of their offsets. It fails with ErrNotFound unless they are
+	// the bytes 0 to size.
+	JoinParts(t Transfer, size uint64) ([]byte, error)
+	// DropParts removes the parts of a transfer. It does not wait for durability.
+	DropParts(t Transfer) error
+	// DropOtherParts removes the parts of all transfers of other proposers. It does not wait for durability.
+	DropOtherParts(proposer [16]byte) error
+}
+
+// Transfer identifies a change that travels in parts: the process that proposed it, and its number among the transfers of
+// the process.
+type Transfer struct {
+	Proposer [16]byte
+	Number   uint64
 }
 
 // Model is the stored part of one model. Methods of a deleted model fail or have

@@ -11,6 +11,9 @@ import (
 // Learned is an observation that the model has learned, as a watcher reports it.
 type Learned struct {
 	record.Answer
+	// Features, or the bytes of named Inputs, are the input: see record.Observation.
+	Features []float64
+	Inputs   []byte
 	// Labels and Class are what was observed.
 	Labels []float64
 	Class  string
@@ -119,7 +122,7 @@ func (q *queue) take(r *record.Record, answers []record.Answer) {
 			q.mu.held--
 		}
 		o := &r.Observations[n]
-		l := Learned{Answer: answers[n], Labels: o.Labels, Class: o.Class, Time: r.Time}
+		l := Learned{Answer: answers[n], Features: o.Features, Inputs: o.Inputs, Labels: o.Labels, Class: o.Class, Time: r.Time}
 		if o.Served != nil {
 			l.Notes = o.Served.Notes
 		}

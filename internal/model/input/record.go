@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 	"unicode/utf8"
 
 	"hindsight/internal/model/codec"
@@ -161,6 +162,29 @@ func (r *Record) SetNumbers(i, n int) []float64 {
 // SetOther makes the value of input i one that no input takes. What says what it
 // is, such as "an object".
 func (r *Record) SetOther(i int, what string) { r.values[i] = Value{kind: Other, text: what} }
+
+// Plain returns the value of input i as a request gives it: nil, a bool, a float64, a string or a list of numbers.
+func (r *Record) Plain(i int) any {
+	switch v := &r.values[i]; v.kind {
+	case Boolean:
+		return v.number() != 0
+	case Number:
+		return v.number()
+	case Text:
+		return v.text
+	case Moment:
+		t := v.time()
+		return time.Unix(t.Seconds, int64(t.Nanos)).In(time.FixedZone("", 60*int(t.Offset))).Format(time.RFC3339Nano)
+	case Numbers:
+		list := make([]any, 0, v.extra)
+		for _, number := range r.list(v) {
+			list = append(list, number)
+		}
+		return list
+	default:
+		return nil
+	}
+}
 
 // Tags of the values in the bytes of a record.
 const (

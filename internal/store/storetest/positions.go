@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"testing"
 
@@ -16,6 +17,7 @@ func RunPositions(t *testing.T, open func(t *testing.T) Backend) {
 	t.Run("a rejection has no position", s.positionsRejected)
 	t.Run("a position is durable with the next sync", s.positionDurable)
 	t.Run("numbers are in the order of the commands", s.positionNumbers)
+	t.Run("parts are joined once all are there", s.parts)
 	t.Run("crashes leave a prefix", s.positionCrashes)
 }
 
@@ -160,6 +162,49 @@ func (s suite) positionCrashes(t *testing.T) {
 			t.Fatalf("after %d commands and %d crashes", applied, whole)
 		}
 	}
+}
+
+func (s suite) parts(t *testing.T) {
+	b := s.open(t)
+	one := storage.Transfer{Proposer: [16]byte{1, 15: 0xff}, Number: 1<<64 - 1}
+	other := storage.Transfer{Proposer: [16]byte{2}, Number: 0}
+	want := func(of storage.Transfer, size uint64, whole string) {
+		t.Helper()
+		got, err := b.Store.JoinParts(of, size)
+		if whole == "" {
+			if !errors.Is(err, storage.ErrNotFound) {
+				t.Errorf("parts %q, %v, want none", got, err)
+			}
+		} else if err != nil || string(got) != whole {
+			t.Errorf("parts %q, %v, want %q", got, err, whole)
+		}
+	}
+	want(one, 4, "")
+	for n, p := range []struct {
+		of     storage.Transfer
+		offset uint64
+		data   string
+	}{{one, 0, ""}, {one, 0, "ab"}, {other, 0, "x"}, {one, 5, "f"}, {one, 2, "cd"}} {
+		must(t, b.Store.PutPart(storage.At(t.Context(), position(n)), p.of, p.offset, []byte(p.data)))
+		if got := b.Store.Position(); got != position(n) {
+			t.Errorf("position %v, want %v", got, position(n))
+		}
+	}
+	want(one, 4, "")
+	want(one, 6, "") // The part at 4 is absent.
+	must(t, b.Store.PutPart(storage.At(t.Context(), position(5)), one, 4, []byte("e")), b.Store.Sync(t.Context()))
+	b = b.Cut(t)
+	want(one, 6, "abcdef")
+	want(one, 5, "")
+	want(one, 7, "")
+	want(other, 1, "x")
+	must(t, b.Store.DropOtherParts(one.Proposer))
+	want(one, 6, "abcdef")
+	want(other, 1, "")
+	must(t, b.Store.DropParts(storage.Transfer{Proposer: one.Proposer, Number: 7}))
+	want(one, 6, "abcdef")
+	must(t, b.Store.DropParts(one))
+	want(one, 6, "")
 }
 
 // Snapshot writes a snapshot at the end of a model's log, or removes all snapshots but the oldest, as every server

@@ -177,6 +177,6 @@ export async function metrics(signal?: AbortSignal): Promise<string> {
   return answer.text();
 }
 
-export function eventsAddress(model: string): string {
-  return `v1/models/${encodeURIComponent(model)}/events`;
+export function eventsAddress(model: string, includeInputs: boolean): string {
+  return `v1/models/${encodeURIComponent(model)}/events${includeInputs ? "?includeInputs=true" : ""}`;
 }

@@ -16,11 +16,11 @@ const FIRST_WAIT = 500;
 const LONGEST_WAIT = 15_000;
 
 /**
- * watch listens to the events of a model until the returned function is called. A hidden page
+ * watch listens to the events of a model, with the inputs of outcomes or without, until the returned function is called. A hidden page
  * does not listen: without TLS a browser has six connections to a server, and the streams of
  * six hidden pages would block all other pages.
  */
-export function watch(model: string, listener: Listener): () => void {
+export function watch(model: string, inputs: boolean, listener: Listener): () => void {
   let source: EventSource | undefined;
   let timer: ReturnType<typeof setTimeout> | undefined;
   let wait = FIRST_WAIT;
@@ -32,7 +32,7 @@ export function watch(model: string, listener: Listener): () => void {
   };
   const open = (): void => {
     close();
-    source = new EventSource(eventsAddress(model));
+    source = new EventSource(eventsAddress(model, inputs));
     source.onopen = () => {
       wait = FIRST_WAIT;
       listener.link("live");

@@ -39,6 +39,8 @@ interface Props {
   time?: boolean;
   /** What x is; without it x counts observations. */
   along?: string;
+  /** The names of the places 0, 1, … on the x axis. */
+  names?: string[];
   /** The title of the y axis. */
   up: string;
   /** Plots of the same group share the cursor. */
@@ -76,7 +78,7 @@ export function Plot(whole: Props) {
   // A plot is created again only when its form changes.
   const form = JSON.stringify([
     p.curves.map((c) => [c.label, c.colour, c.dash, c.filled, c.lower !== undefined]),
-    p.logarithmic, p.range, p.within, p.levels, p.time, p.up, p.group, p.height, p.dots, theme,
+    p.logarithmic, p.range, p.within, p.levels, p.time, p.along, p.names, p.up, p.group, p.height, p.dots, theme,
   ]);
 
   useEffect(() => {
@@ -121,7 +123,7 @@ export function Plot(whole: Props) {
       <ul class="legend">
         {p.curves.map((c) => (
           <li key={c.label}>
-            <Swatch curve={c} />
+            <Swatch curve={c} dot={p.dots === "alone" && !c.dash} />
             <span class="legend-label">{c.label}</span>
             <span class="legend-value">{textAt(c, shown, format)}</span>
           </li>
@@ -154,7 +156,7 @@ const across = (p: Props): string => p.along ?? (p.time ? "time" : "observation"
 /** at names a place on the x axis. */
 function at(p: Props, index: number): string {
   const x = p.x[index] ?? 0;
-  if (p.along) return `${p.along} ${figure(x)}`;
+  if (p.along) return `${p.along} ${p.names?.[x] ?? figure(x)}`;
   return p.time ? moment(new Date(1000 * x).toISOString()) : `observation ${count(x)}`;
 }
 
@@ -187,11 +189,12 @@ function table(x: number[], curves: Curve[], logarithmic: boolean): uPlot.Aligne
 }
 
 /** Swatch shows the line of a curve, so that a legend does not speak by colour alone. */
-function Swatch({ curve }: { curve: Curve }) {
+function Swatch({ curve, dot = false }: { curve: Curve; dot?: boolean }) {
   return (
     <svg class="swatch" width="22" height="10" aria-hidden="true">
       {curve.filled || curve.lower
         ? <rect x="4" y="0" width="14" height="10" rx="2" fill={`var(${curve.colour})`} />
+        : dot ? <circle cx="11" cy="5" r="2.5" fill="none" stroke={`var(${curve.colour})`} />
         : <line x1="1" y1="5" x2="21" y2="5" stroke={`var(${curve.colour})`} stroke-width="2" stroke-dasharray={curve.dash?.join(" ")} />}
     </svg>
   );
@@ -248,11 +251,11 @@ function options(
       ...(p.group ? { sync: { key: p.group, scales: ["x", null] } } : {}),
     },
     scales: {
-      x: { time: p.time ?? false },
+      x: { time: p.time ?? false, ...(p.names ? { range: [-0.5, p.names.length - 0.5] as [number, number] } : {}) },
       y: p.logarithmic ? { distr: 3 } : { range: (_, low, high) => p.range ?? rangeOf(p, low, high) },
     },
     axes: [
-      { ...axis, label: across(p), ...(p.time ? { size: 38, values: (_: uPlot, ticks: number[], _axis: number, _space: number, step: number) => clock(ticks, step) } : { size: 24, values: (_: uPlot, ticks: number[]) => ticks.map((v) => (p.along ? short(v) : Number.isInteger(v) ? compact(v) : "")) }) },
+      { ...axis, label: across(p), ...(p.time ? { size: 38, values: (_: uPlot, ticks: number[], _axis: number, _space: number, step: number) => clock(ticks, step) } : { size: 24, values: (_: uPlot, ticks: number[]) => ticks.map((v) => (p.names ? p.names[v] ?? "" : p.along ? short(v) : Number.isInteger(v) ? compact(v) : "")) }) },
       { ...axis, label: p.up, size: 52, values: (_, ticks) => ticks.map((v) => (v === null ? "" : tick(v))) },
     ],
     series: [

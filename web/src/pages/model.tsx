@@ -14,7 +14,7 @@ import { AllFigures, PerformanceTable, Tiles, skillOf } from "./model/figures";
 import { GateFigures, GateWarning } from "./model/gate";
 import { Latencies } from "./model/latency";
 import { useLive, type Live } from "./model/live";
-import { Newest, Scatter } from "./model/newest";
+import { Newest, Residuals, Scatter } from "./model/newest";
 import { LANGUAGES, snippet, type Language } from "./model/snippets";
 import { Aliases, Compared, Edit } from "./model/resource";
 import { Classes, Effects, Experts, Families, Importances, Inputs, Intervals, Missing, Ranking, Reliability, Weights } from "./model/tables";
@@ -149,7 +149,10 @@ function Data({ live, model, stats, view }: Parts) {
   const { inputs = [], labelGate } = stats;
   return (
     <>
-      <Newest outcomes={live.outcomes} classifier={stats.classes !== undefined} time={view.axis === "time"} />
+      <Pair>
+        <Newest outcomes={live.outcomes} classifier={stats.classes !== undefined} time={view.axis === "time"} />
+        {!stats.classes && <Residuals model={model} outcomes={live.outcomes} />}
+      </Pair>
       {inputs.length > 0 && <Panel title="Inputs"><Inputs inputs={inputs} learned={model.inputs ?? []} /></Panel>}
       {labelGate && <Panel title="Label gate"><GateFigures gate={labelGate} /></Panel>}
     </>

@@ -12,6 +12,7 @@ import (
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	fieldmaskpb "google.golang.org/protobuf/types/known/fieldmaskpb"
+	structpb "google.golang.org/protobuf/types/known/structpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1521,10 +1522,9 @@ type ModelStats struct {
 	// performance.prequential.mean_loss. Absent before an evaluated observation.
 	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
 	// min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
-	// constants. Behind a label gate of the rows that were learned, summed over the starts. Absent,
-	// like regret, if not tracked.
+	// constants. Absent, like regret, if not tracked.
 	HindsightLoss *float64 `protobuf:"fixed64,6,opt,name=hindsight_loss,json=hindsightLoss,proto3,oneof" json:"hindsight_loss,omitempty"`
-	// loss_sum - hindsight_loss, behind a label gate of the rows that were learned.
+	// loss_sum - hindsight_loss: the price of not knowing the labels.
 	Regret *float64 `protobuf:"fixed64,7,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The regret without the penalty: regret + lambda |g|^2.
 	RegretUnpenalized *float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3,oneof" json:"regret_unpenalized,omitempty"`
@@ -2731,9 +2731,10 @@ type ClassPerformance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of evaluated observations.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
-	// Of the prequential predictions.
+	// Of the prequential predictions: each made from all earlier observations, just before its label
+	// is learned.
 	Prequential *ClassFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
-	// Of the served predictions, or prequential where none was served.
+	// Of the served predictions, which clients received, or prequential where none was served.
 	Served        *ClassFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3126,9 +3127,11 @@ type Performance struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The number of evaluated observations, or the sum of their discounts.
 	Observations float64 `protobuf:"fixed64,1,opt,name=observations,proto3" json:"observations,omitempty"`
-	// Of the prequential predictions.
+	// Of the prequential predictions: each made from all earlier observations, just before its label
+	// is learned.
 	Prequential *PerformanceFigures `protobuf:"bytes,2,opt,name=prequential,proto3" json:"prequential,omitempty"`
-	// Of the served predictions and the baselines at serving time, else prequential.
+	// Of the served predictions, which clients received, and the baselines at serving time, else
+	// prequential.
 	Served        *PerformanceFigures `protobuf:"bytes,3,opt,name=served,proto3" json:"served,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3188,7 +3191,7 @@ func (x *Performance) GetServed() *PerformanceFigures {
 // PerformanceFigures are mean losses, absent without observations.
 type PerformanceFigures struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Of the predictions.
+	// Of the predictions, for most learners of their squared errors.
 	MeanLoss float64 `protobuf:"fixed64,1,opt,name=mean_loss,json=meanLoss,proto3" json:"mean_loss,omitempty"`
 	// Of the running mean of the labels. This and the next two are absent for classifiers: see
 	// ClassFigures.
@@ -5046,6 +5049,8 @@ type WatchModelRequest struct {
 	// The interval of statistics and history points, sent if observations came. Default and minimum
 	// one second.
 	StatsInterval *durationpb.Duration `protobuf:"bytes,3,opt,name=stats_interval,json=statsInterval,proto3" json:"stats_interval,omitempty"`
+	// Outcomes have the input.
+	IncludeInputs bool `protobuf:"varint,4,opt,name=include_inputs,json=includeInputs,proto3" json:"include_inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5099,6 +5104,13 @@ func (x *WatchModelRequest) GetStatsInterval() *durationpb.Duration {
 		return x.StatsInterval
 	}
 	return nil
+}
+
+func (x *WatchModelRequest) GetIncludeInputs() bool {
+	if x != nil {
+		return x.IncludeInputs
+	}
+	return false
 }
 
 // WatchModelResponse is one event.
@@ -5220,7 +5232,11 @@ type OutcomeEvent struct {
 	// The number of outcomes left out since the previous one.
 	Omitted uint64 `protobuf:"varint,5,opt,name=omitted,proto3" json:"omitted,omitempty"`
 	// The intervals of the served prediction.
-	Intervals     []*Interval `protobuf:"bytes,6,rep,name=intervals,proto3" json:"intervals,omitempty"`
+	Intervals []*Interval `protobuf:"bytes,6,rep,name=intervals,proto3" json:"intervals,omitempty"`
+	// The input, if requested.
+	Features []float64 `protobuf:"fixed64,7,rep,packed,name=features,proto3" json:"features,omitempty"`
+	// The input by names, if requested.
+	Inputs        *structpb.Struct `protobuf:"bytes,8,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5293,6 +5309,20 @@ func (x *OutcomeEvent) GetOmitted() uint64 {
 func (x *OutcomeEvent) GetIntervals() []*Interval {
 	if x != nil {
 		return x.Intervals
+	}
+	return nil
+}
+
+func (x *OutcomeEvent) GetFeatures() []float64 {
+	if x != nil {
+		return x.Features
+	}
+	return nil
+}
+
+func (x *OutcomeEvent) GetInputs() *structpb.Struct {
+	if x != nil {
+		return x.Inputs
 	}
 	return nil
 }
@@ -6056,7 +6086,7 @@ var File_hindsight_v1_model_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
-	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19hindsight/v1/access.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xd9\a\n" +
+	"\x18hindsight/v1/model.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a google/protobuf/field_mask.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19hindsight/v1/access.proto\x1a\x1dhindsight/v1/prediction.proto\x1a\x17hindsight/v1/spec.proto\"\xd9\a\n" +
 	"\x05Model\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12+\n" +
 	"\x04spec\x18\x02 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12;\n" +
@@ -6532,23 +6562,26 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\tDriftMark\x12\x1a\n" +
 	"\bsequence\x18\x01 \x01(\x04R\bsequence\x12.\n" +
 	"\x04time\x18\x02 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x12\n" +
-	"\x04rise\x18\x03 \x01(\bR\x04rise\"\xa2\x01\n" +
+	"\x04rise\x18\x03 \x01(\bR\x04rise\"\xc9\x01\n" +
 	"\x11WatchModelRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x125\n" +
 	"\x17max_outcomes_per_second\x18\x02 \x01(\x01R\x14maxOutcomesPerSecond\x12@\n" +
-	"\x0estats_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rstatsInterval\"\xbf\x01\n" +
+	"\x0estats_interval\x18\x03 \x01(\v2\x19.google.protobuf.DurationR\rstatsInterval\x12%\n" +
+	"\x0einclude_inputs\x18\x04 \x01(\bR\rincludeInputs\"\xbf\x01\n" +
 	"\x12WatchModelResponse\x126\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x1a.hindsight.v1.OutcomeEventH\x00R\aoutcome\x120\n" +
 	"\x05stats\x18\x02 \x01(\v2\x18.hindsight.v1.ModelStatsH\x00R\x05stats\x126\n" +
 	"\ahistory\x18\x03 \x01(\v2\x1a.hindsight.v1.HistoryPointH\x00R\ahistoryB\a\n" +
-	"\x05event\"\xed\x01\n" +
+	"\x05event\"\xba\x02\n" +
 	"\fOutcomeEvent\x12/\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x15.hindsight.v1.OutcomeR\aoutcome\x12\x16\n" +
 	"\x06labels\x18\x02 \x03(\x01R\x06labels\x12\x14\n" +
 	"\x05class\x18\x03 \x01(\tR\x05class\x12.\n" +
 	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x18\n" +
 	"\aomitted\x18\x05 \x01(\x04R\aomitted\x124\n" +
-	"\tintervals\x18\x06 \x03(\v2\x16.hindsight.v1.IntervalR\tintervals\",\n" +
+	"\tintervals\x18\x06 \x03(\v2\x16.hindsight.v1.IntervalR\tintervals\x12\x1a\n" +
+	"\bfeatures\x18\a \x03(\x01R\bfeatures\x12/\n" +
+	"\x06inputs\x18\b \x01(\v2\x17.google.protobuf.StructR\x06inputs\",\n" +
 	"\x14CompareModelsRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\"S\n" +
 	"\x15CompareModelsResponse\x12:\n" +
@@ -6734,6 +6767,7 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*FamilyPart)(nil),              // 87: hindsight.v1.FamilyPart
 	(*Outcome)(nil),                 // 88: hindsight.v1.Outcome
 	(*Interval)(nil),                // 89: hindsight.v1.Interval
+	(*structpb.Struct)(nil),         // 90: google.protobuf.Struct
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
 	83,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
@@ -6817,65 +6851,66 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	88,  // 78: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
 	84,  // 79: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
 	89,  // 80: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	68,  // 81: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	34,  // 82: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	34,  // 83: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	29,  // 84: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	29,  // 85: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	69,  // 86: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	84,  // 87: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	71,  // 88: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	84,  // 89: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	71,  // 90: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	70,  // 91: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	70,  // 92: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	6,   // 93: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	8,   // 94: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	10,  // 95: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	12,  // 96: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	14,  // 97: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	16,  // 98: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	18,  // 99: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	59,  // 100: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	63,  // 101: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	66,  // 102: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	46,  // 103: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	39,  // 104: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
-	42,  // 105: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	49,  // 106: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	51,  // 107: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	53,  // 108: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	55,  // 109: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	57,  // 110: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	72,  // 111: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	74,  // 112: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	76,  // 113: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	7,   // 114: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	9,   // 115: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	11,  // 116: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	13,  // 117: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	15,  // 118: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	17,  // 119: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	19,  // 120: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	60,  // 121: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	64,  // 122: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	67,  // 123: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	47,  // 124: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	40,  // 125: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
-	43,  // 126: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	50,  // 127: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	52,  // 128: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	54,  // 129: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	56,  // 130: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	58,  // 131: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	73,  // 132: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	75,  // 133: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	77,  // 134: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	114, // [114:135] is the sub-list for method output_type
-	93,  // [93:114] is the sub-list for method input_type
-	93,  // [93:93] is the sub-list for extension type_name
-	93,  // [93:93] is the sub-list for extension extendee
-	0,   // [0:93] is the sub-list for field type_name
+	90,  // 81: hindsight.v1.OutcomeEvent.inputs:type_name -> google.protobuf.Struct
+	68,  // 82: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	34,  // 83: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	34,  // 84: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	29,  // 85: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	29,  // 86: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	69,  // 87: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	84,  // 88: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	71,  // 89: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
+	84,  // 90: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
+	71,  // 91: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
+	70,  // 92: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	70,  // 93: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	6,   // 94: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	8,   // 95: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	10,  // 96: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	12,  // 97: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	14,  // 98: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	16,  // 99: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	18,  // 100: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	59,  // 101: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	63,  // 102: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	66,  // 103: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	46,  // 104: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	39,  // 105: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
+	42,  // 106: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	49,  // 107: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	51,  // 108: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	53,  // 109: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	55,  // 110: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	57,  // 111: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	72,  // 112: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	74,  // 113: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	76,  // 114: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	7,   // 115: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	9,   // 116: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	11,  // 117: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	13,  // 118: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	15,  // 119: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	17,  // 120: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	19,  // 121: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	60,  // 122: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	64,  // 123: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	67,  // 124: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	47,  // 125: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	40,  // 126: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
+	43,  // 127: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	50,  // 128: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	52,  // 129: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	54,  // 130: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	56,  // 131: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	58,  // 132: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	73,  // 133: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	75,  // 134: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	77,  // 135: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	115, // [115:136] is the sub-list for method output_type
+	94,  // [94:115] is the sub-list for method input_type
+	94,  // [94:94] is the sub-list for extension type_name
+	94,  // [94:94] is the sub-list for extension extendee
+	0,   // [0:94] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }

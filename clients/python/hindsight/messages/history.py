@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Optional
+from typing import Any, Optional
 
+from google.protobuf.json_format import MessageToDict
 from hindsight._shown import ShownHistory
 from hindsight._values import described
 from hindsight.messages.performance import ClassPerformance, Performance
@@ -122,6 +123,10 @@ class OutcomeEvent:
     omitted: int
     #: The intervals of the served prediction.
     intervals: tuple[Interval, ...]
+    #: The input, if requested.
+    features: tuple[float, ...]
+    #: The input by names, if requested.
+    inputs: Optional[dict[str, Any]]
 
     @classmethod
     def of(cls, m: model_pb2.OutcomeEvent) -> OutcomeEvent:
@@ -133,6 +138,8 @@ class OutcomeEvent:
             time=m.time.ToDatetime(timezone.utc) if m.HasField("time") else None,
             omitted=m.omitted,
             intervals=tuple(Interval.of(e) for e in m.intervals),
+            features=tuple(m.features),
+            inputs=MessageToDict(m.inputs) if m.HasField("inputs") else None,
         )
 
 

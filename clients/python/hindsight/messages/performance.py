@@ -12,7 +12,7 @@ from hindsight.v1 import model_pb2
 class PerformanceFigures:
     """PerformanceFigures are mean losses, absent without observations."""
 
-    #: Of the predictions.
+    #: Of the predictions, for most learners of their squared errors.
     mean_loss: float
     #: Of the running mean of the labels. This and the next two are absent for classifiers: see
     #: ClassFigures.
@@ -51,9 +51,11 @@ class Performance:
 
     #: The number of evaluated observations, or the sum of their discounts.
     observations: float
-    #: Of the prequential predictions.
+    #: Of the prequential predictions: each made from all earlier observations, just before its
+    #: label is learned.
     prequential: Optional[PerformanceFigures]
-    #: Of the served predictions and the baselines at serving time, else prequential.
+    #: Of the served predictions, which clients received, and the baselines at serving time, else
+    #: prequential.
     served: Optional[PerformanceFigures]
 
     @classmethod
@@ -104,9 +106,10 @@ class ClassPerformance:
 
     #: The number of evaluated observations.
     observations: float
-    #: Of the prequential predictions.
+    #: Of the prequential predictions: each made from all earlier observations, just before its
+    #: label is learned.
     prequential: Optional[ClassFigures]
-    #: Of the served predictions, or prequential where none was served.
+    #: Of the served predictions, which clients received, or prequential where none was served.
     served: Optional[ClassFigures]
 
     @classmethod

@@ -1,6 +1,7 @@
 from hindsight._google import annotations_pb2 as _annotations_pb2
 from google.protobuf import duration_pb2 as _duration_pb2
 from google.protobuf import field_mask_pb2 as _field_mask_pb2
+from google.protobuf import struct_pb2 as _struct_pb2
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from hindsight.v1 import access_pb2 as _access_pb2
 from hindsight.v1 import prediction_pb2 as _prediction_pb2
@@ -816,19 +817,23 @@ class ModelSummary(_message.Message):
     def __init__(self, state: _Optional[_Union[ModelSummary.State, str]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., recent_classes: _Optional[_Union[ClassPerformance, _Mapping]] = ..., regret: _Optional[float] = ..., observation_rate: _Optional[float] = ..., observe_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class OutcomeEvent(_message.Message):
-    __slots__ = ["intervals", "labels", "omitted", "outcome", "time"]
+    __slots__ = ["features", "inputs", "intervals", "labels", "omitted", "outcome", "time"]
     CLASS_FIELD_NUMBER: _ClassVar[int]
+    FEATURES_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
     INTERVALS_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     OMITTED_FIELD_NUMBER: _ClassVar[int]
     OUTCOME_FIELD_NUMBER: _ClassVar[int]
     TIME_FIELD_NUMBER: _ClassVar[int]
+    features: _containers.RepeatedScalarFieldContainer[float]
+    inputs: _struct_pb2.Struct
     intervals: _containers.RepeatedCompositeFieldContainer[_prediction_pb2.Interval]
     labels: _containers.RepeatedScalarFieldContainer[float]
     omitted: int
     outcome: _prediction_pb2.Outcome
     time: _timestamp_pb2.Timestamp
-    def __init__(self, outcome: _Optional[_Union[_prediction_pb2.Outcome, _Mapping]] = ..., labels: _Optional[_Iterable[float]] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., omitted: _Optional[int] = ..., intervals: _Optional[_Iterable[_Union[_prediction_pb2.Interval, _Mapping]]] = ..., **kwargs) -> None: ...
+    def __init__(self, outcome: _Optional[_Union[_prediction_pb2.Outcome, _Mapping]] = ..., labels: _Optional[_Iterable[float]] = ..., time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., omitted: _Optional[int] = ..., intervals: _Optional[_Iterable[_Union[_prediction_pb2.Interval, _Mapping]]] = ..., features: _Optional[_Iterable[float]] = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., **kwargs) -> None: ...
 
 class Performance(_message.Message):
     __slots__ = ["observations", "prequential", "served"]
@@ -1007,14 +1012,16 @@ class ValidateSpecResponse(_message.Message):
     def __init__(self, spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., features: _Optional[int] = ..., state_bytes: _Optional[int] = ..., predict_flops: _Optional[int] = ..., observe_flops: _Optional[int] = ...) -> None: ...
 
 class WatchModelRequest(_message.Message):
-    __slots__ = ["max_outcomes_per_second", "model", "stats_interval"]
+    __slots__ = ["include_inputs", "max_outcomes_per_second", "model", "stats_interval"]
+    INCLUDE_INPUTS_FIELD_NUMBER: _ClassVar[int]
     MAX_OUTCOMES_PER_SECOND_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     STATS_INTERVAL_FIELD_NUMBER: _ClassVar[int]
+    include_inputs: bool
     max_outcomes_per_second: float
     model: str
     stats_interval: _duration_pb2.Duration
-    def __init__(self, model: _Optional[str] = ..., max_outcomes_per_second: _Optional[float] = ..., stats_interval: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., max_outcomes_per_second: _Optional[float] = ..., stats_interval: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., include_inputs: bool = ...) -> None: ...
 
 class WatchModelResponse(_message.Message):
     __slots__ = ["history", "outcome", "stats"]

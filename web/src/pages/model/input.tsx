@@ -23,7 +23,7 @@ export function inputsOf(model: Model): InputSpec[] {
   return (model.spec?.inputs ?? []) as InputSpec[];
 }
 
-type Kind = "numeric" | "boolean" | "categorical" | "time" | "vector" | "text";
+export type Kind = "numeric" | "boolean" | "categorical" | "time" | "vector" | "text";
 
 export function kindOf(input: InputSpec): Kind {
   if (input.boolean) return "boolean";

@@ -4,6 +4,7 @@ import { watch, type Link } from "../../api/events";
 import type { History, HistoryPoint, Model, OutcomeEvent, Stats } from "../../api/types";
 import { number } from "../../format";
 import { useLoad, type Loaded } from "../../ui/load";
+import { dimensionOf, inputsOf } from "./input";
 
 /** How many outcomes are kept for the plot of the newest. */
 const OUTCOMES = 300;
@@ -13,6 +14,14 @@ const MOST_POINTS = 600;
 const FRAME = 200;
 /** How often the page asks for all statistics, classes and categories of a model that learns. */
 const WHOLE_STATS = 4000;
+
+/** A model with more inputs does not send them with its outcomes: ten outcomes a second would be megabytes. */
+export const MOST_INPUTS = 200;
+
+/** sendsInputs tells whether the outcomes of a model have its inputs. */
+export function sendsInputs(model: Model): boolean {
+  return (inputsOf(model).length || dimensionOf(model)) <= MOST_INPUTS;
+}
 
 /** Live is a model with its statistics, kept up to date by its events. */
 export interface Live {
@@ -62,7 +71,8 @@ export function useLive(id: string): Live {
     let whole: ReturnType<typeof setTimeout> | undefined;
     let first = true;
     let lost = 0;
-    const stop = watch(id, {
+    const { value } = latest.current.model;
+    const stop = watch(id, value !== undefined && sendsInputs(value), {
       outcome: (e) => gathered.add((g) => g.outcomes.push(e)),
       stats: (s) => gathered.add((g) => { g.stats = s; }),
       history: (p) => gathered.add((g) => g.points.push(p)),

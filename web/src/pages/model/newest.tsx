@@ -1,10 +1,12 @@
-import { useMemo } from "preact/hooks";
-import type { OutcomeEvent } from "../../api/types";
-import { Plot, type Curve } from "../../charts/plot";
+import { useMemo, useState } from "preact/hooks";
+import type { Model, OutcomeEvent } from "../../api/types";
+import { Plot, type Curve, type Level } from "../../charts/plot";
 import { placesOf } from "../../charts/series";
-import { count, figure, level, number } from "../../format";
+import { count, figure, level, number, plural } from "../../format";
 import { Panel } from "../../ui/parts";
 import { SetAsideText } from "./gate";
+import { dimensionOf, inputsOf, kindOf, type Kind } from "./input";
+import { MOST_INPUTS, sendsInputs } from "./live";
 
 /** ARRIVING says what fills the plots of the newest observations. */
 const ARRIVING = "What is observed from now on, while this page is open, appears here.";
@@ -33,6 +35,52 @@ export function Scatter({ outcomes }: { outcomes: OutcomeEvent[] }) {
 /** predictionOf is the served prediction of the first output, the prequential one where none was served. */
 function predictionOf({ outcome: o }: OutcomeEvent): number | null {
   return o?.servedPrediction ?? o?.servedPredictions?.[0] ?? o?.prediction ?? o?.predictions?.[0] ?? null;
+}
+
+/** The inputs that a residual is drawn along. Lists and texts have no place on an axis. */
+const DRAWN: Kind[] = ["numeric", "boolean", "categorical", "time"];
+
+/** Residuals shows by how much each newest label is above its prediction, along one input: what leans or fans out there is not learned. */
+export function Residuals({ model, outcomes }: { model: Model; outcomes: OutcomeEvent[] }) {
+  const inputs = inputsOf(model);
+  const names = inputs.length > 0 ? inputs.filter((i) => DRAWN.includes(kindOf(i))).map((i) => i.name) : Array.from({ length: dimensionOf(model) }, (_, i) => `x[${i}]`);
+  const [chosen, choose] = useState<string>();
+  const name = chosen ?? names[0] ?? "";
+  const input = inputs.find((i) => i.name === name), kind = input ? kindOf(input) : "numeric";
+  const { x, residuals, categories, missing } = useMemo(() => residualsOf(outcomes, name, kind), [outcomes, name, kind]);
+  const curves = useMemo((): Curve[] => [{ label: "label − prediction", colour: "--model", values: residuals }], [residuals]);
+  return (
+    <Panel title="Residuals by input" aside={
+      <select aria-label="Input" value={name} onChange={(e) => choose(e.currentTarget.value)}>{names.map((n) => <option key={n}>{n}</option>)}</select>}
+    >
+      {!sendsInputs(model)
+        ? <p class="note">A model with more than {MOST_INPUTS} inputs does not send them here.</p>
+        : x.length < 2
+          ? <p class="note">{ARRIVING}</p>
+          : <Plot
+              name={`Residuals by ${name}`} up="label − prediction" {...(kind === "time" ? { time: true } : { along: name })}
+              x={x} curves={curves} levels={EXACT} dots="alone" {...(categories ? { names: categories } : {})}
+            />}
+      {missing > 0 && <p class="note">{plural(missing, "observation")} without a value of {name} {missing === 1 ? "is" : "are"} not drawn.</p>}
+    </Panel>
+  );
+}
+
+const EXACT: Level[] = [{ at: 0, label: "0: exact", colour: "--mean" }];
+
+/** residualsOf are the residuals in the order of an input. Categories stand at 0, 1, … in the order of their texts. */
+function residualsOf(outcomes: OutcomeEvent[], name: string, kind: Kind): { x: number[]; residuals: number[]; categories: string[] | undefined; missing: number } {
+  const index = /^x\[(\d+)\]$/.exec(name)?.[1];
+  const pairs = outcomes.flatMap((e) => {
+    const at = predictionOf(e), label = e.labels?.[0];
+    const value: unknown = e.inputs ? (e.inputs as Record<string, unknown>)[name] : index === undefined ? undefined : e.features?.[Number(index)];
+    return at === null || label === undefined || e.outcome?.setAside || value === undefined ? [] : [[value, label - at] as const];
+  });
+  const known = pairs.filter(([value]) => value !== null);
+  const categories = kind === "categorical" ? [...new Set(known.map(([value]) => String(value)))].sort() : undefined;
+  const place = (value: unknown): number => (categories ? categories.indexOf(String(value)) : kind === "time" ? Date.parse(String(value)) / 1000 : Number(value));
+  const sorted = known.map(([value, residual]) => [place(value), residual] as const).sort((a, b) => a[0] - b[0]);
+  return { x: sorted.map(([at]) => at), residuals: sorted.map(([, residual]) => residual), categories, missing: pairs.length - known.length };
 }
 
 const BANDS = ["--band-1", "--band-2", "--band-3"];

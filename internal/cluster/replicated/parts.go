@@ -1,0 +1,139 @@
+package replicated
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"hindsight/internal/cluster/command"
+	"hindsight/internal/engine/storage"
+)
+
+const (
+	// A command of more than maxPart bytes travels in parts of minPart to maxPart bytes.
+	minPart = 16 << 10
+	maxPart = 256 << 10
+	// Other entries wait for a part on its way to another server. So the parts grow twofold while one takes less than
+	// shortPart more than an entry without bytes, and shrink by a quarter if one takes more than longPart. On a busy
+	// machine some parts are slow at any size.
+	shortPart = 8 * time.Millisecond
+	longPart  = 2*shortPart + shortPart/2
+)
+
+// transferKey returns the key of the parts of a transfer, which is the key of no model.
+func transferKey(number uint64) uint64 { return 1<<63 | number }
+
+// proposeParts puts a large command into the log: its parts, one after the other, and a Join, which applies the command.
+// Only the Join has the keys of the command, so that other commands of the same keys pass the parts. The command comes
+// as its encoded body.
+func (s *Store) proposeParts(ctx context.Context, c *command.Command, body []byte) (m *Model, err error) {
+	defer s.hold(len(body))()
+	number := s.transfers.Add(1)
+	key := [2]uint64{transferKey(number), transferKey(number)}
+	join := command.Command{
+		Kind: command.Join, Model: c.Model, Transfer: number, Size: uint64(len(body)), Joined: c.Kind, Answered: c.Answered,
+	}
+	// The first part has no bytes. It measures the least time of an entry.
+	size, least := 0, time.Duration(0)
+	for at := 0; len(body) > 0; {
+		part := command.Command{Kind: command.Part, Transfer: number, Offset: uint64(at), Data: body[:min(size, len(body))]}
+		begun := time.Now() //nolint:forbidigo // A duration; only the sizes of parts depend on it.
+		if _, err := s.wait(ctx, newCall(&part, key)); err != nil {
+			s.dropTransfer(number, key)
+			return nil, err
+		}
+		took := time.Since(begun)
+		body, at = body[len(part.Data):], at+len(part.Data)
+		if size == 0 {
+			least = took
+		}
+		least = min(least, took)
+		size = partSize(size, took-least)
+	}
+	if m, err = s.wait(ctx, newCall(&join, keysOf(c))); err != nil {
+		s.dropTransfer(number, key)
+	}
+	return m, err
+}
+
+// partSize returns the size of the part after a part that took longer than an entry without bytes.
+func partSize(size int, longer time.Duration) int {
+	switch {
+	case longer < shortPart:
+		size *= 2
+	case longer > longPart:
+		size -= size / 4
+	}
+	return max(minPart, min(size, maxPart))
+}
+
+// dropTransfer drops the parts of a transfer that has failed. It does not wait. If the command is lost, the parts stay until
+// another process owns the store.
+func (s *Store) dropTransfer(number uint64, key [2]uint64) {
+	drop := command.Command{Kind: command.Join, Transfer: number}
+	_ = s.batcher.add(newCall(&drop, key)) // A closed store does not own the log any more.
+}
+
+// applyPart keeps a part in the local store, unless the store has had the part.
+func (s *Store) applyPart(p, after storage.Position, proposer [16]byte, raw command.Raw, waits *call) error {
+	if p.Compare(after) > 0 {
+		c := &s.apply.command
+		if err := c.Decode(raw); err != nil {
+			return err
+		}
+		t := storage.Transfer{Proposer: proposer, Number: c.Transfer}
+		if err := s.PutPart(storage.At(context.Background(), p), t, c.Offset, c.Data); err != nil {
+			return err
+		}
+	}
+	waits.answer(nil, nil)
+	return nil
+}
+
+// applyJoin applies the command that has arrived in parts, and drops the parts. Without all parts the command has no effect
+// on any server: which parts a server has depends on the log alone. The effect of the command and its position are one
+// batch, and the parts are dropped behind it. So after a crash the store has the effect or all parts, and has dropped the
+// parts if it has the position of a later command.
+func (s *Store) applyJoin(p, after storage.Position, proposer [16]byte, raw command.Raw, waits *call) error {
+	c := &s.apply.command
+	if err := c.Decode(raw); err != nil {
+		return err
+	}
+	t, err := storage.Transfer{Proposer: proposer, Number: c.Transfer}, error(nil)
+	if p.Compare(after) <= 0 {
+		if err = s.answerAgain(raw); p != after {
+			return err
+		}
+	} else if c.Joined != 0 {
+		err = s.applyJoined(p, after, t, c.Size, command.Raw{Kind: c.Joined, Model: c.Model}, waits)
+	}
+	if err != nil {
+		return err
+	}
+	return s.DropParts(t)
+}
+
+func (s *Store) applyJoined(p, after storage.Position, t storage.Transfer, size uint64, raw command.Raw, waits *call) (err error) {
+	defer s.hold(int(size))()
+	raw.Body, err = s.JoinParts(t, size)
+	if errors.Is(err, storage.ErrNotFound) { // Another server has owned the log meanwhile.
+		waits.answer(nil, fmt.Errorf("%w: %w", storage.ErrNotOwner, err))
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = s.applyCommand(p, after, t.Proposer == s.batcher.proposer, raw, waits)
+	s.apply.command = command.Command{} // This frees the large lists.
+	return err
+}
+
+// hold counts the memory of a large command until the caller calls free.
+func (s *Store) hold(bytes int) (free func()) {
+	if s.o.Held == nil {
+		return func() {}
+	}
+	s.o.Held(int64(bytes))
+	return func() { s.o.Held(-int64(bytes)) }
+}
