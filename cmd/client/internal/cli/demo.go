@@ -1,13 +1,9 @@
 package cli
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"net/http"
-	"strings"
 	"time"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -27,9 +23,6 @@ const (
 	demoDimension = 2
 	demoTick      = 50 * time.Millisecond // between rounds after the stream
 	demoLines     = 10                    // of the table of skill and regret
-
-	metricsTimeout = 5 * time.Second
-	maxScrape      = 4 << 20
 )
 
 // demo builds "demo".
@@ -92,9 +85,7 @@ type demo struct {
 // demoSummary is the answer of "demo".
 type demoSummary struct {
 	*summary
-	PageURL    string   `json:"pageUrl"`
-	MetricsURL string   `json:"metricsUrl"`
-	Metrics    []string `json:"metrics"`
+	PageURL string `json:"pageUrl"`
 
 	progress []demoProgress
 }
@@ -175,18 +166,10 @@ func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoS
 		return nil, err
 	}
 	s, err := d.take(ctx, e, c, source)
-	err = errors.Join(err, c.Close())
-	if s == nil {
-		return nil, err
+	if s != nil {
+		s.PageURL = "http://" + server.HTTP + "/"
 	}
-	s.PageURL = "http://" + server.HTTP + "/"
-	s.MetricsURL = s.PageURL + "metrics"
-	metrics, failed := scrape(context.WithoutCancel(ctx), s.MetricsURL)
-	if failed != nil {
-		e.Say("metrics: %v", failed)
-	}
-	s.Metrics = metrics
-	return s, err
+	return s, errors.Join(err, c.Close())
 }
 
 // take creates the model and streams until the end or the time limit.
@@ -216,13 +199,9 @@ func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *strea
 	return &demoSummary{summary: s, progress: progress}, err
 }
 
-// write shows the table, some metrics, and how skill and regret went.
+// write shows the table, and how skill and regret went.
 func (s *demoSummary) write(w *command.Page, running bool) {
 	s.summary.write(w)
-	w.Printf("\nsome of the metrics at %s\n", s.MetricsURL)
-	for _, m := range s.Metrics {
-		w.Printf("  %s\n", m)
-	}
 	w.Printf("\nserved skill over the last 1000 rounds: 1 is perfect, 0 is trivial;\n")
 	w.Printf("prequential regret against %s\n\nround\tskill\tregret\n", yardstick(s.stats))
 	for _, p := range s.progress {
@@ -231,34 +210,4 @@ func (s *demoSummary) write(w *command.Page, running bool) {
 	if !running {
 		w.Printf("\nits page was %s; --keep leaves the server running\n", s.PageURL)
 	}
-}
-
-// scrape reads some of the server's metrics.
-func scrape(ctx context.Context, url string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, metricsTimeout)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	transport := &http.Transport{DisableKeepAlives: true}
-	answer, err := transport.RoundTrip(request)
-	if err != nil {
-		return nil, err
-	}
-	defer answer.Body.Close() //nolint:errcheck // it was only read
-	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s", url, answer.Status)
-	}
-	var found []string
-	lines := bufio.NewScanner(io.LimitReader(answer.Body, maxScrape))
-	for lines.Scan() {
-		name, _, _ := strings.Cut(lines.Text(), "{")
-		switch name {
-		case "hindsight_observations_total", "hindsight_loss_total", "hindsight_baseline_loss_total",
-			"hindsight_regret", "hindsight_drift_detected_total":
-			found = append(found, lines.Text())
-		}
-	}
-	return found, lines.Err()
 }
