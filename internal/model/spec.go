@@ -378,6 +378,10 @@ type SemiparametricAWV struct {
 	// ParametricInputs are the names of the inputs whose features are P; they replace
 	// Parametric.
 	ParametricInputs []string `json:"parametric_inputs,omitempty"`
+	// Stages is 2 for two stages, nil for one. With SharedParameters the features P are the matrix
+	// of regressors.
+	Stages           *int  `json:"stages,omitempty"`
+	SharedParameters *bool `json:"shared_parameters,omitempty"`
 	// ParametricLambda is the ridge of (x_P, 1), Lambda that of the others.
 	ParametricLambda *float64 `json:"parametric_lambda,omitempty"`
 	Kernel           *Kernel  `json:"kernel,omitempty"`

@@ -145,7 +145,7 @@ func fourier(c *completion, given *model.FourierAWV) entry {
 	o := awv.Options{Outputs: c.outputs, Indicators: c.spec.RLSC != nil}
 	var lambdas []float64
 	o.Lambda, lambdas = c.ridges(&given.Lambda, &given.Ridges, c.scale)
-	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
+	w := c.waves(c.spec.Dimension, &given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	if c.remembers(&given.Ridges, o.Forgetting); c.failed() {
 		return entry{}
@@ -173,9 +173,10 @@ func (w waves) cost(c model.Cost) model.Cost {
 	return c
 }
 
-// waves completes kernel, frequencies and orthogonality, for at most so many frequencies.
-func (c *completion) waves(of **model.Kernel, count **int, rows **bool, limit int) waves {
-	d, seed := c.spec.Dimension, c.spec.Seed
+// waves completes kernel, frequencies and orthogonality, for d inputs and at most so many
+// frequencies.
+func (c *completion) waves(d int, of **model.Kernel, count **int, rows **bool, limit int) waves {
+	seed := c.spec.Seed
 	k := c.spectral("kernel", of,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
 	frequencies := c.whole("frequencies", count, min(defaultFrequencies, limit), limit)

@@ -51,6 +51,9 @@ func restorable() []model.Spec {
 			Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}, MaxDictionary: ptr(4),
 		}},
 		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), SemiparametricAWV: &model.SemiparametricAWV{Frequencies: ptr(2)}},
+		{Dimension: 2, Outputs: 2, SemiparametricAWV: &model.SemiparametricAWV{
+			Frequencies: ptr(2), Parametric: []int{0, 1}, Stages: ptr(2), SharedParameters: ptr(true),
+		}},
 		{Dimension: 2, Outputs: 2, Scaling: model.Unscaled(), FourierKONS: &model.FourierKONS{Frequencies: ptr(2)}},
 		{Dimension: 2, Scaling: model.Unscaled(), FourierKONS: &model.FourierKONS{Frequencies: ptr(2), NewtonSteps: model.NewtonSteps{Loss: model.LossLogistic}}},
 		{Dimension: 2, FourierKONS: &model.FourierKONS{Frequencies: ptr(2), NewtonSteps: model.NewtonSteps{Range: []float64{-1, 2}}}},

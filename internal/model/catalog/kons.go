@@ -107,7 +107,7 @@ func stepping(o kons.Options, cost model.Cost, learner func() model.Learner) ent
 
 func fourierKONS(c *completion, given *model.FourierKONS) entry {
 	o := c.newton(&given.NewtonSteps, minScale)
-	w := c.waves(&given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
+	w := c.waves(c.spec.Dimension, &given.Kernel, &given.Frequencies, &given.Orthogonal, MaxFeatures/2)
 	o.TrackRegret = c.tracked(&given.TrackRegret, o)
 	if c.failed() {
 		return entry{}

@@ -18,10 +18,15 @@ const (
 	maxBaseInterval = 1 << 30
 )
 
-// defaultKernels are the Gaussians of the paper's tables: σ² in {0.1, 1, 10}.
-func defaultKernels() []*model.Kernel {
+// defaultKernels are the Gaussians of the paper's tables, σ² in {0.1, 1, 10}. Classes have σ² = 100
+// too: such a kernel is nearly a constant, which follows the last label.
+func defaultKernels(loss string) []*model.Kernel {
+	variances := []float64{0.1, 1, 10}
+	if loss != "" && loss != model.LossSquared {
+		variances = append(variances, 100)
+	}
 	var out []*model.Kernel
-	for _, variance := range []float64{0.1, 1, 10} {
+	for _, variance := range variances {
 		sigma := math.Sqrt(variance)
 		out = append(out, &model.Kernel{Kind: string(kernel.Gaussian), Sigma: &sigma})
 	}
@@ -59,10 +64,10 @@ func (f features) cost(o raker.Options) model.Cost {
 	return cost
 }
 
-func (c *completion) kernels(field *[]*model.Kernel) []kernel.Kernel {
+func (c *completion) kernels(field *[]*model.Kernel, loss string) []kernel.Kernel {
 	given := *field
 	if len(given) == 0 {
-		given = defaultKernels()
+		given = defaultKernels(loss)
 	}
 	if len(given) > maxKernels {
 		c.reject("kernels", fmt.Sprintf("%d kernels", len(given)), fmt.Sprintf("at most %d", maxKernels))
@@ -101,14 +106,14 @@ func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder
 }
 
 func rakers(c *completion, given *model.Raker) entry {
-	f, o := c.firstOrder(c.kernels(&given.Kernels), &given.FirstOrder, false)
+	f, o := c.firstOrder(c.kernels(&given.Kernels, given.Loss), &given.FirstOrder, false)
 	o.WeightStep = c.step("weight_step", &given.WeightStep, o.WeightStep)
 	return c.raker(f, o)
 }
 
 func fogd(c *completion, given *model.FOGD) entry {
 	kernels := []*model.Kernel{given.Kernel}
-	f, o := c.firstOrder(c.kernels(&kernels), &given.FirstOrder, false)
+	f, o := c.firstOrder(c.kernels(&kernels, given.Loss), &given.FirstOrder, false)
 	given.Kernel = kernels[0]
 	o.Decay, o.Average = c.number("decay", &given.Decay, 0, 0, 1), filled(&given.Average, false)
 	// A field that is off is absent, as in earlier specs.
@@ -134,7 +139,7 @@ func (c *completion) raker(f features, o raker.Options) entry {
 
 func adaRaker(c *completion, given *model.AdaRaker) entry {
 	cold := c.choice("restart", &given.Restart, model.RestartWarm, model.RestartCold) == model.RestartCold
-	f, o := c.firstOrder(c.kernels(&given.Kernels), &given.FirstOrder, true)
+	f, o := c.firstOrder(c.kernels(&given.Kernels, given.Loss), &given.FirstOrder, true)
 	o.Cold = cold
 	o.WeightStep = c.step("weight_step", &given.WeightStep, o.WeightStep)
 	o.StepCap = c.step("step_cap", &given.StepCap, o.StepCap)

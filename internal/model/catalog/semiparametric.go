@@ -26,7 +26,18 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 		return entry{}
 	}
 	var orthogonal *bool // The kernel says it.
-	w := c.waves(&given.Kernel, &given.Frequencies, &orthogonal, left/2)
+	if stages := c.whole("stages", &given.Stages, 1, 2); stages == 2 {
+		return c.stages(given, awv.StagesOptions{
+			Dimension: c.spec.Dimension, Parametric: parametric, Shared: filled(&given.SharedParameters, false),
+			ParametricLambda: weight, Lambda: o.Lambda, Outputs: c.outputs,
+		}, left)
+	}
+	given.Stages = nil // A field that is off is absent.
+	if given.SharedParameters != nil && *given.SharedParameters {
+		c.reject("shared_parameters", true, "false unless stages is 2")
+	}
+	given.SharedParameters = nil
+	w := c.waves(c.spec.Dimension, &given.Kernel, &given.Frequencies, &orthogonal, left/2)
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	if c.failed() {
 		return entry{}
@@ -40,6 +51,35 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 		make: func(int) model.Learner {
 			return awv.NewSemiparametric(feature.NewSemiparametric(parametric, gain, w.draw()), o)
 		},
+	}
+}
+
+// stages is the learner of two stages with at most left features of the kernel.
+func (c *completion) stages(given *model.SemiparametricAWV, o awv.StagesOptions, left int) entry {
+	if !o.Shared {
+		given.SharedParameters = nil
+	}
+	if o.Shared && (len(given.Parametric)+len(given.ParametricInputs) == 0 || len(o.Parametric)%o.Outputs != 0) {
+		c.reject("shared_parameters", fmt.Sprintf("%d parametric features", len(o.Parametric)),
+			fmt.Sprintf("a named number of them that %d outputs divide, one row an output", o.Outputs))
+		return entry{}
+	}
+	if s := c.spec.Scaling; o.Shared && s == nil {
+		c.spec.Scaling = model.Unscaled()
+	} else if o.Shared && s.None == nil {
+		c.reject("shared_parameters", true, "false unless the scaling is none: others scale each regressor on its own")
+	}
+	if f := c.forgetting(&given.Forgetting); f < 1 {
+		c.reject("forgetting", f, "1 with two stages")
+	}
+	var orthogonal *bool // The kernel says it.
+	w := c.waves(len(o.KernelInputs())+o.Outputs, &given.Kernel, &given.Frequencies, &orthogonal, left/2)
+	if c.failed() {
+		return entry{}
+	}
+	return entry{
+		cost: w.cost(awv.StagesCost(w.size, o, w.bytes)), forgetting: 1,
+		make: func(int) model.Learner { return awv.NewStages(w.draw(), o) },
 	}
 }
 

@@ -2205,6 +2205,14 @@ type SemiparametricAwv struct {
 	// The names of the inputs of the parametric model, in any order: all features of each, the
 	// missing-value indicator included.
 	ParametricInputs []string `protobuf:"bytes,7,rep,name=parametric_inputs,json=parametricInputs,proto3" json:"parametric_inputs,omitempty"`
+	// 1: both models are learned at once, certified against the best of both. 2, without forgetting:
+	// first the parametric model, as if it were alone, then the kernel, which also reads what the
+	// parametric model says, learns what that leaves; certified against the best correction of the
+	// parametric model. Default 1.
+	Stages *int32 `protobuf:"varint,8,opt,name=stages,proto3,oneof" json:"stages,omitempty"`
+	// With two stages: the outputs share the parameters. parametric are the regressors, the features of
+	// output 0 first, as many for each output; the kernel reads the other features. Default false.
+	SharedParameters *bool `protobuf:"varint,9,opt,name=shared_parameters,json=sharedParameters,proto3,oneof" json:"shared_parameters,omitempty"`
 	unknownFields    protoimpl.UnknownFields
 	sizeCache        protoimpl.SizeCache
 }
@@ -2286,6 +2294,20 @@ func (x *SemiparametricAwv) GetParametricInputs() []string {
 		return x.ParametricInputs
 	}
 	return nil
+}
+
+func (x *SemiparametricAwv) GetStages() int32 {
+	if x != nil && x.Stages != nil {
+		return *x.Stages
+	}
+	return 0
+}
+
+func (x *SemiparametricAwv) GetSharedParameters() bool {
+	if x != nil && x.SharedParameters != nil {
+		return *x.SharedParameters
+	}
+	return false
 }
 
 // Kernel names a reproducing kernel and its parameters.
@@ -2693,7 +2715,8 @@ func (x *KernelAwv) GetMaxObservations() int32 {
 // Raker is online multi-kernel learning with random features (JMLR 2019, Algorithm 1).
 type Raker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The kernel dictionary. Default: Gaussian, sigma^2 in {0.1, 1, 10}.
+	// The kernel dictionary. Default: Gaussian, sigma^2 in {0.1, 1, 10}; 100 too unless the loss is
+	// squared.
 	Kernels []*Kernel `protobuf:"bytes,1,rep,name=kernels,proto3" json:"kernels,omitempty"`
 	// Frequencies D per kernel. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
@@ -2793,7 +2816,8 @@ func (x *Raker) GetTrackRegret() bool {
 // AdaRaker runs Raker experts over a hierarchy of intervals (JMLR 2019, Algorithm 2).
 type AdaRaker struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The kernel dictionary. Default: Gaussian, sigma^2 in {0.1, 1, 10}.
+	// The kernel dictionary. Default: Gaussian, sigma^2 in {0.1, 1, 10}; 100 too unless the loss is
+	// squared.
 	Kernels []*Kernel `protobuf:"bytes,1,rep,name=kernels,proto3" json:"kernels,omitempty"`
 	// Frequencies D per kernel. Default 50.
 	Frequencies *int32 `protobuf:"varint,2,opt,name=frequencies,proto3,oneof" json:"frequencies,omitempty"`
@@ -3649,7 +3673,7 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"forgetting\x88\x01\x01\x12\x18\n" +
 	"\alambdas\x18\x03 \x03(\x01R\alambdasB\t\n" +
 	"\a_lambdaB\r\n" +
-	"\v_forgettingJ\x04\b\x04\x10\x05R\x05range\"\xe9\x02\n" +
+	"\v_forgettingJ\x04\b\x04\x10\x05R\x05range\"\xd9\x03\n" +
 	"\x11SemiparametricAwv\x12\x1e\n" +
 	"\n" +
 	"parametric\x18\x01 \x03(\x05R\n" +
@@ -3661,11 +3685,15 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\n" +
 	"forgetting\x18\x06 \x01(\x01H\x03R\n" +
 	"forgetting\x88\x01\x01\x12+\n" +
-	"\x11parametric_inputs\x18\a \x03(\tR\x10parametricInputsB\x14\n" +
+	"\x11parametric_inputs\x18\a \x03(\tR\x10parametricInputs\x12\x1b\n" +
+	"\x06stages\x18\b \x01(\x05H\x04R\x06stages\x88\x01\x01\x120\n" +
+	"\x11shared_parameters\x18\t \x01(\bH\x05R\x10sharedParameters\x88\x01\x01B\x14\n" +
 	"\x12_parametric_lambdaB\x0e\n" +
 	"\f_frequenciesB\t\n" +
 	"\a_lambdaB\r\n" +
-	"\v_forgetting\"\xa7\x03\n" +
+	"\v_forgettingB\t\n" +
+	"\a_stagesB\x14\n" +
+	"\x12_shared_parameters\"\xa7\x03\n" +
 	"\x06Kernel\x12-\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x19.hindsight.v1.Kernel.KindR\x04kind\x12\x19\n" +
 	"\x05sigma\x18\x02 \x01(\x01H\x00R\x05sigma\x88\x01\x01\x12\x19\n" +

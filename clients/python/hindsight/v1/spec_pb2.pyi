@@ -461,7 +461,7 @@ class Scaling(_message.Message):
     def __init__(self, fixed: _Optional[_Union[FixedScaling, _Mapping]] = ..., warmup: _Optional[_Union[WarmupScaling, _Mapping]] = ..., running: _Optional[_Union[RunningScaling, _Mapping]] = ..., none: _Optional[_Union[NoScaling, _Mapping]] = ...) -> None: ...
 
 class SemiparametricAwv(_message.Message):
-    __slots__ = ["forgetting", "frequencies", "kernel", "parametric", "parametric_inputs", "parametric_lambda"]
+    __slots__ = ["forgetting", "frequencies", "kernel", "parametric", "parametric_inputs", "parametric_lambda", "shared_parameters", "stages"]
     FORGETTING_FIELD_NUMBER: _ClassVar[int]
     FREQUENCIES_FIELD_NUMBER: _ClassVar[int]
     KERNEL_FIELD_NUMBER: _ClassVar[int]
@@ -469,13 +469,17 @@ class SemiparametricAwv(_message.Message):
     PARAMETRIC_FIELD_NUMBER: _ClassVar[int]
     PARAMETRIC_INPUTS_FIELD_NUMBER: _ClassVar[int]
     PARAMETRIC_LAMBDA_FIELD_NUMBER: _ClassVar[int]
+    SHARED_PARAMETERS_FIELD_NUMBER: _ClassVar[int]
+    STAGES_FIELD_NUMBER: _ClassVar[int]
     forgetting: float
     frequencies: int
     kernel: Kernel
     parametric: _containers.RepeatedScalarFieldContainer[int]
     parametric_inputs: _containers.RepeatedScalarFieldContainer[str]
     parametric_lambda: float
-    def __init__(self, parametric: _Optional[_Iterable[int]] = ..., parametric_lambda: _Optional[float] = ..., kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., forgetting: _Optional[float] = ..., parametric_inputs: _Optional[_Iterable[str]] = ..., **kwargs) -> None: ...
+    shared_parameters: bool
+    stages: int
+    def __init__(self, parametric: _Optional[_Iterable[int]] = ..., parametric_lambda: _Optional[float] = ..., kernel: _Optional[_Union[Kernel, _Mapping]] = ..., frequencies: _Optional[int] = ..., forgetting: _Optional[float] = ..., parametric_inputs: _Optional[_Iterable[str]] = ..., stages: _Optional[int] = ..., shared_parameters: bool = ..., **kwargs) -> None: ...
 
 class TextInput(_message.Message):
     __slots__ = ["hash_buckets"]

@@ -107,6 +107,7 @@ func deterministic() []model.Spec {
 		{Dimension: 3, Classes: &model.Classes{MaxClasses: new(3)}, AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Loss: "logistic"}}}},
 		{Dimension: 4, Outputs: 2, FourierAWV: &model.FourierAWV{Ridges: model.Ridges{Lambdas: []float64{1e-3, 0.1, 10}}}},
 		{Dimension: 4, Scaling: model.Unscaled(), SemiparametricAWV: &model.SemiparametricAWV{Parametric: []int{1, 3}}},
+		{Dimension: 4, SemiparametricAWV: &model.SemiparametricAWV{Stages: new(2)}},
 		{Dimension: 4, Scaling: model.Unscaled(), FOGD: &model.FOGD{Decay: new(0.3), Average: new(true)}},
 		{Dimension: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{TrackRegret: new(true)}}}},
 		{Dimension: 4, FourierKONS: &model.FourierKONS{}},
