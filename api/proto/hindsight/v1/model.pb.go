@@ -1522,9 +1522,11 @@ type ModelStats struct {
 	// performance.prequential.mean_loss. Absent before an evaluated observation.
 	MeanLoss *float64 `protobuf:"fixed64,5,opt,name=mean_loss,json=meanLoss,proto3,oneof" json:"mean_loss,omitempty"`
 	// min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
-	// constants. Absent, like regret, if not tracked.
+	// constants. Behind a label gate of the rows that were learned, summed over the starts. Absent,
+	// like regret, if not tracked.
 	HindsightLoss *float64 `protobuf:"fixed64,6,opt,name=hindsight_loss,json=hindsightLoss,proto3,oneof" json:"hindsight_loss,omitempty"`
-	// loss_sum - hindsight_loss: the price of not knowing the labels.
+	// loss_sum - hindsight_loss, behind a label gate of the rows that were learned: the price of not
+	// knowing the labels.
 	Regret *float64 `protobuf:"fixed64,7,opt,name=regret,proto3,oneof" json:"regret,omitempty"`
 	// The regret without the penalty: regret + lambda |g|^2.
 	RegretUnpenalized *float64 `protobuf:"fixed64,8,opt,name=regret_unpenalized,json=regretUnpenalized,proto3,oneof" json:"regret_unpenalized,omitempty"`

@@ -458,9 +458,11 @@ class ModelStats(ShownStats):
     #: performance.prequential.mean_loss. Absent before an evaluated observation.
     mean_loss: Optional[float]
     #: min over w of sum (y - w.z)^2 + lambda |w|^2. During a warm-up, the loss of the best
-    #: constants. Absent, like regret, if not tracked.
+    #: constants. Behind a label gate of the rows that were learned, summed over the starts.
+    #: Absent, like regret, if not tracked.
     hindsight_loss: Optional[float]
-    #: loss_sum - hindsight_loss: the price of not knowing the labels.
+    #: loss_sum - hindsight_loss, behind a label gate of the rows that were learned: the price of
+    #: not knowing the labels.
     regret: Optional[float]
     #: The regret without the penalty: regret + lambda |g|^2.
     regret_unpenalized: Optional[float]
