@@ -237,8 +237,10 @@ func (s *scanner) date(f Form) (year, month, day int) {
 		year = s.number(4, 4)
 		separator := s.need("-/.")
 		month = s.number(1, 2)
-		s.need(string(separator))
-		day = s.number(1, 2)
+		if day = 1; s.text != "" || separator != '-' { // 2024-05 is its first day.
+			s.need(string(separator))
+			day = s.number(1, 2)
+		}
 	case eightDigits:
 		year, month, day = s.number(4, 4), s.number(2, 2), s.number(2, 2)
 	case monthDayYear, dayMonthYear:
