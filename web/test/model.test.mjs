@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { learn, random, rows, seen, setup, stats, test, told, until, visit } from "./harness.mjs";
+import { accessible, fits, learn, random, rows, seen, setup, stats, test, told, until, visit } from "./harness.mjs";
 
 const RECORDS = [
   { name: "age", numeric: {} }, { name: "member", boolean: {} }, { name: "city", categorical: {} },
@@ -253,6 +253,36 @@ test("a zoom is reset, and the axis is the clock time or the rounds", () => load
   await page.getByRole("button", { name: "Rounds" }).press("Enter");
   await until("the axis is the rounds", async () => (await skill.getAttribute("data-last")) === "300");
 }));
+
+test("each word is explained by the description of the API, to the pointer and to the keyboard", async () => {
+  const { components: { schemas } } = await (await fetch(`${it.server.url}/openapi.json`)).json();
+  const textOf = (of) => schemas[of.split(".")[0]]?.properties[of.split(".")[1]]?.description?.replace(/\s+/g, " ");
+  for (const part of ["auto", "auto/uses", "records", "records/data", "linear/uses", "dirty/data"]) {
+    await loaded(part, async (page) => {
+      await page.locator("[data-word]").first().waitFor();
+      for (const of of await page.locator("[data-word]").evaluateAll((all) => all.map((e) => e.dataset.word))) assert.ok(textOf(of), `${of} has no description`);
+    });
+  }
+  await loaded("auto", async (page) => {
+    const tip = page.getByRole("tooltip");
+    const skill = page.getByRole("button", { name: "Recent skill, served" });
+    await skill.focus();
+    assert.equal(await tip.textContent(), textOf("PerformanceFigures.skill"));
+    assert.equal(await skill.getAttribute("aria-describedby"), await tip.getAttribute("id"));
+    await accessible(page);
+    await page.keyboard.press("Escape");
+    assert.equal(await tip.count(), 0);
+    await page.getByRole("button", { name: "Guarantee", exact: true }).hover();
+    await tip.hover(); // The pointer reaches the text without losing it.
+    assert.equal(await tip.textContent(), textOf("ModelStats.regretBound"));
+    await page.setViewportSize({ width: 320, height: 700 });
+    await page.getByRole("button", { name: "State digest" }).focus();
+    await until("another is explained", async () => (await tip.last().textContent()) === textOf("ModelStats.stateDigest"));
+    const { x, y, width, height } = await tip.last().boundingBox();
+    assert.ok(x >= 0 && x + width <= 320 && y >= 0 && y + height <= 700, `${x} ${y} ${width} ${height}`);
+    await fits(page);
+  });
+});
 
 test("another model is drawn beside it", () => loaded("auto", async (page) => {
   const other = page.getByLabel("Draw another model beside it");

@@ -177,6 +177,26 @@ export async function metrics(signal?: AbortSignal): Promise<string> {
   return answer.text();
 }
 
+interface OpenApi { components: { schemas: Record<string, { properties?: Record<string, { description?: string }> }> } }
+
+/** description is what the server says of its API, asked for once. */
+let description: Promise<OpenApi> | undefined;
+
+async function describe(): Promise<OpenApi> {
+  const call = "GET /openapi.json";
+  const answer = await reach(call, "openapi.json", {});
+  if (!answer.ok) throw await rejected(call, answer);
+  return await answer.json() as OpenApi;
+}
+
+/** explain answers what the API's description says of a field, such as ModelStats.regret. */
+export async function explain(field: string): Promise<string> {
+  const asked = description ??= describe();
+  asked.catch(() => { description = undefined; });
+  const [schema = "", name = ""] = field.split(".");
+  return ((await asked).components.schemas[schema]?.properties?.[name]?.description ?? "").replace(/\s+/g, " ");
+}
+
 export function eventsAddress(model: string, includeInputs: boolean): string {
   return `v1/models/${encodeURIComponent(model)}/events${includeInputs ? "?includeInputs=true" : ""}`;
 }

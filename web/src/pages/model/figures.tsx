@@ -1,6 +1,7 @@
 import type { ClassPerformance, Performance, Stats } from "../../api/types";
 import { bytes, count, figure, level, number, percent, short } from "../../format";
 import { Light, Num, Scroll } from "../../ui/parts";
+import { Th, Word } from "../../ui/word";
 
 /** skillOf is the recent served skill, which the traffic light shows. */
 export function skillOf(stats: Stats): number | undefined {
@@ -15,21 +16,21 @@ export function Tiles({ stats }: { stats: Stats }) {
   return (
     <dl class="tiles" aria-label="Figures">
       <div>
-        <dt>{classes ? "Recent error rate" : "Recent loss"}, served</dt>
+        <dt><Word of={classes ? "ClassFigures.errorRate" : "PerformanceFigures.meanLoss"}>{classes ? "Recent error rate" : "Recent loss"}, served</Word></dt>
         <dd><Num name="recentLoss" value={classes ? number(classes.errorRate) : served && number(served.meanLoss)} /></dd>
       </div>
-      {served?.rmse !== undefined && <div><dt>Recent RMSE, served</dt><dd><Num name="recentRmse" value={served.rmse} /></dd></div>}
-      <div><dt>Recent skill, served</dt><dd><Num name="recentSkill" value={skillOf(stats)} /></dd></div>
-      <div><dt>Regret, prequential</dt><dd><Num name="regret" value={stats.regret} /></dd></div>
+      {served?.rmse !== undefined && <div><dt><Word of="PerformanceFigures.rmse">Recent RMSE, served</Word></dt><dd><Num name="recentRmse" value={served.rmse} /></dd></div>}
+      <div><dt><Word of={classes ? "ClassFigures.skill" : "PerformanceFigures.skill"}>Recent skill, served</Word></dt><dd><Num name="recentSkill" value={skillOf(stats)} /></dd></div>
+      <div><dt><Word of="ModelStats.regret">Regret, prequential</Word></dt><dd><Num name="regret" value={stats.regret} /></dd></div>
       <div>
-        <dt>{stats.certified ? "Guarantee" : "Guarantee, not certified"}</dt>
+        <dt><Word of="ModelStats.regretBound">{stats.certified ? "Guarantee" : "Guarantee, not certified"}</Word></dt>
         <dd><Num name="regretBound" value={number(stats.regretBound) === 0 ? undefined : number(stats.regretBound)} /></dd>
       </div>
       {interval && (
-        <div><dt>Inside {level(number(interval.coverage))}</dt><dd><Num name="coverage" value={interval.recent ?? interval.realised} write={percent} /></dd></div>
+        <div><dt><Word of="IntervalStats.recent">Inside {level(number(interval.coverage))}</Word></dt><dd><Num name="coverage" value={interval.recent ?? interval.realised} write={percent} /></dd></div>
       )}
-      <div><dt>Pending labels</dt><dd><Num name="pendingLabels" value={number(stats.pendingLabels)} write={count} /></dd></div>
-      <div><dt>State</dt><dd><Num name="stateBytes" value={number(stats.stateBytes)} write={bytes} /></dd></div>
+      <div><dt><Word of="ModelStats.pendingLabels">Pending labels</Word></dt><dd><Num name="pendingLabels" value={number(stats.pendingLabels)} write={count} /></dd></div>
+      <div><dt><Word of="ModelStats.stateBytes">State</Word></dt><dd><Num name="stateBytes" value={number(stats.stateBytes)} write={bytes} /></dd></div>
     </dl>
   );
 }
@@ -41,7 +42,9 @@ export function PerformanceTable({ stats }: { stats: Stats }) {
     return (
       <Scroll label="Performance">
         <table>
-          <thead><tr><th scope="col">Error rate</th><Heads texts={["model", "most frequent", "last class", "log loss", "Brier", "skill", ""]} /></tr></thead>
+          <thead><tr><th scope="col">Error rate</th><Heads of="ClassFigures" heads={[
+            ["errorRate", "model"], ["majorityErrorRate", "most frequent"], ["lastClassErrorRate", "last class"], ["logLoss", "log loss"], ["brierScore", "Brier"], ["skill", "skill"], [],
+          ]} /></tr></thead>
           <tbody>
             <ClassRows name="All rounds" at="classes.performance" p={c.performance} />
             <ClassRows name="Last 1000" at="classes.recent" p={c.recent} />
@@ -54,7 +57,9 @@ export function PerformanceTable({ stats }: { stats: Stats }) {
   return (
     <Scroll label="Performance">
       <table>
-        <thead><tr><th scope="col">Mean loss</th><Heads texts={["model", "running mean", "last label", "skill", "", ...(units ? ["RMSE", "MAE"] : [])]} /></tr></thead>
+        <thead><tr><th scope="col">Mean loss</th><Heads of="PerformanceFigures" heads={[
+          ["meanLoss", "model"], ["runningMeanLoss", "running mean"], ["lastLabelLoss", "last label"], ["skill", "skill"], [], ...(units ? [["rmse", "RMSE"], ["mae", "MAE"]] : []),
+        ]} /></tr></thead>
         <tbody>
           <Rows name="All rounds" at="performance" p={stats.performance} units={units} />
           <Rows name="Last 1000" at="recent" p={stats.recent} units={units} />
@@ -65,8 +70,9 @@ export function PerformanceTable({ stats }: { stats: Stats }) {
   );
 }
 
-function Heads({ texts }: { texts: string[] }) {
-  return <>{texts.map((t) => (t ? <th scope="col" class="right" key={t}>{t}</th> : <th key="none"><span class="unseen">verdict</span></th>))}</>;
+/** Heads are the heads of the columns of figures: each its field and its word, none above the verdict. */
+function Heads({ of, heads }: { of: string; heads: string[][] }) {
+  return <>{heads.map(([field, text]) => (field ? <Th of={`${of}.${field}`} key={field}>{text}</Th> : <th key="none"><span class="unseen">verdict</span></th>))}</>;
 }
 
 /** SIDES are the kinds of predictions. Every loss and skill names its kind. */
@@ -76,7 +82,9 @@ const SIDES = ["prequential", "served"] as const;
 function Side({ name, side, observations }: { name: string; side: (typeof SIDES)[number]; observations: number }) {
   return (
     <th scope="row">
-      {side === "served" ? <span class="indent"><span class="unseen">{name} </span>served</span> : <>{name} <small>{count(observations)}</small> prequential</>}
+      {side === "served"
+        ? <span class="indent"><span class="unseen">{name} </span><Word of="Performance.served">served</Word></span>
+        : <>{name} <small>{count(observations)}</small> <Word of="Performance.prequential">prequential</Word></>}
     </th>
   );
 }
@@ -148,12 +156,12 @@ export function AllFigures({ stats }: { stats: Stats }) {
   return (
     <dl class="list">
       {ROWS.filter(([field]) => stats[field] !== undefined && !(OF_THEOREM.includes(field) && number(stats[field] as number | string) === 0)).map(([field, text, kind]) => (
-        <div key={field}><dt>{text}</dt><dd><Num name={field} value={number(stats[field] as number)} write={WRITE[kind]} /></dd></div>
+        <div key={field}><dt><Word of={`ModelStats.${field}`}>{text}</Word></dt><dd><Num name={field} value={number(stats[field] as number)} write={WRITE[kind]} /></dd></div>
       ))}
-      <div><dt>Certified, prequential</dt><dd>{stats.certified ? "yes, the guarantee is proved" : "no"}</dd></div>
-      {stats.certificateOk !== undefined && <div><dt>Certificate holds</dt><dd>{stats.certificateOk ? "yes" : "no: the state is corrupt"}</dd></div>}
-      <div><dt>Durability</dt><dd>{stats.durability || "–"}</dd></div>
-      {stats.stateDigest && <div class="long"><dt>State digest</dt><dd><code>{stats.stateDigest}</code></dd></div>}
+      <div><dt><Word of="ModelStats.certified">Certified, prequential</Word></dt><dd>{stats.certified ? "yes, the guarantee is proved" : "no"}</dd></div>
+      {stats.certificateOk !== undefined && <div><dt><Word of="ModelStats.certificateOk">Certificate holds</Word></dt><dd>{stats.certificateOk ? "yes" : "no: the state is corrupt"}</dd></div>}
+      <div><dt><Word of="ModelStats.durability">Durability</Word></dt><dd>{stats.durability || "–"}</dd></div>
+      {stats.stateDigest && <div class="long"><dt><Word of="ModelStats.stateDigest">State digest</Word></dt><dd><code>{stats.stateDigest}</code></dd></div>}
     </dl>
   );
 }

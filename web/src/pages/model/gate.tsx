@@ -1,6 +1,7 @@
 import type { LabelGate, OutcomeEvent } from "../../api/types";
 import { count, figure, number, plural, short } from "../../format";
 import { Num } from "../../ui/parts";
+import { Word } from "../../ui/word";
 
 /** ALARMING_SHARE is the share of labels set aside above which the page warns, as the command line does. */
 const ALARMING_SHARE = 0.01;
@@ -22,14 +23,14 @@ export function GateFigures({ gate }: { gate: LabelGate }) {
   return (
     <>
       <dl class="list">
-        <div><dt>Labels set aside</dt><dd><Num name="labelGate.setAside" value={aside} write={count} /></dd></div>
-        <div><dt>Share of the observations</dt><dd><Num name="labelGate.share" value={number(gate.share)} write={(v) => `${short(100 * v)} %`} /></dd></div>
+        <div><dt><Word of="LabelGateStats.setAside">Labels set aside</Word></dt><dd><Num name="labelGate.setAside" value={aside} write={count} /></dd></div>
+        <div><dt><Word of="LabelGateStats.share">Share of the observations</Word></dt><dd><Num name="labelGate.share" value={number(gate.share)} write={(v) => `${short(100 * v)} %`} /></dd></div>
         {aside > 0 && <div><dt>The last one at</dt><dd><Num name="labelGate.lastSetAside" value={number(gate.lastSetAside)} write={count} /></dd></div>}
-        {aside > 0 && <div><dt>Loss on those not learned</dt><dd><Num name="labelGate.setAsideLoss" value={number(gate.setAsideLoss)} /></dd></div>}
+        {aside > 0 && <div><dt><Word of="LabelGateStats.setAsideLoss">Loss on those not learned</Word></dt><dd><Num name="labelGate.setAsideLoss" value={number(gate.setAsideLoss)} /></dd></div>}
         {aside > 0 && gate.regretBeside !== undefined && (
-          <div><dt>Regret on those not learned</dt><dd><Num name="labelGate.regretBeside" value={gate.regretBeside} /></dd></div>
+          <div><dt><Word of="LabelGateStats.regretBeside">Regret on those not learned</Word></dt><dd><Num name="labelGate.regretBeside" value={gate.regretBeside} /></dd></div>
         )}
-        <div><dt>New starts</dt><dd><Num name="labelGate.starts" value={starts} write={count} /></dd></div>
+        <div><dt><Word of="LabelGateStats.starts">New starts</Word></dt><dd><Num name="labelGate.starts" value={starts} write={count} /></dd></div>
         {starts > 0 && <div><dt>The last one at</dt><dd><Num name="labelGate.lastStart" value={number(gate.lastStart)} write={count} /></dd></div>}
       </dl>
       <p class="note">

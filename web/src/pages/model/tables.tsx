@@ -3,6 +3,7 @@ import { getImportances, getMissing } from "../../api/client";
 import type { ClassRanking, ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputImportance, InputStats, IntervalStats, KeyEffect, LearnedInput, ReliabilityBin } from "../../api/types";
 import { count, level, number, percent, short } from "../../format";
 import { Busy, Failure, Num, Scroll, useFew } from "../../ui/parts";
+import { Th } from "../../ui/word";
 
 export function Intervals({ intervals, outputs }: { intervals: IntervalStats[]; outputs: number }) {
   return (
@@ -10,9 +11,9 @@ export function Intervals({ intervals, outputs }: { intervals: IntervalStats[]; 
       <table>
         <thead>
           <tr>
-            <th scope="col">Level</th>{outputs > 1 && <th scope="col" class="right">Output</th>}
-            <th scope="col" class="right">Inside</th><th scope="col" class="right">Last 1000</th><th scope="col" class="right">Least of 500</th>
-            <th scope="col" class="right">Mean width</th><th scope="col" class="right">Score</th>
+            <Th of="IntervalStats.coverage" left>Level</Th>{outputs > 1 && <th scope="col" class="right">Output</th>}
+            <Th of="IntervalStats.realised">Inside</Th><Th of="IntervalStats.recent">Last 1000</Th><Th of="IntervalStats.least">Least of 500</Th>
+            <Th of="IntervalStats.meanWidth">Mean width</Th><Th of="IntervalStats.meanScore">Score</Th>
           </tr>
         </thead>
         <tbody>
@@ -52,7 +53,7 @@ export function Experts({ experts }: { experts: Expert[] }) {
   return (
     <Scroll label="Experts">
       <table class="tall">
-        <thead><tr><th scope="col">Expert</th><th scope="col" class="right" colSpan={2}>Weight</th><th scope="col" class="right">Sum of losses</th></tr></thead>
+        <thead><tr><th scope="col">Expert</th><Th of="Expert.weight" span={2}>Weight</Th><Th of="Expert.lossSum">Sum of losses</Th></tr></thead>
         <tbody>
           {sorted.map((e) => (
             <tr key={e.name}>
@@ -75,7 +76,7 @@ export function Families({ families }: { families: FamilyPart[] }) {
   return (
     <Scroll label="Families">
       <table>
-        <thead><tr><th scope="col">Family</th><th scope="col" class="right" colSpan={2}>Weight</th>{said && <th scope="col" class="right">Contribution</th>}</tr></thead>
+        <thead><tr><th scope="col">Family</th><Th of="FamilyPart.weights" span={2}>Weight</Th>{said && <Th of="FamilyPart.contributions">Contribution</Th>}</tr></thead>
         <tbody>
           {families.map((f) => [
             <tr key={f.family}>
@@ -114,7 +115,7 @@ export function Importances({ model }: { model: string }) {
         {found && found.length > 0 && (
           <Scroll label="Inputs of the trees">
             <table>
-              <thead><tr><th scope="col">Input</th><th scope="col" class="right">Permutation</th><th scope="col" class="right" colSpan={2}>Gain</th></tr></thead>
+              <thead><tr><th scope="col">Input</th><Th of="InputImportance.permutation">Permutation</Th><Th of="InputImportance.gain" span={2}>Gain</Th></tr></thead>
               <tbody>
                 {found.map((i) => (
                   <tr key={i.input}>
@@ -170,7 +171,7 @@ export function Effects({ effects, outputs }: { effects: KeyEffect[]; outputs: n
         <thead>
           <tr>
             <th scope="col">Input</th><th scope="col">Key</th>{outputs > 1 && <th scope="col" class="right">Output</th>}
-            <th scope="col" class="right">Effect</th><th scope="col" class="right">Observations</th>
+            <Th of="KeyEffect.effect">Effect</Th><Th of="KeyEffect.observations">Observations</Th>
           </tr>
         </thead>
         <tbody>
@@ -231,7 +232,7 @@ export function Weights({ weights, outputs }: { weights: FeatureWeight[]; output
           <thead>
             <tr>
               <th scope="col">Feature</th>{outputs > 1 && <th scope="col" class="right">Output</th>}
-              <th scope="col" class="right">Weight</th><th scope="col" class="right">Effect</th>
+              <Th of="FeatureWeight.weight">Weight</Th><Th of="FeatureWeight.effect">Effect</Th>
             </tr>
           </thead>
           <tbody>
@@ -267,9 +268,9 @@ export function Inputs({ inputs, learned }: { inputs: InputStats[]; learned: Lea
         <table>
           <thead>
             <tr>
-              <th scope="col">Input</th><th scope="col" class="right">Seen</th><th scope="col" class="right">Missing</th>
-              <th scope="col" class="right">Outside</th><th scope="col" class="right">Low</th><th scope="col" class="right">High</th>
-              <th scope="col" class="right">Mean</th><th scope="col" class="right">Deviation</th><th scope="col" class="right">Shift</th><th scope="col">Categories</th>
+              <th scope="col">Input</th><Th of="InputStats.seen">Seen</Th><Th of="InputStats.missing">Missing</Th>
+              <Th of="InputStats.outsideShare">Outside</Th><Th of="InputStats.low">Low</Th><Th of="InputStats.high">High</Th>
+              <Th of="InputStats.mean">Mean</Th><Th of="InputStats.deviation">Deviation</Th><Th of="InputStats.shift">Shift</Th><th scope="col">Categories</th>
             </tr>
           </thead>
           <tbody>
@@ -307,8 +308,8 @@ export function Classes({ classes }: { classes: ClassStats }) {
       <table>
         <thead>
           <tr>
-            <th scope="col">Class</th><th scope="col" class="right">Observed</th><th scope="col" class="right">Predicted</th>
-            <th scope="col" class="right">Expected</th><th scope="col" class="right">Found</th><th scope="col" class="right">Missed</th><th scope="col" class="right">Error rate</th>
+            <th scope="col">Class</th><Th of="ClassCounts.observed">Observed</Th><Th of="ClassCounts.predicted">Predicted</Th>
+            <Th of="ClassCounts.expected">Expected</Th><th scope="col" class="right">Found</th><th scope="col" class="right">Missed</th><th scope="col" class="right">Error rate</th>
           </tr>
         </thead>
         <tbody>
@@ -358,7 +359,7 @@ export function Reliability({ bins }: { bins: ReliabilityBin[] }) {
       </svg>
       <Scroll label="Reliability">
         <table>
-          <thead><tr><th scope="col">Probability</th><th scope="col" class="right">Times</th><th scope="col" class="right">Predicted</th><th scope="col" class="right">Found</th></tr></thead>
+          <thead><tr><th scope="col">Probability</th><Th of="ReliabilityBin.members">Times</Th><Th of="ReliabilityBin.predicted">Predicted</Th><th scope="col" class="right">Found</th></tr></thead>
           <tbody>
             {bins.map((b) => (
               <tr key={number(b.low)}>
