@@ -13,11 +13,16 @@ import (
 //   - A value further than 12 (1 + 50/n) s from m is strange, n = Σω of the column, unless the
 //     column has learned a value as far on that side. The moments leave strange values out, and
 //     Cut moves them to the greater of both distances.
-//   - A strange value adds ω to an alarm, any other subtracts ω/10 unless it is the value before: the
+//   - A strange value adds ω to an alarm, any other subtracts ω unless it is the value before: the
 //     zeros of a sparse column say nothing of its other values. At an alarm of 20 the
 //     strange values are a lasting change: the values before then count one row together. If
 //     the strange values are those before times a power of ten, as nearly as 20 rows tell, the
 //     unit has changed: the values before count 200 rows together, in the new unit.
+//   - A change may be a burst: a failing sensor, an hour of extreme prices. Within 1,000 rows of
+//     a change a value that has returned, to within 3 deviations before the change of the mean
+//     before, adds ω to a second alarm, any other subtracts 2 ω. At 20 the column has
+//     the moments before the change again, and the change is undone. If the deviation was greater
+//     before the change, a value that has returned is strange, too.
 //     Strange values whose deviation is below s/12 are a sentinel, and no change.
 //   - Cut moves a strange value that is equal to the last one to 2 s from m: a sentinel says that a
 //     value is missing, at a small leverage. Cut moves others to m above ten times the distance
@@ -50,11 +55,22 @@ type sample struct {
 	total float64
 }
 
-// column: 0 <= far <= now.Squares, 0 <= alarm <= lasting, 0 <= moved <= block.total < blockRows.
-type column struct {
-	now sample
-	// far is the part of now.Squares of values that were strange or would be now.
+// regime is what a column knows since its last change: 0 <= far <= Squares, low <= high.
+type regime struct {
+	sample
+	// far is the part of Squares of values that were strange or would be now.
 	far float64
+	// low and high are the range of the values.
+	low, high float64
+}
+
+// column: 0 <= alarm, back <= lasting, 0 <= moved <= block.total < blockRows.
+type column struct {
+	now regime
+	// past is the regime before the last change, while the change may be a burst. The change
+	// was of factor and shift. back is the alarm of the values that have returned.
+	past                regime
+	factor, shift, back float64
 	// alarm is that of the strange values in other.
 	alarm float64
 	other sample
@@ -64,8 +80,6 @@ type column struct {
 	// value before, last.
 	block       sample
 	moved, last float64
-	// low and high are the range of the values in now, since the last change.
-	low, high float64
 	// scale is the deviation, 0 of a constant column.
 	scale float64
 }
@@ -73,10 +87,13 @@ type column struct {
 const (
 	strangeLimit = 12
 	caution      = 50
-	relief       = 0.1
 	lasting      = 20
-	sentinelAt   = 2
-	beyond       = 10
+	// A value this many deviations before a change off the mean before has returned. A value
+	// that has not subtracts doubt ω.
+	usual      = 3
+	doubt      = 2
+	sentinelAt = 2
+	beyond     = 10
 	// After a lasting change the values before count remembered rows together, after one by a
 	// power of ten trusted ones. Ratios of mean squares tell a power up to a factor of likely.
 	remembered = 1
@@ -102,7 +119,7 @@ func NewTable(columns int) Table { return Table{columns: make([]column, columns)
 func (t *Table) Columns() int { return len(t.columns) }
 
 // Numbers is how many numbers a column keeps.
-const Numbers = 20
+const Numbers = 30
 
 // Add takes a row that counts ω.
 func (t *Table) Add(x []float64, counts float64) {
@@ -137,10 +154,10 @@ func (t *Table) Cut(column int, v float64) float64 {
 	case math.Abs(v-mean) > float64(beyond*far):
 		return mean
 	}
-	if v > c.high {
-		return math.Max(c.high, mean+far)
+	if v > c.now.high {
+		return math.Max(c.now.high, mean+far)
 	}
-	return math.Min(c.low, mean-far)
+	return math.Min(c.now.low, mean-far)
 }
 
 // limit is how many deviations off the mean a value is strange.
@@ -148,20 +165,49 @@ func (c *column) limit() float64 { return strangeLimit * (1 + caution/c.now.tota
 
 // strange is false of every value without a deviation.
 func (c *column) strange(v float64) bool {
-	return c.scale > 0 && (v < c.low || v > c.high) && math.Abs(v-c.now.Mean.Value()) > float64(c.limit()*c.scale)
+	return c.scale > 0 && (v < c.now.low || v > c.now.high) && math.Abs(v-c.now.Mean.Value()) > float64(c.limit()*c.scale)
 }
 
 // heavy tells whether strange values carry the deviation.
-func (c *column) heavy() bool { return 2*c.far > c.now.Squares }
+func (c *column) heavy() bool { return 2*c.now.far > c.now.Squares }
+
+// returned tells whether a value is one of before the last change.
+func (c *column) returned(v float64) bool {
+	s := c.past.Deviation(c.past.total)
+	return math.Abs(v-c.past.Mean.Value()) <= float64(usual*s) && (s <= c.scale || c.strange(v))
+}
+
+// undo makes the regime before the last change the present one.
+func (c *column) undo() Change {
+	made := Change{Factor: 1 / c.factor, Shift: -c.shift / c.factor}
+	c.now = c.past
+	c.settled()
+	c.alarm, c.other = 0, sample{}
+	c.block, c.moved = sample{}, 0
+	c.rescale()
+	return made
+}
+
+// settled forgets the regime before the last change.
+func (c *column) settled() { c.past, c.factor, c.shift, c.back = regime{}, 0, 0, 0 }
 
 // add takes a value. The change is of factor 0 if none was made.
 func (c *column) add(v, counts float64) (made Change) {
+	switch {
+	case c.past.total == 0 || v == c.last:
+	case !c.returned(v):
+		c.back = math.Max(0, c.back-float64(doubt*counts))
+	default:
+		if c.back += counts; c.back >= lasting {
+			return c.undo()
+		}
+	}
 	switch {
 	case !c.strange(v):
 		if v == c.last && c.alarm > 0 {
 			break
 		}
-		if c.alarm = math.Max(0, c.alarm-float64(relief*counts)); c.alarm == 0 {
+		if c.alarm = math.Max(0, c.alarm-counts); c.alarm == 0 {
 			c.other = sample{}
 		}
 	case !c.heavy():
@@ -169,8 +215,7 @@ func (c *column) add(v, counts float64) (made Change) {
 		c.odd = v
 		c.other.add(v, counts)
 		if c.alarm >= lasting && !c.sentinel() {
-			made = c.change(&c.other)
-			c.low, c.high = v, v
+			made = c.change(&c.other, v)
 		}
 		c.alarm = math.Min(c.alarm, lasting)
 		return made
@@ -180,15 +225,15 @@ func (c *column) add(v, counts float64) (made Change) {
 	c.rescale()
 	// The first value of another kind makes the deviation by which it is strange.
 	if math.Abs(v-mean) > float64(c.limit()*c.scale) {
-		c.far = math.Min(c.now.Squares, c.far+math.Max(0, c.now.Squares-squares))
+		c.now.far = math.Min(c.now.Squares, c.now.far+math.Max(0, c.now.Squares-squares))
 	}
 	if c.block.total > 0 && v != c.last {
 		c.moved += counts
 	}
 	if c.last = v; c.now.total == counts {
-		c.low, c.high = v, v
+		c.now.low, c.now.high = v, v
 	}
-	c.low, c.high = math.Min(c.low, v), math.Max(c.high, v)
+	c.now.low, c.now.high = math.Min(c.now.low, v), math.Max(c.now.high, v)
 	if c.block.add(v, counts); c.block.total >= blockRows {
 		return c.compare()
 	}
@@ -200,10 +245,10 @@ func (c *column) sentinel() bool {
 	return float64(strangeLimit*c.other.Deviation(c.other.total)) <= c.scale
 }
 
-// change makes the sample the present values. It costs O(1), beside a power of ten of at most
-// 400 steps.
-func (c *column) change(to *sample) Change {
-	mean, scale := c.now.Mean.Value(), c.scale
+// change makes the sample, whose newest value is v, the present values. It costs O(1), beside
+// a power of ten of at most 400 steps.
+func (c *column) change(to *sample, v float64) Change {
+	before, mean, scale := c.now, c.now.Mean.Value(), c.scale
 	factor, ok := c.power(to)
 	if ok {
 		c.now.Mean.Scale(factor)
@@ -219,8 +264,12 @@ func (c *column) change(to *sample) Change {
 		factor = c.scale / scale
 		shift = c.now.Mean.Value() - float64(factor*mean)
 	}
-	c.far, c.alarm, c.other = 0, 0, sample{}
+	c.now.far, c.now.low, c.now.high = 0, v, v
+	c.alarm, c.other = 0, sample{}
 	c.block, c.moved = sample{}, 0
+	if c.settled(); factor > 0 {
+		c.past, c.factor, c.shift = before, factor, shift
+	}
 	return Change{Factor: factor, Shift: shift}
 }
 
@@ -252,13 +301,13 @@ func (c *column) compare() (made Change) {
 	mean, own, before := c.now.Mean.Value(), c.block.Mean.Value(), c.scale
 	deviation := c.block.Deviation(c.block.total)
 	gap := math.Abs(own - mean)
+	c.settled()
 	switch {
 	case 2*c.moved >= c.block.total && shrunk*(float64(mean*mean)+float64(before*before)) > float64(own*own)+float64(deviation*deviation):
-		made = c.change(&c.block)
-		c.low, c.high = c.last, c.last
+		made = c.change(&c.block, c.last)
 	case gap > float64(leastGap*before) || deviation > float64(leastRate*before):
 		c.now.keep(0.5)
-		c.far = math.Min(c.now.Squares, c.far/2)
+		c.now.far = math.Min(c.now.Squares, c.now.far/2)
 	}
 	c.block, c.moved = sample{}, 0
 	c.rescale()
@@ -310,7 +359,7 @@ func (t *Table) Visit(v *codec.Visitor) {
 }
 
 func (c *column) visit(v *codec.Visitor, at int) {
-	for _, s := range [...]*sample{&c.now, &c.other, &c.block} {
+	for _, s := range [...]*sample{&c.now.sample, &c.past.sample, &c.other, &c.block} {
 		v.Within(2*model.MaxMagnitude, &s.Mean.High, &s.Mean.Low)
 		v.Within(maxSquares, &s.Squares)
 		v.Within(maxCounted, &s.total)
@@ -318,16 +367,25 @@ func (c *column) visit(v *codec.Visitor, at int) {
 			v.Corrupt("column %d: %g rows with a sum of squares of %g", at, s.total, s.Squares)
 		}
 	}
-	v.Within(maxSquares, &c.far)
-	v.Within(lasting, &c.alarm)
+	for _, r := range [...]*regime{&c.now, &c.past} {
+		v.Within(maxSquares, &r.far)
+		v.Within(model.MaxMagnitude, &r.low, &r.high)
+		if v.Reading() && (r.low > r.high || r.far < 0 || r.far > r.Squares) {
+			v.Corrupt("column %d: a range from %g to %g, a part of %g of %g", at, r.low, r.high, r.far, r.Squares)
+		}
+	}
+	v.Within(math.MaxFloat64, &c.factor, &c.shift)
+	v.Within(lasting, &c.alarm, &c.back)
 	v.Within(blockRows, &c.moved)
-	v.Within(model.MaxMagnitude, &c.last, &c.odd, &c.low, &c.high)
+	v.Within(model.MaxMagnitude, &c.last, &c.odd)
 	if !v.Reading() {
 		return
 	}
-	if c.low > c.high || c.far < 0 || c.far > c.now.Squares || c.alarm < 0 ||
-		c.moved < 0 || c.moved > c.block.total || c.block.total >= blockRows {
-		v.Corrupt("column %d: a share of %g, an alarm of %g, %g of %g rows moved", at, c.far, c.alarm, c.moved, c.block.total)
+	if c.alarm < 0 || c.back < 0 || c.moved < 0 || c.moved > c.block.total || c.block.total >= blockRows {
+		v.Corrupt("column %d: alarms of %g and %g, %g of %g rows moved", at, c.alarm, c.back, c.moved, c.block.total)
+	}
+	if (c.past.total > 0) != (c.factor > 0) {
+		v.Corrupt("column %d: a change of factor %g after %g rows", at, c.factor, c.past.total)
 	}
 	if c.rescale(); !(c.scale <= 4*model.MaxMagnitude) {
 		v.Corrupt("column %d: a deviation of %g", at, c.scale)

@@ -22,6 +22,9 @@ type naive struct {
 	odd float64
 	// last is the last value that was not strange.
 	last float64
+	// past is the column before the last change, back the alarm of values that have returned.
+	past *naive
+	back float64
 }
 
 // counted is a value that counts something. If the value was strange, or is by the deviation
@@ -97,7 +100,25 @@ func keep(values []counted, part float64) {
 	}
 }
 
+// returned tells whether x is of before the last change.
+func (n *naive) returned(x float64) bool {
+	mean, _, _ := figures(n.past.now)
+	s := deviation(n.past.now)
+	return math.Abs(x-mean) <= 3*s && (s <= deviation(n.now) || n.strange(x))
+}
+
 func (n *naive) add(x, counts float64) {
+	if n.past != nil && x != n.last {
+		if n.returned(x) {
+			n.back += counts
+		} else {
+			n.back = math.Max(0, n.back-2*counts)
+		}
+		if n.back >= 20 {
+			*n = naive{now: n.past.now, seen: n.past.seen, odd: n.odd, last: n.last}
+			return
+		}
+	}
 	strange := n.strange(x)
 	if strange && !n.heavy() {
 		n.odd, n.other, n.alarm = x, append(n.other, counted{value: x, counts: counts}), n.alarm+counts
@@ -108,7 +129,7 @@ func (n *naive) add(x, counts float64) {
 		return
 	}
 	if !strange && (x != n.last || n.alarm == 0) {
-		if n.alarm = math.Max(0, n.alarm-counts/10); n.alarm == 0 {
+		if n.alarm = math.Max(0, n.alarm-counts); n.alarm == 0 {
 			n.other = nil
 		}
 	}
@@ -131,6 +152,7 @@ func (n *naive) sentinel() bool { return deviation(n.other) <= deviation(n.now)/
 
 // change makes values the present ones, of which x is the newest.
 func (n *naive) change(to []counted, x float64) {
+	past := &naive{now: slices.Clone(n.now), seen: n.seen}
 	mean, _, total := figures(n.now)
 	own, _, _ := figures(to)
 	s, all := deviation(to), deviation(n.now)
@@ -152,7 +174,7 @@ func (n *naive) change(to []counted, x float64) {
 		v.squares = 0
 		n.now = append(n.now, v)
 	}
-	*n = naive{now: n.now, odd: n.odd, last: n.last, seen: []float64{x}}
+	*n = naive{now: n.now, odd: n.odd, last: n.last, seen: []float64{x}, past: past}
 }
 
 func (n *naive) compare() {
@@ -164,6 +186,7 @@ func (n *naive) compare() {
 			moved += v.counts
 		}
 	}
+	n.past, n.back = nil, 0
 	switch {
 	case moved >= total/2 && own*own+s*s < 1e-4*(mean*mean+all*all):
 		n.change(n.block, n.block[len(n.block)-1].value)
@@ -171,6 +194,41 @@ func (n *naive) compare() {
 		keep(n.now, 0.5)
 	}
 	n.block = nil
+}
+
+// A burst of 60 values costs a column no more than the 60 rows and the 20 after them: it has
+// the mean and the deviation of a column without the burst again, and its changes together are
+// the identity. A lasting change stays.
+func TestABurstIsUndone(t *testing.T) {
+	for name, burst := range map[string]func(rng *rand.Rand) float64{
+		"another unit":     func(rng *rand.Rand) float64 { return 1000 * (10 + 3*rng.NormFloat64()) },
+		"ten times":        func(rng *rand.Rand) float64 { return 700 + 30*rng.NormFloat64() },
+		"noise far off":    func(rng *rand.Rand) float64 { return 1e6 * rng.Float64() },
+		"a narrow plateau": func(rng *rand.Rand) float64 { return -500 + rng.Float64() },
+	} {
+		for _, lasts := range []int{60, 1200} {
+			rng, noise := rand.New(rand.NewPCG(3, 9)), rand.New(rand.NewPCG(4, 9))
+			table, clean := moments.NewTable(1), moments.NewTable(1)
+			factor, shift := 1.0, 0.0
+			for n := range 800 + lasts + 40 {
+				x := 10 + 3*rng.NormFloat64()
+				clean.Add([]float64{x}, 1)
+				if n >= 800 && n < 800+lasts {
+					x = burst(noise)
+				}
+				table.Add([]float64{x}, 1)
+				for _, c := range table.Changes() {
+					factor, shift = c.Factor*factor, c.Factor*shift+c.Shift
+				}
+			}
+			undone := math.Abs(factor-1) < 1e-9 && math.Abs(shift) < 1e-6 &&
+				math.Abs(table.Mean(0)-clean.Mean(0)) < 0.5 && math.Abs(table.Deviation(0)-clean.Deviation(0)) < 0.3
+			if undone != (lasts == 60) {
+				t.Errorf("%s of %d rows: a change of %g x + %g, mean %g, deviation %g; without it %g, %g",
+					name, lasts, factor, shift, table.Mean(0), table.Deviation(0), clean.Mean(0), clean.Deviation(0))
+			}
+		}
+	}
 }
 
 // A table has the moments, the limits and the changes of a naive one on streams that meet each
@@ -203,6 +261,21 @@ func TestTableIsTheNaiveOne(t *testing.T) {
 		"another distribution": {1800, func(rng *rand.Rand, n int) float64 {
 			if n > 700 {
 				return 500 + gauss(rng, n)
+			}
+			return gauss(rng, n)
+		}},
+		"a burst in another unit": {2500, func(rng *rand.Rand, n int) float64 {
+			if n >= 700 && n < 760 {
+				return 1000 * gauss(rng, n)
+			}
+			return gauss(rng, n)
+		}},
+		"two bursts of two kinds": {2500, func(rng *rand.Rand, n int) float64 {
+			switch {
+			case n >= 700 && n < 740:
+				return 500 + gauss(rng, n)/100
+			case n >= 1500 && n < 1600:
+				return -300 + 20*gauss(rng, n)
 			}
 			return gauss(rng, n)
 		}},
