@@ -14,12 +14,41 @@ const (
 	// A command of more than maxPart bytes travels in parts of minPart to maxPart bytes.
 	minPart = 16 << 10
 	maxPart = 256 << 10
-	// Other entries wait for a part on its way to another server. So the parts grow twofold while one takes less than
-	// shortPart more than an entry without bytes, and shrink by a quarter if one takes more than longPart. On a busy
-	// machine some parts are slow at any size.
-	shortPart = 8 * time.Millisecond
-	longPart  = 2*shortPart + shortPart/2
+	// The first of probeEvery parts has no bytes: it measures the usual time of an entry.
+	probeEvery = 16
 )
+
+// pace chooses the sizes of the parts of a command. The entries of others wait for a part on its way to another server. So
+// a part may take about twice the usual time of an entry, and some milliseconds. On a busy machine some parts are slow at
+// any size: the parts grow twofold, and shrink by a quarter.
+type pace struct {
+	parts, size int
+	usual       time.Duration
+}
+
+// next returns the size of the next part.
+func (p *pace) next() int {
+	p.parts++
+	if p.parts%probeEvery == 1 {
+		return 0
+	}
+	return p.size
+}
+
+// took records the time of a part.
+func (p *pace) took(size int, d time.Duration) {
+	const some = 10 * time.Millisecond
+	switch {
+	case size == 0 && p.usual == 0:
+		p.usual = d
+	case size == 0:
+		p.usual += (d - p.usual) / 4
+	case d < (3*p.usual+some)/2:
+		p.size = min(2*p.size, maxPart)
+	case d > 2*p.usual+some:
+		p.size = max(p.size-p.size/4, minPart)
+	}
+}
 
 // transferKey returns the key of the parts of a transfer, which is the key of no model.
 func transferKey(number uint64) uint64 { return 1<<63 | number }
@@ -34,38 +63,21 @@ func (s *Store) proposeParts(ctx context.Context, c *command.Command, body []byt
 	join := command.Command{
 		Kind: command.Join, Model: c.Model, Transfer: number, Size: uint64(len(body)), Joined: c.Kind, Answered: c.Answered,
 	}
-	// The first part has no bytes. It measures the least time of an entry.
-	size, least := 0, time.Duration(0)
+	pace := pace{size: minPart}
 	for at := 0; len(body) > 0; {
-		part := command.Command{Kind: command.Part, Transfer: number, Offset: uint64(at), Data: body[:min(size, len(body))]}
+		part := command.Command{Kind: command.Part, Transfer: number, Offset: uint64(at), Data: body[:min(pace.next(), len(body))]}
 		begun := time.Now() //nolint:forbidigo // A duration; only the sizes of parts depend on it.
 		if _, err := s.wait(ctx, newCall(&part, key)); err != nil {
 			s.dropTransfer(number, key)
 			return nil, err
 		}
-		took := time.Since(begun)
+		pace.took(len(part.Data), time.Since(begun))
 		body, at = body[len(part.Data):], at+len(part.Data)
-		if size == 0 {
-			least = took
-		}
-		least = min(least, took)
-		size = partSize(size, took-least)
 	}
 	if m, err = s.wait(ctx, newCall(&join, keysOf(c))); err != nil {
 		s.dropTransfer(number, key)
 	}
 	return m, err
-}
-
-// partSize returns the size of the part after a part that took longer than an entry without bytes.
-func partSize(size int, longer time.Duration) int {
-	switch {
-	case longer < shortPart:
-		size *= 2
-	case longer > longPart:
-		size -= size / 4
-	}
-	return max(minPart, min(size, maxPart))
 }
 
 // dropTransfer drops the parts of a transfer that has failed. It does not wait. If the command is lost, the parts stay until

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
@@ -214,6 +215,36 @@ func TestPartsLetOthersPass(t *testing.T) {
 	g.commit(t, drop)
 	if _, err := disk.s.JoinParts(of.Transfer, of.size); !errors.Is(err, storage.ErrNotFound) {
 		t.Errorf("the parts of a caller that has left: %v", err)
+	}
+}
+
+// A part takes twice the usual time of an entry and some milliseconds, unless the link is slower than the least part. The
+// parts use the most of the link.
+func TestPace(t *testing.T) {
+	for _, c := range []struct {
+		usual   time.Duration
+		rate    int
+		longest time.Duration
+		share   float64
+	}{
+		{4 * time.Millisecond, 1 << 20, 18 * time.Millisecond, 0.7},
+		{4 * time.Millisecond, 2 << 20, 18 * time.Millisecond, 0.6},
+		{30 * time.Millisecond, 2 << 20, 70 * time.Millisecond, 0.4},
+		{4 * time.Millisecond, 1 << 30, 18 * time.Millisecond, 0.03}, // 50 MB a second.
+		{4 * time.Millisecond, 128 << 10, 130 * time.Millisecond, 0.9},
+	} {
+		p := replicated.NewPace()
+		bytes, all, longest := 0, time.Duration(0), time.Duration(0)
+		for n := range 300 {
+			size, took := p.Send(c.usual, c.rate)
+			if bytes, all = bytes+size, all+took; n >= 30 {
+				longest = max(longest, took)
+			}
+		}
+		share := float64(bytes) / all.Seconds() / float64(c.rate)
+		if longest > c.longest*5/4 || share < c.share {
+			t.Errorf("usual %v at %d bytes a second: parts of %v, %.2f of the link", c.usual, c.rate, longest, share)
+		}
 	}
 }
 
