@@ -255,7 +255,7 @@ func hash(text string) uint64 {
 const tried = 100
 
 func (c *column) addTime(cell string) {
-	fits := false
+	fits, alone := false, 0 // Cells that one form fits alone.
 	for i := range c.times {
 		s := &c.times[i]
 		t, ok := s.form.Parse(cell)
@@ -270,11 +270,16 @@ func (c *column) addTime(cell string) {
 			s.converted = s.converted || !isRecordTime(cell)
 			s.add(t)
 		}
+		if !s.form.isSeveral() {
+			alone = max(alone, s.fits+s.open)
+		}
 	}
 	if !fits {
 		c.see(&c.untimed, cell)
 	}
-	c.times = slices.DeleteFunc(c.times, func(s span) bool { return s.odd.count > max(tried, s.fits+s.open) })
+	c.times = slices.DeleteFunc(c.times, func(s span) bool {
+		return s.odd.count > max(tried, s.fits+s.open) || s.form.isSeveral() && alone >= tried && s.fits+s.open <= alone
+	})
 }
 
 func (s *span) add(t time.Time) {

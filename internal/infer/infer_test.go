@@ -233,6 +233,7 @@ func TestOddCells(t *testing.T) {
 		"a huge integer":  {swapped(100, 4, "9007199254740993", strconv.Itoa), infer.Number, `from 0 to 99; "9007199254740993" in line 6 is no number below 2^53, and is taken for a missing value`},
 		"not UTF-8":       {swapped(100, 4, "ø\xf8", number), infer.Number, `"ø\xf8" in line 6 is no number`},
 		"long":            {swapped(100, 4, strings.Repeat("x", 300), number), infer.Number, `" in line 6 is no number`},
+		"two forms":       {each(600, func(i int) string { return []string{"2024-01-10", "10.01.2024", "10.01.2024"}[i%3] }), infer.Moment, "as several forms, the day before the month"},
 		"texts":           {each(100, func(i int) string { return []string{"1", "a", "b"}[i%3] }), infer.Category, "texts, 3 categories"},
 		"texts and times": {each(100, func(i int) string { return []string{"a", "b", "2024-01-10", "c"}[i%4] }), infer.Category, "texts, 4 categories"},
 		"users":           {each(400, func(i int) string { return []string{"guest", strconv.Itoa(7 * (i % 80))}[min(1, i%100)] }), infer.Number, `such as "guest" in line 2`},

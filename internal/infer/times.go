@@ -26,11 +26,11 @@ const (
 // forms are the known forms. Of two forms that fit as many cells the first is taken, unless the
 // rows ascend in time by the second alone.
 func forms() []Form {
-	return append(punctuated(), eightDigits, monthDayYear, dayMonthYear, epoch, monthFirst, dayFirst)
+	return []Form{yearMonthDay, eightDigits, monthDayYear, dayMonthYear, dayNamedYear, namedDayYear, namedDayClock, epoch, monthFirst, dayFirst}
 }
 
-// punctuated are the forms that no other form reads otherwise.
-func punctuated() []Form { return []Form{yearMonthDay, dayNamedYear, namedDayYear, namedDayClock} }
+// isSeveral tells whether a form is that of columns of several forms.
+func (f Form) isSeveral() bool { return f == monthFirst || f == dayFirst }
 
 // rfc3339 is what records have.
 const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
@@ -55,7 +55,7 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 		if f == dayFirst {
 			parts = dayMonthYear
 		}
-		for _, one := range append(punctuated(), parts) {
+		for _, one := range [...]Form{yearMonthDay, dayNamedYear, namedDayYear, namedDayClock, parts} {
 			if t, ok := one.Parse(cell); ok {
 				return t, true
 			}
