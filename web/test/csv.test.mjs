@@ -27,6 +27,10 @@ test("a file that is dropped is inferred, reviewed, created, replayed and watche
   const kinds = await page.getByRole("combobox").evaluateAll((all) => all.map((e) => e.value));
   assert.deepEqual(kinds, ["time", "categorical", "numeric", "boolean", "numeric", "none", "label"]);
   await accessible(page);
+  await page.setViewportSize({ width: 390, height: 900 });
+  for (const width of await page.getByRole("combobox").evaluateAll((all) => all.map((e) => e.clientWidth))) assert.ok(width >= 100, `a choice is ${width} wide`);
+  await fits(page);
+  await page.setViewportSize({ width: 1280, height: 900 });
   assert.equal(await page.getByLabel("Id", { exact: true }).inputValue(), "my-trips");
   await page.getByRole("combobox", { name: "What zone is" }).selectOption("none");
   await page.getByRole("button", { name: "Create, and learn 300 rows" }).press("Enter");
