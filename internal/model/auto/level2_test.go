@@ -20,7 +20,7 @@ func TestLevel2Conformance(t *testing.T) {
 		"one output":             {o: options(3, 1)},
 		"two outputs":            {o: options(2, 2)},
 		"gated":                  {o: auto.Options{Dimension: 3, Outputs: 1, Lags: 1, Frequencies: 5, Microseconds: 500}},
-		"many inputs":            {o: options(40, 1)}, // No neighbors.
+		"many inputs":            {o: options(40, 1)},
 		"no lags":                {o: auto.Options{Dimension: 2, Outputs: 1, Frequencies: 4, Microseconds: 500}},
 		"classes":                {o: options(2, 1), label: sign},
 		"keys":                   {o: withKeys(options(5, 1), 1, 3, 4)},

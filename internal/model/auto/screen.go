@@ -47,13 +47,13 @@ type screen struct {
 }
 
 const (
-	mostNumbers   = 64 // That are not screened.
+	mostNumbers   = 20 // That are not screened.
 	screenSlots   = 30
 	none          = -1
 	lastScreening = 512 // The last row at which the kept rows are learned anew.
 	// An input enters a slot from a score of √(entering ln d / n) on, and leaves below the same with
 	// leaving. Noise in the slots costs the maps more than a weak input that waits.
-	entering, leaving = 2, 1
+	entering, leaving = 1.5, 0.5
 	mostScore         = 5 // Of a label or a miss, in deviations.
 	pairs             = 4
 	mostPaired        = 4 // With more outputs the screen has the first pair alone.
@@ -284,7 +284,7 @@ func (c *screen) add(w *wideScratch, o Options, counts float64) {
 		if each == 1 {
 			continue
 		}
-		miss := within(w.labels[j]-w.said[j*experts+1], -mostScore, mostScore)
+		miss := within(w.labels[j]-w.said[j*experts+screener], -mostScore, mostScore)
 		size := math.Abs(miss)
 		c.spread[j] += float64(counts*(size-c.spread[j])) / c.counted
 		size -= c.spread[j]

@@ -191,7 +191,7 @@ func TestScreeningKeepsCategories(t *testing.T) {
 }
 
 func TestFewInputsAreNotScreened(t *testing.T) {
-	if l := auto.New(wideOptions(64, 1)); l.Slots() != nil {
-		t.Errorf("64 inputs are screened: %v", l.Slots())
+	if l := auto.New(wideOptions(20, 1)); l.Slots() != nil {
+		t.Errorf("20 inputs are screened: %v", l.Slots())
 	}
 }

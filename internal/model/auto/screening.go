@@ -38,8 +38,8 @@ func (c *screen) scores(dst []float64, o Options) {
 
 const (
 	leastSpread = 1e-3
-	// The number of the lasso that screens.
-	screener = 1
+	// The number of the regression that screens.
+	screener = 0
 )
 
 // choose fills the slots, all of them anew or those of insignificant inputs, and returns the changed slots.
@@ -210,7 +210,10 @@ func (c *screen) visit(v *codec.Visitor, o Options) {
 		c.slots[i] = at - 1
 	}
 	v.Within(maxObservations, &c.counted)
-	for _, sums := range append(slices.Clone(c.products), c.squares, c.seconds, c.spread, c.magnitudes) {
+	for _, sums := range c.products {
+		v.FloatsWithin(maxEntry, sums)
+	}
+	for _, sums := range [...][]float64{c.squares, c.seconds, c.spread, c.magnitudes} {
 		v.FloatsWithin(maxEntry, sums)
 	}
 	c.wide.Visit(v)

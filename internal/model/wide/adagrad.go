@@ -6,12 +6,9 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// sparseKappa is κ of adagrad with the penalty λ.
-const sparseKappa = 0.25
-
 // descent is adagrad. With the gradient g = −ω(y − w·z)z of a row and G_j = Σg_j²,
 //
-//	w_j ← S(w_j − η g_j/√(d G_j), η λ/√(d G_j)),  λ = κ σ √(2 ln r/Σω)
+//	w_j ← S(w_j − g_j/√(d G_j), λ/√(d G_j)),  λ = κ σ √(2 ln r/Σω)
 //
 // where d = r − 1. If the step would move w·z by more than half of the miss, it is cut to half of
 // it: the first steps have all coordinates' full length.
@@ -22,9 +19,9 @@ type descent struct {
 	noise       float64   // σ².
 }
 
-func newDescent(features int, step, kappa float64) descent {
+func newDescent(features int, kappa float64) descent {
 	return descent{
-		step: step / math.Sqrt(float64(features-1)), kappa: kappa,
+		step: 1 / math.Sqrt(float64(features-1)), kappa: kappa,
 		weights: make([]float64, features), squares: make([]float64, features), noise: 1,
 	}
 }

@@ -2,12 +2,12 @@
 // and a factor of all costs too much. All regressions of all outputs share the features z of a
 // row, of which the last is 1:
 //
-//	lasso_κ  min_w ½ Σω(y − w·z)² + λ Σ_{j<last} |w_j| + ½ Σ_{j<last} w_j²,  λ = κ σ √(2 Σω ln r)
-//	firm_κ   the lasso, whose penalty of a weight no longer grows when Σω z_j² |w_j| exceeds 3λ
+//	lasso    min_w ½ Σω(y − w·z)² + λ Σ_{j<last} |w_j| + ½ Σ_{j<last} w_j²,  λ = κ σ √(2 Σω ln r)
+//	firm     the lasso, whose penalty of a weight no longer grows when Σω z_j² |w_j| exceeds 3λ
 //	ridge    min_w ½ Σω(y − w·z)² + ½ σ² r Σ_{j<last} w_j²
 //	adagrad  gradient descent whose steps of a weight shrink with its own past gradients
 //
-// where r is the number of features and σ² the discounted mean square of the regression's own
+// where r is the number of features, κ is 0.25 and 0.5 of firm, and σ² the discounted mean square of the regression's own
 // misses before each row. The lasso draws all weights towards 0, and finds out early which matter;
 // firm leaves the large weights as they are. All three descend one coordinate after another; the
 // products Σωzz' that they need are r²/2 numbers, so that above MostDense features adagrad with and
@@ -22,7 +22,6 @@
 package wide
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model/codec"
@@ -41,8 +40,8 @@ type Options struct {
 const (
 	// MostDense is the largest number of features with lasso, firm and ridge.
 	MostDense = 1100
-	// With more outputs there is one lasso, and one step of adagrad.
-	mostVaried = 4
+
+	lassoKappa, firmKappa = 0.25, 0.5
 
 	discount = 0.99 // Of the mean square of misses.
 	// The least mean square of misses: labels have a deviation of about 1.
@@ -54,59 +53,16 @@ const (
 // dense tells whether there are lasso, firm and ridge.
 func (o Options) dense() bool { return o.Features <= MostDense }
 
-// firmKappa is κ of firm.
-const firmKappa = 0.5
-
-// firm tells whether there is firm.
-func (o Options) firm() bool { return o.dense() && o.Outputs <= mostVaried }
-
-// kappas are κ of the lassos.
-func (o Options) kappas() []float64 {
-	if o.Outputs > mostVaried {
-		return []float64{0.25}
-	}
-	return []float64{0.1, 0.25}
-}
-
-// steps are η of adagrad.
-func (o Options) steps() []float64 {
-	if o.Outputs > mostVaried || !o.dense() {
-		return []float64{1}
-	}
-	return []float64{0.3, 1}
-}
-
-// Names are the regressions of an output.
-func (o Options) Names() (names []string) {
+// Names are the regressions of an output. The first one screens inputs.
+func (o Options) Names() []string {
 	if o.dense() {
-		for _, kappa := range o.kappas() {
-			names = append(names, fmt.Sprintf("lasso_%g", kappa))
-		}
-		if o.firm() {
-			names = append(names, fmt.Sprintf("firm_%g", firmKappa))
-		}
-		names = append(names, "ridge")
+		return []string{"lasso", "firm", "ridge", "adagrad"}
 	}
-	for _, step := range o.steps() {
-		names = append(names, fmt.Sprintf("adagrad_%g", step))
-		if !o.dense() {
-			names = append(names, fmt.Sprintf("adagrad_%g/sparse", step))
-		}
-	}
-	return names
+	return []string{"adagrad/sparse", "adagrad"}
 }
 
 // Experts is the number of regressions of an output.
-func (o Options) Experts() int {
-	if o.dense() {
-		count := len(o.kappas()) + 1 + len(o.steps())
-		if o.firm() {
-			count++
-		}
-		return count
-	}
-	return 2 * len(o.steps())
-}
+func (o Options) Experts() int { return len(o.Names()) }
 
 // Regressions are the regressions of all outputs. Predict may run concurrently with itself.
 type Regressions struct {
@@ -128,20 +84,12 @@ func New(o Options) *Regressions {
 	}
 	for range o.Outputs {
 		if o.dense() {
-			for _, kappa := range o.kappas() {
-				g.fits = append(g.fits, newFit(o.Features, kappa, endless))
-			}
-			if o.firm() {
-				g.fits = append(g.fits, newFit(o.Features, firmKappa, firmReach))
-			}
-			g.fits = append(g.fits, newFit(o.Features, 0, endless))
+			g.fits = append(g.fits,
+				newFit(o.Features, lassoKappa, endless), newFit(o.Features, firmKappa, firmReach), newFit(o.Features, 0, endless))
+		} else {
+			g.descents = append(g.descents, newDescent(o.Features, lassoKappa))
 		}
-		for _, step := range o.steps() {
-			g.descents = append(g.descents, newDescent(o.Features, step, 0))
-			if !o.dense() {
-				g.descents = append(g.descents, newDescent(o.Features, step, sparseKappa))
-			}
-		}
+		g.descents = append(g.descents, newDescent(o.Features, 0))
 	}
 	return g
 }
@@ -226,7 +174,7 @@ func (o Options) Bytes() uint64 {
 func (o Options) Flops() (learn, predict uint64) {
 	r, k := uint64(o.Features), uint64(o.Outputs)
 	predict = r * k * uint64(o.Experts())
-	learn = 2*predict + 30*r*k*uint64(len(o.steps()))
+	learn = 2*predict + 30*r*k
 	if o.dense() {
 		learn += r*(r+1)/2 + mostChanges*r*2/loops.Rows
 	}
