@@ -14,7 +14,7 @@ func TestPerformance(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "performance.md")
 	d := document(t, 0, "performance", "--server", program, "--rounds", "1", "--slice", "20ms", "--out", out)
 	tables := d["tables"].([]any)
-	if len(tables) != 8 {
+	if len(tables) != 10 {
 		t.Errorf("%d tables", len(tables))
 	}
 	page, err := os.ReadFile(out)

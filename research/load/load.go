@@ -121,8 +121,13 @@ func (l *Load) Run(ctx context.Context, o Options) (*Result, error) {
 	return r.result(time.Since(p.begin)), nil
 }
 
-// Measure is Run, and reads what the process of the server takes from its metrics.
+// Measure is Run, and reads what the process of the server takes from its metrics. What a scrape takes, some
+// milliseconds, is not the calls'.
 func (l *Load) Measure(ctx context.Context, o Options, metrics string) (*Result, error) {
+	first, err := scrape.Read(ctx, metrics)
+	if err != nil {
+		return nil, err
+	}
 	before, err := scrape.Read(ctx, metrics)
 	if err != nil {
 		return nil, err
@@ -138,7 +143,8 @@ func (l *Load) Measure(ctx context.Context, o Options, metrics string) (*Result,
 	resident := after[scrape.ResidentBytes]
 	r.ResidentBytes = &resident
 	if r.Calls > 0 {
-		cpu := (after[scrape.CPUSeconds] - before[scrape.CPUSeconds]) / float64(r.Calls)
+		scraped := before[scrape.CPUSeconds] - first[scrape.CPUSeconds]
+		cpu := max(0, after[scrape.CPUSeconds]-before[scrape.CPUSeconds]-scraped) / float64(r.Calls)
 		r.CPUSecondsPerCall = &cpu
 	}
 	return r, nil

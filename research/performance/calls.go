@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -27,6 +28,11 @@ const (
 	labelTTL  = 2 * time.Second // Predictions without a label do not pile up.
 	taylor    = `{"dimension": 10, "pkawv_taylor": {"degree": 2}}`
 	auto      = `{"dimension": 10, "auto": {}}`
+	classes   = `{"dimension": 10, "auto": {}, "classes": {"max_classes": 4}}`
+	keys      = `{"auto": {}, "inputs": [
+		{"name": "user", "categorical": {"key": true}}, {"name": "store", "categorical": {"key": true}},
+		{"name": "a", "numeric": {}}, {"name": "b", "numeric": {}}, {"name": "c", "numeric": {}}, {"name": "d", "numeric": {}},
+		{"name": "e", "numeric": {}}, {"name": "f", "numeric": {}}, {"name": "g", "numeric": {}}, {"name": "h", "numeric": {}}]}`
 )
 
 // Bench compares a server with a bare gRPC server, and what it is made of with the machine.
@@ -37,15 +43,10 @@ type Bench struct {
 	Slice  time.Duration
 	// Say reports progress.
 	Say func(format string, args ...any)
-
-	rows                       []load.Row
-	predictBatch, observeBatch func(context.Context, *client.Model, *load.Row) error
 }
 
 // Measure measures everything.
 func (b *Bench) Measure(ctx context.Context) (tables []Table, err error) {
-	b.rows = load.Rows(&hindsightv1.ModelSpec{Dimension: 10}, rowsDrawn, 1)
-	b.predictBatch, b.observeBatch = inBatches(b.rows)
 	server, err := dial(b.Server)
 	if err != nil {
 		return nil, err
@@ -59,6 +60,10 @@ func (b *Bench) Measure(ctx context.Context) (tables []Table, err error) {
 	steps := []func() (Table, error){
 		func() (Table, error) { return b.calls(ctx, server, echo, "pkawv_taylor of degree 2", taylor) },
 		func() (Table, error) { return b.calls(ctx, server, echo, "auto", auto) },
+		func() (Table, error) { return b.calls(ctx, server, echo, "auto, of four classes", classes) },
+		func() (Table, error) {
+			return b.calls(ctx, server, echo, "auto, of two keys beside eight numbers", keys)
+		},
 		func() (Table, error) { return b.commits(ctx, server) },
 		func() (Table, error) { return b.models(ctx, server, echo) },
 		b.kernels,
@@ -77,11 +82,27 @@ func (b *Bench) Measure(ctx context.Context) (tables []Table, err error) {
 	return tables, nil
 }
 
-// side is a server with its models.
+// side is a server with its models, and the rows of their calls.
 type side struct {
 	process *child.Server
 	client  *client.Client
 	ids     []string
+	rows    []load.Row
+}
+
+// stream has rows of a spec, and calls of batches of them.
+type stream struct {
+	spec           *hindsightv1.ModelSpec
+	rows           []load.Row
+	predict, learn func(context.Context, *client.Model, *load.Row) error
+}
+
+func newStream(text string) (s stream, err error) {
+	s.spec = &hindsightv1.ModelSpec{}
+	err = protojson.Unmarshal([]byte(text), s.spec)
+	s.rows = load.Rows(s.spec, rowsDrawn, 1)
+	s.predict, s.learn = inBatches(s.rows)
+	return s, err
 }
 
 func dial(s *child.Server) (*client.Client, error) {
@@ -102,7 +123,7 @@ const (
 // way makes calls of one kind for a slice of time.
 func (b *Bench) way(ctx context.Context, s side, o load.Options) func() (figures, error) {
 	o.Callers, o.Duration, o.Seed = cmp.Or(o.Callers, callers), b.Slice, 1
-	t := load.Target{Clients: []*client.Client{s.client}, Models: s.ids, Rows: b.rows, LabelTTL: labelTTL}
+	t := load.Target{Clients: []*client.Client{s.client}, Models: s.ids, Rows: s.rows, LabelTTL: labelTTL}
 	return func() (f figures, err error) {
 		l := load.New(t)
 		r, err := l.Measure(ctx, o, "http://"+s.process.HTTP+"/metrics")
@@ -120,21 +141,17 @@ func (b *Bench) way(ctx context.Context, s side, o load.Options) func() (figures
 	}
 }
 
-// create creates models that have learned so many batches.
-func (b *Bench) create(ctx context.Context, c *client.Client, prefix, text string, count, learned int) (ids []string, err error) {
-	spec := &hindsightv1.ModelSpec{}
-	if err := protojson.Unmarshal([]byte(text), spec); err != nil {
-		return nil, err
-	}
+// create creates models that have learned so many batches of a stream.
+func create(ctx context.Context, c *client.Client, prefix string, of stream, count, learned int) (ids []string, err error) {
 	var group errgroup.Group
 	group.SetLimit(callers)
 	for n := range count {
 		m := c.Model(fmt.Sprint(prefix, n))
 		ids = append(ids, m.ID())
 		group.Go(func() error {
-			_, err := m.Create(ctx, spec)
+			_, err := m.Create(ctx, of.spec)
 			for n := 0; n < learned && err == nil; n++ {
-				err = b.observeBatch(ctx, m, nil)
+				err = of.learn(ctx, m, nil)
 			}
 			return err
 		})
@@ -179,19 +196,23 @@ func inBatches(rows []load.Row) (predict, learn func(context.Context, *client.Mo
 func (b *Bench) calls(ctx context.Context, c, bare *client.Client, name, spec string) (Table, error) {
 	t := Table{
 		Title: "Calls of " + name,
-		Text: fmt.Sprintf("d = 10, one model of %d observations, %d callers of one connection, of JSON with a connection each. Beside the same call of a bare gRPC server that does no work; "+
-			"a batch has %d rows, and %d callers. Clients share the processors.", history*batchRows, callers, batchRows, batches),
+		Text: fmt.Sprintf("Each figure is that of a call beside the same call of a bare gRPC server that answers at once, for a model of %d observations "+
+			"and %d callers of one connection; a batch has %d rows and %d callers, and a caller of JSON a connection.", history*batchRows, callers, batchRows, batches),
 		Columns: []string{"call", "processor", "p50", "p99", "calls a second"},
 	}
-	ids, err := b.create(ctx, c, "calls-"+name[:4], spec, 1, history)
+	rows, err := newStream(spec)
 	if err != nil {
 		return t, err
 	}
-	server, echo := side{b.Server, c, ids}, side{b.Echo, bare, ids}
+	ids, err := create(ctx, c, "calls-"+uuid.NewString(), rows, 1, history)
+	if err != nil {
+		return t, err
+	}
+	server, echo := side{b.Server, c, ids, rows.rows}, side{b.Echo, bare, ids, rows.rows}
 	web := newWeb(b.Server.HTTP)
 	defer web.close()
 	remember, overJSON := load.Options{Mix: load.Mix{Predict: 1}}, load.Options{Call: web.predict}
-	pb, ob := load.Options{Call: b.predictBatch, Callers: batches}, load.Options{Call: b.observeBatch, Callers: batches}
+	pb, ob := load.Options{Call: rows.predict, Callers: batches}, load.Options{Call: rows.learn, Callers: batches}
 	for _, k := range []struct {
 		name          string
 		made, against load.Options
@@ -229,13 +250,17 @@ func each(all []figures, of int) []float64 {
 
 // models compares calls of one and of many models.
 func (b *Bench) models(ctx context.Context, c, bare *client.Client) (Table, error) {
-	ids, err := b.create(ctx, c, "models-", taylor, 1024, 1)
+	rows, err := newStream(taylor)
+	if err != nil {
+		return Table{}, err
+	}
+	ids, err := create(ctx, c, "models-", rows, 1024, 1)
 	if err != nil {
 		return Table{}, err
 	}
 	x, costs := []float64{1, 32, 1024}, make([][]Ratio, 2)
 	for _, count := range x {
-		server, echo := side{b.Server, c, ids[:int(count)]}, side{b.Echo, bare, ids[:1]}
+		server, echo := side{b.Server, c, ids[:int(count)], rows.rows}, side{b.Echo, bare, ids[:1], rows.rows}
 		for n, o := range []load.Options{{Call: unremembered}, observe()} {
 			f, err := Alternate(b.Rounds, b.way(ctx, server, o), b.way(ctx, echo, o))
 			if err != nil {
@@ -244,6 +269,6 @@ func (b *Bench) models(ctx context.Context, c, bare *client.Client) (Table, erro
 			costs[n] = append(costs[n], Paired(each(f[0], processor), each(f[1], processor)))
 		}
 	}
-	return growth("Cost against models", fmt.Sprintf("`pkawv_taylor` of degree 2, %d callers: processor time beside the bare gRPC server.", callers),
+	return growth("Cost against models", fmt.Sprintf("Each figure is the processor time of a call of a random one of so many models, `pkawv_taylor` of degree 2, beside the same call of the bare gRPC server, for %d callers.", callers),
 		[]string{"models", "Predict, not remembered", "Observe, durable"}, 0, x, costs...), nil
 }

@@ -21,16 +21,23 @@ import (
 func (b *Bench) commits(ctx context.Context, c *client.Client) (t Table, err error) {
 	t = Table{
 		Title: "Rates beside the parts",
-		Text: "Durable Observes a second beside durable appends of the store alone, by as many writers on the same file system, " +
-			"and rows a second of ObserveBatch beside those that the same learner, gate included, learns of the same rows in one thread " +
-			"of this process. Server and clients share the processors.",
+		Text: "Each figure is the rate of durable Observes beside that of durable appends to a store alone on the same file system, by as many writers, " +
+			"or the rate of the rows of ObserveBatch beside that of the same learner, gate included, in one thread of this process.",
 		Columns: []string{"what", "rate"},
 	}
-	ids, err := b.create(ctx, c, "commits-", taylor, callers, 1)
+	plain, err := newStream(taylor)
 	if err != nil {
 		return t, err
 	}
-	whole, err := b.create(ctx, c, "rows-", auto, 1, history)
+	ids, err := create(ctx, c, "commits-", plain, callers, 1)
+	if err != nil {
+		return t, err
+	}
+	mixed, err := newStream(auto)
+	if err != nil {
+		return t, err
+	}
+	whole, err := create(ctx, c, "rows-", mixed, 1, history)
 	if err != nil {
 		return t, err
 	}
@@ -67,9 +74,9 @@ func (b *Bench) commits(ctx context.Context, c *client.Client) (t Table, err err
 		name           string
 		server, beside func() (figures, error)
 	}{
-		{"Observe of one model / store", b.way(ctx, side{b.Server, c, ids[:1]}, observe()), appends},
-		{fmt.Sprintf("Observe of %d models / store", callers), b.way(ctx, side{b.Server, c, ids}, observe()), appends},
-		{"ObserveBatch of `auto` / learner", b.way(ctx, side{b.Server, c, whole}, load.Options{Call: b.observeBatch, Callers: batches}), learned},
+		{"Observe of one model / store", b.way(ctx, side{b.Server, c, ids[:1], plain.rows}, observe()), appends},
+		{fmt.Sprintf("Observe of %d models / store", callers), b.way(ctx, side{b.Server, c, ids, plain.rows}, observe()), appends},
+		{"ObserveBatch of `auto` / learner", b.way(ctx, side{b.Server, c, whole, mixed.rows}, load.Options{Call: mixed.learn, Callers: batches}), learned},
 	} {
 		f, err := Alternate(b.Rounds, k.server, k.beside)
 		if err != nil {

@@ -47,8 +47,8 @@ func timed(slice time.Duration, f func()) float64 {
 func (b *Bench) kernels() (Table, error) {
 	t := Table{
 		Title: "Kernels",
-		Text: "Rotate of package qr beside a loop that reads and writes as many bytes, and beside gonum's SymRankOne; Solve beside a loop " +
-			"that reads as many bytes. Of the peak: floating-point operations a second of those of FMA in 256-bit vectors.",
+		Text: "Each figure is the time of Rotate or Solve of package qr beside that of a loop that moves as many bytes or of gonum's SymRankOne, " +
+			"or their operations a second beside those of FMA in 256-bit vectors.",
 		Columns: []string{"r", "Rotate / bytes moved", "Rotate / gonum", "Solve / bytes read", "Rotate of the peak", "Solve of the peak"},
 	}
 	for _, r := range []int{55, 190, 276, 512, 2048} {
@@ -140,7 +140,7 @@ func (b *Bench) grow(s sweep) (Table, error) {
 		predict = append(predict, Paired(seconds[2*n], seconds[0]))
 		observe = append(observe, Paired(seconds[2*n+1], seconds[1]))
 	}
-	text := s.text + " In process, beside the first row."
+	text := "Each figure is the time of a call in process beside that of the first row: " + s.text
 	return growth(s.title, text, []string{"", "Predict", "Observe"}, s.theory, x, predict, observe), nil
 }
 

@@ -10,6 +10,8 @@ import (
 	"net"
 	"strconv"
 
+	"google.golang.org/protobuf/types/known/structpb"
+
 	"hindsight/client"
 	"hindsight/cmd/research/load"
 )
@@ -55,9 +57,10 @@ func (w *web) take(ctx context.Context) (*connection, error) {
 // predict is a Predict that the server remembers.
 func (w *web) predict(ctx context.Context, m *client.Model, row *load.Row) error {
 	body, err := json.Marshal(struct {
-		Features []float64 `json:"features"`
-		LabelTTL string    `json:"labelTtl"`
-	}{row.Features, labelTTL.String()})
+		Features []float64        `json:"features,omitempty"`
+		Inputs   *structpb.Struct `json:"inputs,omitempty"`
+		LabelTTL string           `json:"labelTtl"`
+	}{row.Features, row.Inputs, labelTTL.String()})
 	if err != nil {
 		return fmt.Errorf("JSON: %w", err)
 	}

@@ -41,8 +41,8 @@ func newServe(p *command.Program) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve [--server PATH]",
 		Short: "Put a load on a server, measure latency, rate and CPU",
-		Long: `Put a load of Predict and Observe on a server and measure it: calls a second,
-latencies, errors by reason, and CPU seconds of the server a call. With --server
+		Long: `Compare calls of a server with the same calls of a bare gRPC server that answers at
+once: calls a second, latencies, errors by reason, and CPU seconds a call. With --server
 the program starts a server on free ports of 127.0.0.1 with a temporary directory.
 Without it the server at --address is used. Its models are created before and
 deleted after.
@@ -59,16 +59,16 @@ errors with the reason UNSENT. "service" is the latency from when a call was mad
 Without --rate the loop is closed: each of --callers makes its next call when it has
 the answer to the last, and latencies are service times.
 
-The same load is then put on a bare gRPC server in a process of its own, which
-answers messages of the same kind and does no work. The ratios to it say what
-hindsight costs beyond gRPC on this machine at this time. --echo=false leaves it out.
-It speaks no TLS.
+The bare gRPC server runs after it, in a process of its own, and speaks no TLS. The
+ratios to it say what hindsight costs beyond gRPC on this machine at this time.
+--echo=false leaves it out.
 
 CPU and memory of the server are read from --metrics, process_cpu_seconds_total
 before and after. It is known with --server, and else the port ` + defaultHTTPPort + ` of the host of
 --address. If it cannot be read, there is no figure.`,
 		Example: `  hindsight-bench serve --server bin/hindsight-server
   hindsight-bench serve --server bin/hindsight-server --rate 2000 --mix predict=8,observe=1
+  hindsight-bench serve --server bin/hindsight-server --spec '{"auto": {}, "classes": {"max_classes": 4}}'
   hindsight-bench serve --spec @energy.json --models 10 --callers 32 --duration 1m`,
 		Args: command.Exactly(),
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd, p) },
