@@ -222,12 +222,14 @@ func (s *scanner) year() int {
 	return 0
 }
 
-// between takes what separates the parts of a date whose month is named.
-func (s *scanner) between() {
+// between takes what separates the parts of a date whose month is named, and tells whether there is some.
+func (s *scanner) between() bool {
+	before := len(s.text)
 	s.take(".,")
 	if !s.spaces() {
 		s.take("-/")
 	}
+	return len(s.text) < before
 }
 
 // date takes the date. Of namedDayClock it has no year.
@@ -266,8 +268,13 @@ func (s *scanner) date(f Form) (year, month, day int) {
 	case namedDayYear, namedDayClock:
 		month = s.month()
 		s.between()
+		alone := *s
+		if year = alone.number(4, 4); f == namedDayYear && alone.ok && alone.text == "" { // Feb 2024 is its first day.
+			*s = alone
+			return year, month, 1
+		}
 		day = s.number(1, 2)
-		if s.between(); f == namedDayYear {
+		if s.ok = s.between() && s.ok; f == namedDayYear {
 			year = s.year()
 		}
 	default:
