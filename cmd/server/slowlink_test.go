@@ -71,6 +71,9 @@ func (f *fleet) insistImport(id string, data []byte) (attempts int) {
 	eventually(f.t, "an import", func() bool {
 		attempts++
 		err := f.owner().process.imports(f.t, id, data)
+		if err != nil {
+			f.t.Logf("attempt %d of an import: %v", attempts, err)
+		}
 		code := status.Code(err)
 		if code != codes.OK && code != codes.AlreadyExists && code != codes.Unavailable { // Another owner, or an unknown outcome.
 			f.t.Fatal(err)
