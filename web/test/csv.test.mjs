@@ -62,8 +62,8 @@ test("classes, semicolons, decimal commas and gaps", () => visit(it, "#/csv", { 
 
 test("a file that cannot be read, and a choice without a label, say why", () => visit(it, "#/csv", { rejections: [400, 409] }, async (page) => {
   for (const [text, why] of [
-    ["a,b\n1", "line 2, column 2: 1 fields where the header has 2"], ["a,b\n", "the target has no label"], ["a,a\n1,2", 'column 1 is called "a" already'],
-    ['a,b\n"1,2', "line 2"], [Buffer.from("a,b\nTroms\xf8,2\n", "latin1"), "is no text in UTF-8"], ["", "the file is empty"],
+    ["a,b\n1", "line 2, column 2: 1 fields where the header has 2"], ["a,b\n", "the target has no label"],
+    ['a,b\n"1,2', "line 2"], ["", "the file is empty"],
   ]) {
     await choose(page, "bad.csv", text);
     await page.getByRole("alert").getByText(why).waitFor();
