@@ -167,8 +167,9 @@ const (
 	tolerance = 1e-10
 	// The solver stops after maxOuter changes of α with maxInner steps each.
 	maxOuter, maxInner = 60, 50
-	// In each of the first rises changes, σ grows by growth.
-	growth, rises = 4, 10
+	// From 1, of the hinge loss from firstHinge, σ grows by growth with each change up to maxSigma. A small
+	// σ makes the kink of the hinge loss wide, so that Newton steps find which rows are at it.
+	firstHinge, growth, maxSigma = 1e-4, 4, 1e6
 )
 
 // least bounds min P. Without a ridge α has no feasible values, and the lower bound is 0.
@@ -180,18 +181,21 @@ func (p *problem) least() bounds {
 		gradient: make([]float64, size), step: make([]float64, size), along: make([]float64, n),
 		gram: make([]float64, size*(size+1)/2), active: make([]float64, loops.Rows*size),
 	}
-	mean := 0.0
+	mean, sigma := 0.0, 1.0
+	if p.loss == losses.Hinge {
+		sigma = firstHinge
+	}
 	for _, weight := range p.weights {
 		mean += weight / float64(n)
 	}
 	for i, weight := range p.weights {
-		s.sigmas[i] = math.Max(1, mean/weight)
+		s.sigmas[i] = sigma * math.Max(1, mean/weight)
 	}
 	s.best.upper = s.primal()
 	if p.lambda == 0 {
 		return s.best
 	}
-	for outer := range maxOuter {
+	for range maxOuter {
 		if s.best.upper-s.best.lower <= tolerance*s.best.upper {
 			break
 		}
@@ -199,7 +203,8 @@ func (p *problem) least() bounds {
 		copy(s.multipliers, s.slopes)
 		s.best.lower = math.Max(s.best.lower, s.dual())
 		s.best.upper = math.Min(s.best.upper, s.primal())
-		if outer < rises {
+		if sigma < maxSigma {
+			sigma *= growth
 			loops.Scale(s.sigmas, growth)
 		}
 	}
@@ -238,7 +243,7 @@ func (s *solver) minimize() {
 		}
 		for try := 0; ; try++ {
 			next := s.evaluate(-length)
-			if small || next <= value-1e-4*length*descent {
+			if small || next <= value-float64(1e-4*length*descent) {
 				value = next
 				break
 			}

@@ -129,7 +129,7 @@ func TestBoundsMeet(t *testing.T) {
 	for _, loss := range []losses.Loss{losses.Squared, losses.Logistic, losses.Hinge, losses.SquaredHinge} {
 		for _, limit := range []float64{1, 3, math.Inf(1)} {
 			for _, lambda := range []float64{1e-5, 1e-2, 1, 1e4} {
-				for kind := range 3 {
+				for kind := range 4 {
 					n, r := 300, 20
 					rows, labels, weights := make([][]float64, n), make([]float64, n), make([]float64, n)
 					energy := 0.0
@@ -146,6 +146,12 @@ func TestBoundsMeet(t *testing.T) {
 							weights[i] = math.Pow(10, 12*rng.Float64()-6)
 							if i > 0 && i%3 == 0 {
 								rows[i] = rows[i-1]
+							}
+						}
+						if kind == 3 { // Every third row is the same, of both labels.
+							weights[i] = math.Pow(10, 3*rng.Float64()-3)
+							if i%3 == 0 {
+								rows[i] = rows[0]
 							}
 						}
 						energy += weights[i] * value(loss, 0, labels[i])

@@ -214,8 +214,8 @@ func (r *Rows) Windows(limit int, pause func()) []Window {
 	for k := range windows {
 		for j, b := range least[k] {
 			unit := r.class.unit(j)
-			windows[k].HindsightLoss += b.lower * unit
-			windows[k].Gap += (b.upper - b.lower) * unit
+			windows[k].HindsightLoss += float64(b.lower * unit)
+			windows[k].Gap += float64((b.upper - b.lower) * unit)
 		}
 	}
 	return windows
