@@ -100,6 +100,7 @@ func competitors() map[string]model.Spec {
 		"pkawv_taylor":    {PKAWVTaylor: &model.PKAWVTaylor{Degree: &two, Lambda: &lambda}},
 		"mix_degrees":     {PKAWVTaylor: &model.PKAWVTaylor{Degree: &two, MixDegrees: &yes}},
 		"pkawv_nystrom":   {PKAWVNystrom: &model.PKAWVNystrom{Kernel: gaussian, MaxDictionary: &kept}},
+		"history_full":    {PKAWVNystrom: &model.PKAWVNystrom{Kernel: gaussian, MaxDictionary: &kept, History: model.HistoryFull}},
 		"fourier_awv":     {FourierAWV: &model.FourierAWV{Kernel: gaussian, Frequencies: &few}},
 		"semiparametric":  {SemiparametricAWV: &model.SemiparametricAWV{Kernel: gaussian, Frequencies: &few, Parametric: []int{0}}},
 		"kernel_awv":      {KernelAWV: &model.KernelAWV{Kernel: gaussian}},

@@ -33,6 +33,8 @@ type Class struct {
 	Maps   []feature.Map
 	Sizes  []int
 	Kernel *kernel.Kernel
+	// Now: the features of all rounds are those of the maps as they are at the end.
+	Now bool
 	// Offsets and Scales turn the label y of output j into (y − Offsets[j]) Scales[j]. They are nil for
 	// labels as they are.
 	Offsets, Scales []float64
@@ -40,6 +42,9 @@ type Class struct {
 
 // appendFeatures appends the features of an input.
 func (c *Class) appendFeatures(dst, input []float64) []float64 {
+	if c.Now {
+		return append(dst, input...) // See Windows.
+	}
 	for _, m := range c.Maps {
 		from := len(dst)
 		dst = append(dst, make([]float64, m.Size())...)
@@ -186,6 +191,14 @@ func (r *Rows) Windows(limit int, pause func()) []Window {
 	}
 	if k := slices.IndexFunc(rows, func(r row) bool { return r.features == nil }); k >= 0 {
 		rows = nil // The newest rows are those of a warm-up.
+	}
+	if r.class.Now {
+		class := r.class
+		class.Now = false
+		rows = slices.Clone(rows)
+		for n := range rows {
+			rows[n].features = class.appendFeatures(nil, rows[n].features)
+		}
 	}
 	most := float64(maxWork)
 	if r.class.newton() {
