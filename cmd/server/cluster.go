@@ -87,7 +87,7 @@ func (s *server) runNode(ctx context.Context, g *groups, n *cluster.Node, server
 	log := s.log.Named("cluster").With(zap.Uint32("group", n.Number()))
 	return s.runGroup(ctx, g, &part{
 		number: n.Number(), disk: n.Local(), models: n.Store(), checkpoints: n,
-		replication: engine.Replication{Owner: n.Owns, Cold: s.config.ClusterStandby == config.StandbyCold, Digests: true, DigestMismatch: n.Differs},
+		replication: engine.Replication{Owner: n.Owns, Cold: s.config.ClusterStandby == config.StandbyCold, Compare: n.Compare, Lost: n.Lost},
 		serve: func(ctx context.Context, models *engine.Engine) error {
 			n.Serve(models.Changed, models.Digest)
 			ctx, stop := context.WithCancel(ctx)

@@ -69,11 +69,14 @@ type fleet struct {
 	groups int
 	group  uint32
 	// cold: only owners learn.
-	cold    bool
-	next    string // The program of the next version, once it is built.
-	flags   []string
-	models  []string
-	started time.Time
+	cold bool
+	next string // The program of the next version, once it is built.
+	// large is an exported model of the size of -torture-import, once it is needed. imported counts its imports.
+	large    []byte
+	imported int
+	flags    []string
+	models   []string
+	started  time.Time
 	// giveUp is the time at which clients stop repeating calls, in nanoseconds since started. 0 is never.
 	giveUp atomic.Int64
 	// stop closes when clients must begin no new call.
@@ -86,9 +89,12 @@ type fleet struct {
 		// seen is the greatest sequence of each model that any client has seen.
 		seen map[string]uint64
 	}
-	counts map[string]int   // Of faults.
-	faults map[string][]hit // Those that stop an owner.
-	odd    map[string]int   // Errors by code and reason. mu is held.
+	counts map[string]int // Of faults.
+	kills  int            // Of processes.
+	// flipped: a test has changed a copy of a model, so that the servers may differ.
+	flipped bool
+	faults  map[string][]hit // Those that stop an owner.
+	odd     map[string]int   // Errors by code and reason. mu is held.
 }
 
 // hit is when a fault hit the owner of a group.
@@ -134,6 +140,7 @@ func newFleet(t *testing.T, seed uint64, servers, groups int, flags ...string) *
 		groups: groups, cold: slices.Contains(flags, "cold"),
 		stop: make(chan struct{}), counts: map[string]int{}, faults: map[string][]hit{}, odd: map[string]int{},
 	}
+	f.mu.predicted = map[name]bool{}
 	f.mu.sent, f.mu.seen = map[name]*hindsightv1.ObserveRequest{}, map[string]uint64{}
 	for range servers {
 		f.members = append(f.members, f.member(len(f.members)+1))
@@ -336,6 +343,9 @@ func (f *fleet) finish() findings {
 	for n := range shares {
 		f.caughtUp(&shares[n])
 	}
+	if f.flipped {
+		f.delete(wronged)
+	}
 	for _, m := range f.running() {
 		f.terminate(m)
 	}
@@ -345,7 +355,7 @@ func (f *fleet) finish() findings {
 	var found findings
 	for _, s := range shares {
 		for n, m := range s.members {
-			s.replicas[n].logs = readLogs(f.t, m.directory(s.group))
+			s.replicas[n].logs, s.replicas[n].rows = readDisk(f.t, m.directory(s.group))
 		}
 		serial := map[string]replay{}
 		for _, model := range s.models {
@@ -424,8 +434,9 @@ func (f *fleet) replay(fresh *process, model string, log []placed) (r replay) {
 // report logs a summary of the run.
 func (f *fleet) report(found findings) {
 	f.t.Helper()
-	f.t.Logf("seed %d: %d acknowledged, %d lost, %d learned twice, %d unknown of which %d learned, %d rejected; %d attempts, %d reads",
-		f.seed, found.acknowledged, len(found.lost), len(found.twice), found.unknown, found.learnedUnknown, found.rejected, len(f.mu.attempts), len(f.mu.reads))
+	f.t.Logf("seed %d: %d acknowledged, %d lost, %d learned twice, %d unknown of which %d learned, %d rejected; %d attempts, %d reads, %d predictions to remember; %d kills",
+		f.seed, found.acknowledged, len(found.lost), len(found.twice), found.unknown, found.learnedUnknown, found.rejected, len(f.mu.attempts), len(f.mu.reads),
+		len(f.mu.predicted), f.kills)
 	for _, fault := range slices.Sorted(maps.Keys(f.counts)) {
 		var gaps []time.Duration
 		for _, h := range f.faults[fault] {

@@ -106,7 +106,9 @@ func (c *customer) act(n int) {
 			batch = append(batch, another)
 		}
 		c.observe(batch...)
-	case choice == 4 && model != advised:
+	case choice == 4 && (c.rng.IntN(4) == 0 || model == advised):
+		c.predict(r, x) // Its label never comes.
+	case choice == 4:
 		c.label(r, x)
 	default:
 		c.observe(r)
@@ -208,17 +210,31 @@ func (c *customer) observe(requests ...*hindsightv1.ObserveRequest) {
 	})
 }
 
-// label asks for a prediction and sends its label. If the prediction was lost with an owner, label sends the features
+// predict asks for a prediction that the server remembers, and reports whether the call was acknowledged.
+func (c *customer) predict(r *hindsightv1.ObserveRequest, x sample) (acknowledged bool) {
+	asked, n := x.request(r.GetModel()), name{r.GetModel(), r.GetObservationId()}
+	asked.PredictionId = n.id
+	remember := func(acknowledged bool) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.mu.predicted[n] = acknowledged
+	}
+	remember(false)
+	code := c.try(func(ctx context.Context, p hindsightv1.PredictionServiceClient) error {
+		_, err := p.Predict(ctx, asked)
+		return err
+	})
+	acknowledged = code == codes.OK || code == codes.AlreadyExists // An earlier attempt has made the prediction.
+	remember(acknowledged)
+	return acknowledged
+}
+
+// label asks for a prediction and sends its label. If no server has acknowledged the prediction, label sends the features
 // under the same id.
 func (c *customer) label(r *hindsightv1.ObserveRequest, x sample) {
 	id := r.GetObservationId()
 	c.sends([]*hindsightv1.ObserveRequest{r})
-	asked := x.request(r.GetModel())
-	asked.PredictionId = id
-	c.try(func(ctx context.Context, p hindsightv1.PredictionServiceClient) error {
-		_, err := p.Predict(ctx, asked)
-		return err
-	})
+	acknowledged := c.predict(r, x)
 	byID := proto.CloneOf(r)
 	byID.Features, byID.Inputs, byID.ObservationId, byID.PredictionId = nil, nil, "", id
 	missing := c.try(func(ctx context.Context, p hindsightv1.PredictionServiceClient) error {
@@ -228,6 +244,9 @@ func (c *customer) label(r *hindsightv1.ObserveRequest, x sample) {
 		return err
 	})
 	if missing == codes.NotFound {
+		if acknowledged {
+			c.t.Errorf("%s: the prediction %s was acknowledged and is not found", r.GetModel(), id)
+		}
 		c.observe(r)
 	}
 }

@@ -23,11 +23,14 @@ import (
 	"hindsight/internal/store"
 )
 
+// checkOften finds a difference between servers within a test.
+const checkOften = 200 * time.Millisecond
+
 // ServeBy runs the server of a command line, with a dialer for the other servers of its cluster.
 func ServeBy(ctx context.Context, args []string, dial cluster.Dialer) int {
 	ignoreSignals()
 	return plain(ctx, call{args, os.LookupEnv, os.Stdout, os.Stderr}, func(ctx context.Context, c config.Config, stderr io.Writer) error {
-		return serveBy(ctx, c, stderr, dial)
+		return serveBy(ctx, c, stderr, dial, checkOften)
 	})
 }
 

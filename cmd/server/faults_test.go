@@ -8,16 +8,22 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/cluster/placement"
 )
 
 var (
 	tortureGroups = flag.Int("torture-groups", 1, "groups of the torture of a cluster")
 	tortureLogs   = flag.String("torture-logs", "", "directory for the logs of servers that end badly")
+	tortureImport = flag.Int("torture-import", 4, "megabytes of a model that the torture of a cluster imports")
 	tortureFaults = flag.String("torture-faults", ".", "regular expression of the faults of a cluster")
 )
 
@@ -45,6 +51,9 @@ func faults() []fault {
 		{"cut what a replica says", func(f *fleet) { f.cut(f.other(f.owner()), true, false) }, false},
 		{"cut one pair", (*fleet).cutPair, false},
 		{"slow by 200 ms", (*fleet).slow, false},
+		{"a link of 2 MB/s", (*fleet).narrow, false},
+		{"import", func(f *fleet) { f.importing() }, false},
+		{"import over links of 2 MB/s", (*fleet).importingSlowly, false},
 		{"flapping", (*fleet).flapping, false},
 		{"cut answers to clients", (*fleet).silent, false},
 		{"the owner's disk is full", func(f *fleet) { f.full(f.owner()) }, true},
@@ -101,10 +110,17 @@ func (f *fleet) sample(n int) []*member {
 // killed kills members at once, and starts them again after up to two seconds.
 func (f *fleet) killed(members ...*member) {
 	for _, m := range members {
-		m.process.kill(f.t)
+		f.kill(m)
 	}
 	f.pause(1, 2000)
 	f.start(members...)
+}
+
+func (f *fleet) kill(m *member) {
+	f.t.Helper()
+	f.kills++
+	f.agreed(m)
+	m.process.kill(f.t)
 }
 
 func (f *fleet) signal(m *member, s syscall.Signal) {
@@ -154,6 +170,60 @@ func (f *fleet) slow() {
 	f.pause(2000, 6000)
 }
 
+// narrow bounds what all links of a member carry for some seconds.
+func (f *fleet) narrow() {
+	f.net.all(gatesOf(f.sample(1)[0], true, true), func(g *gate) { g.limit(narrowRate) })
+	f.pause(2000, 6000)
+}
+
+// narrowRate is the bytes a second of a link of 2 MB/s.
+const narrowRate = 2_000_000
+
+// importing imports a large model into the group, waits until the members have it, and deletes it for good.
+func (f *fleet) importing() {
+	f.t.Helper()
+	if f.large == nil {
+		f.large, _ = exported(f.t, *tortureImport*1_000_000)
+	}
+	f.imported++
+	id := ""
+	for n := 0; id == "" || placement.Of(id, f.groups) != int(f.group); n++ {
+		id = fmt.Sprintf("large-%d-%d", f.imported, n)
+	}
+	f.insistImport(id, f.large)
+	for _, m := range f.membersOf(f.group) {
+		eventually(f.t, "every member has the model", func() bool {
+			_, err := m.process.models.GetModel(f.t.Context(), &hindsightv1.GetModelRequest{Model: id})
+			return err == nil
+		})
+	}
+	f.delete(id)
+}
+
+// delete deletes a model for good.
+func (f *fleet) delete(id string) {
+	f.t.Helper()
+	eventually(f.t, "the model is deleted", func() bool {
+		_, err := f.owner().process.models.DeleteModel(f.t.Context(), &hindsightv1.DeleteModelRequest{Model: id, Purge: true})
+		return err == nil || status.Code(err) == codes.NotFound
+	})
+}
+
+// agreed checks that no other server differed from a server, because no test has changed a copy of a model.
+func (f *fleet) agreed(m *member) {
+	f.t.Helper()
+	for line := range strings.SplitSeq(m.process.said(), "\n") {
+		if !f.flipped && strings.Contains(line, "differs from another server's") {
+			f.t.Errorf("server %d: %s", m.number, line)
+		}
+	}
+}
+
+func (f *fleet) importingSlowly() {
+	f.limit(narrowRate)
+	f.importing()
+}
+
 func (f *fleet) flapping() {
 	m := f.sample(1)[0]
 	for range 6 {
@@ -183,7 +253,7 @@ func (f *fleet) full(m *member) {
 
 // emptied kills a member and starts it with an empty directory.
 func (f *fleet) emptied(m *member) {
-	m.process.kill(f.t)
+	f.kill(m)
 	if err := os.RemoveAll(m.dir); err != nil {
 		f.t.Fatal(err)
 	}
@@ -217,7 +287,7 @@ func (f *fleet) leave(m *member) {
 		_, err := c.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: m.cluster})
 		return err
 	})
-	m.process.kill(f.t)
+	f.kill(m)
 	if err := os.RemoveAll(m.dir); err != nil {
 		f.t.Fatal(err)
 	}
@@ -269,6 +339,7 @@ func (f *fleet) restarted(m *member) {
 func (f *fleet) terminate(m *member) {
 	f.t.Helper()
 	p := m.process
+	f.agreed(m)
 	f.signal(m, syscall.SIGTERM)
 	late := time.AfterFunc(20*time.Second, func() { _ = p.command.Process.Signal(syscall.SIGQUIT) }) // It may have ended.
 	err := p.await(f.t)
@@ -321,7 +392,7 @@ func TestTortureCluster(t *testing.T) {
 	known := slices.DeleteFunc(faults(), func(x fault) bool { return !chosen.MatchString(x.name) })
 	end := time.Now().Add(*tortureFor)
 	all := map[string]int{}
-	var lost, twice, acknowledged int
+	var lost, twice, acknowledged, kills int
 	for round := uint64(0); time.Now().Before(end); round++ {
 		seed := *tortureSeed + round
 		var flags []string
@@ -342,10 +413,10 @@ func TestTortureCluster(t *testing.T) {
 		for name, n := range f.counts {
 			all[name] += n
 		}
-		acknowledged, lost, twice = acknowledged+found.acknowledged, lost+len(found.lost), twice+len(found.twice)
+		acknowledged, lost, twice, kills = acknowledged+found.acknowledged, lost+len(found.lost), twice+len(found.twice), kills+f.kills
 		if t.Failed() {
 			break
 		}
 	}
-	t.Logf("%d acknowledged, %d lost, %d learned twice; faults: %v", acknowledged, lost, twice, all)
+	t.Logf("%d acknowledged, %d lost, %d learned twice; %d kills; faults: %v", acknowledged, lost, twice, kills, all)
 }

@@ -203,6 +203,7 @@ func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.S
 		defer endBackups(ctx) // After the engine's last snapshots.
 	}
 	options := engineOptions(s.config, log, p.models, s.instruments)
+	options.Check = s.check
 	options.Replication = p.replication
 	models, err := engine.Open(ctx, options)
 	if err != nil {

@@ -18,7 +18,7 @@ type run struct {
 // honest is a good run of one model: thirty ids by three clients whose calls overlap, some of
 // them without an answer, and reads. Its log has a serial replay.
 func honest() *run {
-	r := &run{serial: map[string]replay{}}
+	r := &run{serial: map[string]replay{}, history: history{predicted: map[name]bool{{"m", "w-1"}: true, {"m", "w-2"}: false}}}
 	var log []placed
 	var answers []string
 	for n := range 30 {
@@ -57,7 +57,10 @@ func honest() *run {
 	r.serial["m"] = replay{"the digest", answers}
 	for n := range 3 {
 		r.replicas = append(r.replicas, replica{
-			fmt.Sprint("server ", n), map[string][]placed{"m": slices.Clone(log)}, map[string]string{"m": "the digest"},
+			fmt.Sprint("server ", n),
+			map[string][]placed{"m": slices.Clone(log)},
+			map[string]string{"m": "the digest"},
+			map[string]map[string]string{"m": {"value": "v", pendingRow + "w-1": "w", "id o-0": "o"}},
 		})
 	}
 	return r
@@ -196,6 +199,10 @@ func TestCheckerFindsPlantedBugs(t *testing.T) {
 		"a read tells of what nobody has sent yet": {func(r *run) { r.history.reads[3].sequence = 29 }, "read at 29 before that was sent", 0, 0},
 		"a read tells of more than there is":       {func(r *run) { r.history.reads[3].sequence = 99 }, "read at 99, its log ends at 29", 0, 0},
 		"a process forgets":                        {func(r *run) { r.history.reads[5].sequence = 0 }, "went back from", 0, 0},
+		"a pending prediction is lost":             {func(r *run) { delete(r.replicas[1].rows["m"], "pending w-1") }, "w-1 was acknowledged and is not pending", 1, 0},
+		"a prediction is pending twice over":       {func(r *run) { r.replicas[0].rows["m"]["pending o-3"] = "w" }, "the prediction o-3 is pending: asked for false, learned true", 0, 0},
+		"a replica remembers another answer":       {func(r *run) { r.replicas[2].rows["m"]["id o-0"] = "x" }, `server 2 has id o-0 x, server 0 has "o"`, 0, 0},
+		"a replica forgets the metadata":           {func(r *run) { delete(r.replicas[2].rows["m"], "value") }, "server 2 has no value", 0, 0},
 		"the order of answers is not that of the log": {func(r *run) {
 			a, b := r.of("o-3"), r.of("o-23")
 			a.sequence, b.sequence, a.answer, b.answer = b.sequence, a.sequence, b.answer, a.answer

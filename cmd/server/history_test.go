@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -69,6 +70,8 @@ type replica struct {
 	name    string
 	logs    map[string][]placed
 	digests map[string]string
+	// rows are the value, the pending predictions and the remembered ids of each model, by their names.
+	rows map[string]map[string]string
 }
 
 // replay has the answers of an embedded server that learns one log serially.
@@ -82,6 +85,8 @@ type replay struct {
 type history struct {
 	attempts []attempt
 	reads    []sighting
+	// predicted are the predictions that clients asked the server to remember, true if acknowledged.
+	predicted map[name]bool
 }
 
 // of is the part of some models.
@@ -96,6 +101,8 @@ func (h *history) of(models []string) (part history) {
 			part.reads = append(part.reads, r)
 		}
 	}
+	part.predicted = maps.Clone(h.predicted)
+	maps.DeleteFunc(part.predicted, func(n name, _ bool) bool { return !slices.Contains(models, n.model) })
 	return part
 }
 
@@ -149,6 +156,7 @@ func check(h history, replicas []replica, serial map[string]replay) findings {
 	}
 	f.answered(fates, logs, serial)
 	f.digests(replicas, serial)
+	f.rows(h.predicted, replicas)
 	f.stale(h.reads, fates, logs)
 	f.linearizable(h, fates, logs)
 	slices.Sort(f.problems)
@@ -295,6 +303,41 @@ func (f *findings) digests(replicas []replica, serial map[string]replay) {
 		for model, s := range serial {
 			if r.digests[model] != s.digest {
 				f.problem("%s of %s: digest %s, that of a serial replay is %s", model, r.name, r.digests[model], s.digest)
+			}
+		}
+	}
+}
+
+// rows checks that all replicas have the same rows, that each acknowledged prediction is pending unless its label was
+// learned, and that nothing else is pending.
+func (f *findings) rows(predicted map[name]bool, replicas []replica) {
+	for _, r := range replicas {
+		for model, rows := range r.rows {
+			learned := map[string]bool{}
+			for _, p := range r.logs[model] {
+				learned[p.id] = true
+			}
+			first := replicas[0]
+			for row, value := range rows {
+				if other := first.rows[model][row]; other != value {
+					f.problem("%s: %s has %s %s, %s has %q", model, r.name, row, value, first.name, other)
+				}
+				if id, pending := strings.CutPrefix(row, pendingRow); pending {
+					if _, asked := predicted[name{model, id}]; !asked || learned[id] {
+						f.problem("%s of %s: the prediction %s is pending: asked for %v, learned %v", model, r.name, id, asked, learned[id])
+					}
+				}
+			}
+			for row := range first.rows[model] {
+				if _, ok := rows[row]; !ok {
+					f.problem("%s: %s has no %s, %s has it", model, r.name, row, first.name)
+				}
+			}
+			for n, acknowledged := range predicted {
+				if _, ok := rows[pendingRow+n.id]; n.model == model && acknowledged && !ok && !learned[n.id] {
+					f.lost[n] = true
+					f.problem("%s of %s: the prediction %s was acknowledged and is not pending", model, r.name, n.id)
+				}
 			}
 		}
 	}

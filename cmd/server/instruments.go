@@ -121,7 +121,7 @@ func watchTotals(m *metrics.Metrics, pendingLimit float64, read func() []engine.
 			return math.NaN()
 		}),
 		row("hindsight_recovery_models_failed", "Models that the start could not load.", sum(func(t engine.Totals) int64 { return t.StartFailed.Load() })),
-		row("hindsight_state_digest_mismatches_total", "States of models that differ from the owner's state.", sum(func(t engine.Totals) int64 { return t.DigestMismatches.Load() })),
+		row("hindsight_state_digest_mismatches_total", "Copies of models that differ from another server's: the state, an id, a pending prediction or the metadata.", sum(func(t engine.Totals) int64 { return t.DigestMismatches.Load() })),
 		row("hindsight_snapshot_failures_total", "Snapshots that could not be written or read back.", sum(func(t engine.Totals) int64 { return t.SnapshotFailures.Load() })))
 }
 

@@ -72,9 +72,12 @@ func (n *network) all(chosen func(from, to int) bool, change func(*gate)) {
 	}
 }
 
-// heal opens every gate and ends every delay.
+// heal opens every gate, and ends every delay and every bound of the rate.
 func (n *network) heal() {
-	n.all(func(int, int) bool { return true }, func(g *gate) { g.set(false, 0) })
+	n.all(func(int, int) bool { return true }, func(g *gate) {
+		g.set(false, 0)
+		g.limit(0)
+	})
 }
 
 // gate delays or holds bytes of one direction.

@@ -2,8 +2,10 @@ package main_test
 
 import (
 	"cmp"
+	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -14,25 +16,63 @@ import (
 	"hindsight/internal/store"
 )
 
-// readLogs reads the logs of all models of a directory that no server has open. The remembered ids replace records
-// that a snapshot has cut off the log.
-func readLogs(t *testing.T, dir string) map[string][]placed {
+// readDisk reads the logs and the rows of all models of a directory that no server has open. The remembered ids replace
+// records that a snapshot has cut off the log.
+func readDisk(t *testing.T, dir string) (logs map[string][]placed, rows map[string]map[string]string) {
 	t.Helper()
 	disk, pending, err := store.Inspect(dir, store.Options{})
 	if err != nil || pending != nil {
 		t.Fatalf("%s: %v, %v", dir, err, pending)
 	}
-	logs := map[string][]placed{}
+	logs, rows = map[string][]placed{}, map[string]map[string]string{}
 	err = disk.Models(t.Context(), func(e storage.RegistryEntry) error {
 		log, err := readLog(t, e)
 		logs[e.Name] = log
+		if err == nil {
+			rows[e.Name], err = readRows(t, e)
+		}
 		return err
 	})
 	if err := errors.Join(err, disk.Close()); err != nil {
 		t.Fatalf("%s: %v", dir, err)
 	}
-	return logs
+	return logs, rows
 }
+
+// readRows reads the value, the pending predictions and the remembered ids of a model. A server may derive the ids of the
+// last record from its log, so they are left out.
+func readRows(t *testing.T, e storage.RegistryEntry) (rows map[string]string, err error) {
+	t.Helper()
+	last, err := e.Model.Last()
+	through := uint64(math.MaxUint64)
+	if err == nil && last > 0 {
+		err = e.Model.Replay(t.Context(), last-1, func(r storage.Record) error {
+			through = r.First - 1
+			return nil
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	rows = map[string]string{"value": fmt.Sprintf("%x", sha256.Sum256(e.Value))}
+	err = e.Model.EachPending(t.Context(), func(p storage.Prediction) error {
+		rows[pendingRow+p.ID] = fmt.Sprintf("until %v: %x", p.Expiry, sha256.Sum256(p.Value))
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	after := recovery.Undone(through)
+	return rows, e.Model.EachID(t.Context(), func(id storage.ID) error {
+		if !after(id.Value) {
+			rows["id "+id.ID] = fmt.Sprintf("at %v: %x", id.At, sha256.Sum256(id.Value))
+		}
+		return nil
+	})
+}
+
+// pendingRow begins the names of the pending predictions among the rows of a model.
+const pendingRow = "pending "
 
 func readLog(t *testing.T, e storage.RegistryEntry) (log []placed, err error) {
 	t.Helper()

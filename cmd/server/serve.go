@@ -37,6 +37,8 @@ import (
 const (
 	// The engine sweeps in this interval.
 	sweepInterval = time.Second
+	// The owner of a group compares a part of a model with the other servers in this interval.
+	checkInterval = 10 * time.Second
 	// So many ids of observations are remembered at any age.
 	minKnownIDs = 1_000_000
 	// One batch has at most this many rows, and one model this many queued observations.
@@ -75,6 +77,7 @@ type server struct {
 	rejected   func(reason string)
 	replicated replicated
 	dial       cluster.Dialer
+	check      time.Duration
 	// calls answers all HTTP requests but probes and scrapes; nil while the server starts.
 	calls atomic.Pointer[gateway.Gateway]
 }
@@ -83,12 +86,13 @@ type server struct {
 // NOT_SERVING, calls in flight end, changed models are written as snapshots, the last backup
 // is taken, the store closes, and the HTTP server closes.
 func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
-	return serveBy(ctx, c, stderr, nil)
+	return serveBy(ctx, c, stderr, nil, checkInterval)
 }
 
-// serveBy is serve with a dialer for the other servers of the cluster; nil is the operating system's.
-func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluster.Dialer) (err error) {
-	s := &server{config: c, registry: prometheus.NewRegistry(), dial: dial}
+// serveBy is serve with a dialer for the other servers of the cluster; nil is the operating system's. Check is how often
+// an owner checks a model.
+func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluster.Dialer, check time.Duration) (err error) {
+	s := &server{config: c, registry: prometheus.NewRegistry(), dial: dial, check: check}
 	s.replicated.started = time.Now()
 	if s.instruments, err = metrics.New(s.registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels}); err != nil {
 		return fmt.Errorf("instruments: %w", err)

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -69,7 +70,7 @@ func (f *fleet) lower() {
 func (f *fleet) replaceBy(m *member, program string) {
 	f.t.Helper()
 	if f.rng.IntN(2) == 0 {
-		m.process.kill(f.t)
+		f.kill(m)
 	} else {
 		f.terminate(m)
 	}
@@ -119,7 +120,8 @@ func TestRollingUpgrade(t *testing.T) {
 	const oldest, newest = storage.Format, storage.Format + 1
 	f := newFleet(t, *tortureSeed, 3, 1)
 	f.load(8, f.models)
-	for round := range upgradeRounds {
+	from := f.since()
+	for round := range *upgradeRounds {
 		first := f.owner()
 		if round%2 == 1 {
 			first = f.other(first)
@@ -141,6 +143,7 @@ func TestRollingUpgrade(t *testing.T) {
 		}
 	}
 	f.raised(newest)
+	f.pauses(fmt.Sprint(*upgradeRounds, " upgrades and downgrades, and an upgrade"), from)
 	m := f.other(f.owner())
 	f.terminate(m)
 	f.rejects(m, "", "start version")
@@ -154,8 +157,7 @@ func TestRollingUpgrade(t *testing.T) {
 	f.report(f.finish())
 }
 
-// upgradeRounds is how often TestRollingUpgrade begins an upgrade and takes it back.
-const upgradeRounds = 2
+var upgradeRounds = flag.Int("upgrade-rounds", 2, "how often a rolling upgrade is begun and taken back")
 
 // upgraded returns the members that run a program.
 func (f *fleet) upgraded(program string) (all []*member) {

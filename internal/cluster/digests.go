@@ -9,25 +9,28 @@ import (
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/engine/storage"
 )
 
 const (
-	// A server asks the voters for their digests up to compareAttempts times, because they may not have learned the
-	// sequence yet.
+	// A server asks the voters for their digests up to compareAttempts times, because they may not have applied the entry or
+	// learned the sequence yet. While no server differs, it asks up to checkAttempts times.
 	compareAttempts = 10
+	checkAttempts   = 3
 	compareRetry    = time.Second
+	// At most pendingChecks checks wait for the comparison of another one.
+	pendingChecks = 16
 	// The time between two repairs of a group doubles from minRepairPause to maxRepairPause. It begins anew after twice
 	// that time, and at least maxRepairPause, without a repair.
 	minRepairPause = 10 * time.Minute
 	maxRepairPause = 24 * time.Hour
 )
 
-// difference is a state of a model that differs from another server's. The digest is empty if this server cannot
-// recover the state.
-type difference struct {
-	model    string
-	sequence uint64
-	digest   string
+// check is a digest of this server's copy of a model after an entry of the log.
+type check struct {
+	model string
+	index uint64
+	own   storage.Digest
 }
 
 // repairs limits how often this server replaces its store of a group. A difference may return, for example because the
@@ -55,29 +58,34 @@ func (r *repairs) begin(now time.Time) (next time.Time, ok bool) {
 	return now.Add(r.pause), true
 }
 
-// Differs reports a state of this server that differs from the owner's. The digests of the voters decide which server is
-// wrong: if a majority agrees, a server that differs replaces its store, and an owner that differs first hands the
-// ownership on. Without a majority no store is replaced. An empty digest says that this server cannot recover the
-// state. Differs does not wait.
-func (n *Node) Differs(model string, sequence uint64, digest string) {
+// Compare compares the digest of this server's copy of a model after an entry with the digests of the voters. They decide
+// which server is wrong: if a majority agrees, a server that differs replaces its store, and an owner that differs first
+// hands the ownership on. Without a majority no store is replaced. Compare does not wait.
+func (n *Node) Compare(model string, index uint64, own storage.Digest) {
 	select {
-	case n.differing <- difference{model, sequence, digest}:
-	default: // Another comparison is pending. A difference that lasts is found again.
+	case n.checks <- check{model, index, own}:
+	default: // Other comparisons are pending. A difference that lasts is found again.
 	}
 }
 
-// compareWhenDiffering compares digests until ctx ends.
-func (n *Node) compareWhenDiffering(ctx context.Context) {
-	var last difference
+// Lost replaces the store of this server, unless it is the owner's, because this server cannot recover a model. Lost does
+// not wait.
+func (n *Node) Lost(model string) {
+	if l := n.consensus.Load(); l != nil && !l.Owns() {
+		n.repair(n.log.With(zap.String("model", model)), l, "this server cannot recover a model")
+	}
+}
+
+// compareAll compares digests until ctx ends.
+func (n *Node) compareAll(ctx context.Context) {
+	last := uint64(0)
 	for {
 		select {
-		case d := <-n.differing:
-			l := n.consensus.Load()
-			if l == nil || d == last && d.digest != "" {
-				continue // Several servers report the same difference.
+		case c := <-n.checks:
+			if l := n.consensus.Load(); l != nil && c.index > last { // Several servers report the same difference.
+				last = c.index
+				n.compare(ctx, l, c)
 			}
-			last = d
-			n.compare(ctx, l, d)
 		case <-ctx.Done():
 			return
 		}
@@ -85,101 +93,146 @@ func (n *Node) compareWhenDiffering(ctx context.Context) {
 }
 
 // compare asks the voters for their digests, and repairs this server if it is wrong.
-func (n *Node) compare(ctx context.Context, l *consensus.Log, d difference) {
-	log := n.log.With(zap.String("model", d.model), zap.Uint64("sequence", d.sequence))
-	if d.digest == "" {
-		if !l.Owns() {
-			n.repair(log, l, "this server cannot recover a model")
-		}
-		return
-	}
-	for range compareAttempts {
-		v := n.vote(ctx, l, d)
-		owner, known := l.Owner()
-		switch {
-		case v.winner == d.digest && known && v.of[owner.ID] != "":
-			if v.of[owner.ID] != d.digest { // The owner has received the question, and compares too.
-				log.Warn("a majority of the servers has this server's state of a model, and the owner differs")
+func (n *Node) compare(ctx context.Context, l *consensus.Log, c check) {
+	log := n.log.With(zap.String("model", c.model), zap.Uint64("entry", c.index))
+	split := false
+	for attempt := 1; attempt <= compareAttempts && (split || attempt <= checkAttempts); attempt++ {
+		said, voters, unheard := n.vote(ctx, l, c)
+		open := false
+		for _, part := range []func(storage.Digest) string{
+			func(d storage.Digest) string { return d.Rows }, func(d storage.Digest) string { return d.State },
+		} {
+			v := count(said, voters, part)
+			split = split || v.split
+			switch n.judge(ctx, log, l, v, part(c.own), unheard) {
+			case repaired:
+				return
+			case undecided:
+				open = true
+			case settled:
 			}
-			return
-		case v.winner != "" && l.Owns():
-			n.yield(ctx, log, l, v)
-		case v.winner != "" && known && v.of[owner.ID] == v.winner:
-			n.repair(log, l, "a majority of the servers has another state of a model")
-			return
-		case v.winner == "" && len(v.of) == v.voters:
-			log.Error("the servers have different states of a model, and no majority agrees: no server replaces its store")
-			return
 		}
-		if pause(ctx, compareRetry) != nil {
+		if !open || pause(ctx, compareRetry) != nil {
 			return
 		}
 	}
-	log.Error("the servers have different states of a model, and too few servers answer to tell which is wrong: no server replaces its store")
+	if split {
+		log.Error("the servers have different copies of a model, and too few servers answer to tell which is wrong: no server replaces its store")
+	}
 }
 
-// ballot has the digests of the voters, by their ids.
+// verdict is what comes of a count of digests.
+type verdict int
+
+const (
+	// settled: there is nothing to do, or nothing more.
+	settled verdict = iota
+	// undecided: another count may tell.
+	undecided
+	// repaired: this server replaces its store, if it may.
+	repaired
+)
+
+// judge decides by a count of digests, and repairs this server if it is wrong.
+func (n *Node) judge(ctx context.Context, log *zap.Logger, l *consensus.Log, v ballot, own string, unheard int) verdict {
+	owner, known := l.Owner()
+	switch {
+	case own == "":
+	case !v.split:
+		if len(v.of)+unheard < v.voters {
+			return undecided
+		}
+	case v.winner == own && known && v.of[owner.ID] != "":
+		if v.of[owner.ID] != own { // The owner has received the question, and compares too.
+			log.Warn("a majority of the servers has this server's copy of a model, and the owner differs")
+		}
+	case v.winner != "" && v.winner != own && l.Owns():
+		n.yield(ctx, log, l, v)
+		return undecided
+	case v.winner != "" && v.winner != own && known && v.of[owner.ID] == v.winner:
+		n.repair(log, l, "a majority of the servers has another copy of a model")
+		return repaired
+	case v.winner == "" && len(v.of) == v.voters:
+		log.Error("the servers have different copies of a model, and no majority agrees: no server replaces its store")
+	default:
+		return undecided
+	}
+	return settled
+}
+
+// ballot has the digests of the voters that know them, by their ids.
 type ballot struct {
 	of     map[string]string
 	voters int
+	// split: the digests differ.
+	split bool
 	// winner is the digest of a majority of the voters, empty if there is none.
 	winner string
 }
 
-// vote asks the voters for their digests of a state.
-func (n *Node) vote(ctx context.Context, l *consensus.Log, d difference) ballot {
-	v := ballot{of: map[string]string{}}
+// count counts a part of the digests.
+func count(said map[string]storage.Digest, voters int, part func(storage.Digest) string) ballot {
+	v := ballot{of: map[string]string{}, voters: voters}
+	votes := map[string]int{}
+	for id, d := range said {
+		digest := part(d)
+		if digest == "" {
+			continue
+		}
+		v.of[id] = digest
+		if votes[digest]++; 2*votes[digest] > voters {
+			v.winner = digest
+		}
+	}
+	v.split = len(votes) > 1
+	return v
+}
+
+// vote asks the voters for their digests, and counts those that do not answer.
+func (n *Node) vote(ctx context.Context, l *consensus.Log, c check) (said map[string]storage.Digest, voters, unheard int) {
+	said = map[string]storage.Digest{n.self.ID: c.own}
 	var asking sync.WaitGroup
 	var mu sync.Mutex
 	for _, m := range l.Members() {
 		if !m.Voter {
 			continue
 		}
-		v.voters++
+		voters++
 		if m.ID == n.self.ID {
-			mu.Lock()
-			v.of[m.ID] = d.digest
-			mu.Unlock()
 			continue
 		}
 		asking.Go(func() {
-			if digest := n.ask(ctx, m, d); digest != "" {
-				mu.Lock()
-				defer mu.Unlock()
-				v.of[m.ID] = digest
+			digest, err := n.ask(ctx, m, c)
+			mu.Lock()
+			defer mu.Unlock()
+			if said[m.ID] = digest; err != nil {
+				unheard++
+				n.log.Debug("a server does not tell the digest of a model", zap.String("address", m.Address), zap.Error(err))
 			}
 		})
 	}
 	asking.Wait()
-	count := map[string]int{}
-	for _, digest := range v.of {
-		if count[digest]++; 2*count[digest] > v.voters {
-			v.winner = digest
-		}
-	}
-	return v
+	return said, voters, unheard
 }
 
-// ask returns a member's digest of a state, empty if it is not known.
-func (n *Node) ask(ctx context.Context, m Member, d difference) string {
+// ask returns a member's digest of a model.
+func (n *Node) ask(ctx context.Context, m Member, c check) (storage.Digest, error) {
 	client, err := n.host.client(m.Address)
 	if err != nil {
-		return ""
+		return storage.Digest{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
-	said, err := client.Digest(ctx, &clusterv1.DigestRequest{Group: n.number, Model: d.model, Sequence: d.sequence, Digest: d.digest})
-	if err != nil {
-		n.log.Debug("a server does not tell the digest of a state", zap.String("address", m.Address), zap.Error(err))
-		return ""
-	}
-	return said.GetDigest()
+	said, err := client.Digest(ctx, &clusterv1.DigestRequest{
+		Group: n.number, Model: c.model, Index: c.index, Rows: c.own.Rows, State: c.own.State,
+	})
+	return storage.Digest{Rows: said.GetRows(), State: said.GetState()}, err
 }
 
-// yield hands the ownership to a server with the state of the majority. This server is wrong, and every other server
-// would take over its state.
+// yield hands the ownership to a server with the digest of the majority. This server is wrong, and every other server
+// would take over what it has.
 func (n *Node) yield(ctx context.Context, log *zap.Logger, l *consensus.Log, v ballot) {
-	log.Error("the owner's state of a model differs from the state of a majority of the servers: the owner hands the ownership on")
+	log.Error("the owner's copy of a model differs from the copy of a majority of the servers: the owner hands the ownership on")
 	for _, m := range l.Members() {
 		if v.of[m.ID] != v.winner {
 			continue
@@ -211,9 +264,10 @@ func (s memberServer) Digest(ctx context.Context, r *clusterv1.DigestRequest) (*
 		return nil, err
 	}
 	defer done()
-	digest := n.digest(r.GetModel(), r.GetSequence())
-	if digest != "" && digest != r.GetDigest() {
-		n.Differs(r.GetModel(), r.GetSequence(), digest)
+	theirs := storage.Digest{Rows: r.GetRows(), State: r.GetState()}
+	own := n.digest(r.GetModel(), r.GetIndex(), theirs)
+	if own.Differs(theirs) {
+		n.Compare(r.GetModel(), r.GetIndex(), own)
 	}
-	return &clusterv1.DigestResponse{Digest: digest}, nil
+	return &clusterv1.DigestResponse{Rows: own.Rows, State: own.State}, nil
 }

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -9,22 +10,30 @@ import (
 	"go.uber.org/zap/zaptest/observer"
 
 	"hindsight/internal/cluster"
+	"hindsight/internal/cluster/replicated"
+	"hindsight/internal/engine/storage"
 )
 
 // The majority of digests decides which server replaces its store, and an owner that is wrong first hands the ownership
 // on. Without a majority no server replaces its store.
 func TestAMajorityOfDigestsDecides(t *testing.T) {
 	t.Parallel()
+	rows, state := func(d string) storage.Digest { return storage.Digest{Rows: d, State: "same"} }, func(d string) storage.Digest { return storage.Digest{Rows: "same", State: d} }
 	for _, c := range []struct {
 		name string
+		// Digest has a digest of a part.
+		digest func(string) storage.Digest
 		// The owner has the digest right, and the others have these.
 		others [2]string
 		// wrong is the server that replaces its store: 0 is the owner, 3 is none.
 		wrong int
 	}{
-		{"a replica is wrong", [2]string{"right", "wrong"}, 2},
-		{"the owner is wrong", [2]string{"other", "other"}, 0},
-		{"no majority", [2]string{"other", "third"}, 3},
+		{"a replica is wrong", rows, [2]string{"right", "wrong"}, 2},
+		{"the owner is wrong", rows, [2]string{"other", "other"}, 0},
+		{"no majority", rows, [2]string{"other", "third"}, 3},
+		{"the state of a replica is wrong", state, [2]string{"right", "wrong"}, 2},
+		{"the owner's state is wrong", state, [2]string{"other", "other"}, 0},
+		{"a replica does not know its state", state, [2]string{"right", ""}, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			core, logged := observer.New(zapcore.ErrorLevel)
@@ -47,16 +56,17 @@ func TestAMajorityOfDigestsDecides(t *testing.T) {
 			for k, s := range ordered {
 				restarts[k] = s.restarts()
 			}
-			first.states.Store(uint64(4096), "right")
+			const index = 4096
+			first.digests.Store(uint64(index), c.digest("right"))
 			for k, s := range ordered[1:] {
-				s.states.Store(uint64(4096), c.others[k])
-				if c.others[k] != "right" {
-					s.node().Differs("m", 4096, c.others[k])
-				}
+				s.digests.Store(uint64(index), c.digest(c.others[k]))
 			}
-			if c.wrong == 3 {
+			first.node().Compare("m", index, c.digest("right"))
+			switch {
+			case slices.Contains(c.others[:], ""):
+			case c.wrong == 3:
 				eventually(t, "the servers say so", func() bool { return logged.FilterMessageSnippet("no majority agrees").Len() >= 2 })
-			} else {
+			default:
 				wrong := ordered[c.wrong]
 				eventually(t, "the wrong server replaces its store", func() bool { return wrong.restarts() == restarts[c.wrong]+1 })
 				if next := owner(t, servers...); next == wrong && c.wrong == 0 {
@@ -71,6 +81,51 @@ func TestAMajorityOfDigestsDecides(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// After a restart a server takes no digest of an entry that it applies again, because it has rows of later entries.
+func TestNoDigestOfOldEntries(t *testing.T) {
+	t.Parallel()
+	servers := startAll(t, 3)
+	learn(t, "m", 2, servers...)
+	haveAll(t, map[string]uint64{"m": 2}, servers...)
+	digest := func() {
+		t.Helper()
+		eventually(t, "the owner proposes a digest", func() bool {
+			m, _, err := findOrCreate(t.Context(), owner(t, servers...).node().Store(), "m")
+			if err == nil {
+				err = m.(*replicated.Model).ProposeDigest(t.Context(), 0, storage.Rows{})
+			}
+			return err == nil
+		})
+	}
+	digested := func(s *server) (indices []uint64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, c := range s.mu.changes {
+			if c.Kind == storage.Digested {
+				indices = append(indices, c.Index)
+			}
+		}
+		return indices
+	}
+	last := servers[2]
+	if last == owner(t, servers...) {
+		last = servers[1]
+	}
+	digest()
+	eventually(t, "all servers have a digest", func() bool { return len(digested(last)) > 0 })
+	before := slices.Max(digested(last))
+	last.close(t)
+	last.mu.changes = nil
+	last.start(t)
+	eventually(t, "the server has a new digest", func() bool {
+		digest()
+		return len(digested(last)) > 0
+	})
+	if first := digested(last)[0]; first <= before {
+		t.Errorf("a digest of entry %d, the server had applied entry %d", first, before)
 	}
 }
 

@@ -63,7 +63,7 @@ func (m *machine) start(t *testing.T) {
 	host := m.host
 	m.ended.Go(func() {
 		err := host.Run(ctx, func(ctx context.Context, n *cluster.Node) error {
-			n.Serve(func(storage.Change) {}, func(string, uint64) string { return "" })
+			n.Serve(func(storage.Change) {}, func(string, uint64, storage.Digest) storage.Digest { return storage.Digest{} })
 			select {
 			case <-n.Restart():
 			case err := <-n.Failed():

@@ -69,7 +69,9 @@ type Node struct {
 	opened    chan struct{}
 	// changed and digest are set before consensus is.
 	changed func(storage.Change)
-	digest  func(model string, sequence uint64) string
+	digest  func(model string, index uint64, other storage.Digest) storage.Digest
+	// began is when Open began.
+	began time.Time
 	// member is set once this server was a member. Only run uses it.
 	member bool
 	// The owner holds joining while it changes the members.
@@ -78,10 +80,10 @@ type Node struct {
 	checkpoint chan struct{}
 	// behind has the index of a requested checkpoint.
 	behind chan uint64
-	// differing has a model whose state differs from another server's.
-	differing chan difference
-	restart   chan struct{}
-	failed    chan error
+	// checks are the digests to compare.
+	checks  chan check
+	restart chan struct{}
+	failed  chan error
 
 	// calls are the calls of other servers. lifetime ends them.
 	calls      sync.WaitGroup
@@ -95,8 +97,8 @@ type Node struct {
 // newNode returns a node without a store.
 func (h *Host) newNode(number uint32) *Node {
 	n := &Node{
-		host: h, number: number, o: h.o, log: h.log, opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
-		behind: make(chan uint64, 1), differing: make(chan difference, 1), restart: make(chan struct{}), failed: make(chan error, 1),
+		host: h, number: number, o: h.o, log: h.log, began: h.o.Now(), opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
+		behind: make(chan uint64, 1), checks: make(chan check, pendingChecks), restart: make(chan struct{}), failed: make(chan error, 1),
 	}
 	n.o.Directory, n.o.Store.Member = h.directory(number), true
 	n.o.Store.Cache /= int64(len(h.groups))
@@ -122,7 +124,7 @@ func (h *Host) Open(ctx context.Context, number uint32) (_ *Node, err error) {
 		return nil, err
 	}
 	n.store, err = replicated.New(ctx, replicated.Options{
-		Group: uint64(number), Local: n.local, Log: n, Owner: n.Owns, Undone: h.o.Undone, Held: h.o.Held, Changed: func(c storage.Change) { n.changed(c) },
+		Group: uint64(number), Local: n.local, Log: n, Owner: n.Owns, Undone: h.o.Undone, Held: h.o.Held, Changed: n.pass,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("cluster: %w", err)
@@ -131,6 +133,18 @@ func (h *Host) Open(ctx context.Context, number uint32) (_ *Node, err error) {
 	g.node.Store(n)
 	g.set("", nil)
 	return n, nil
+}
+
+// pass passes a change on, except the digest of an entry that the store may have had at Open: rows of later entries may be
+// in the digest.
+func (n *Node) pass(c storage.Change) {
+	if c.Kind == storage.Digested {
+		// The entry is new if this server had all entries at some time since Open, before this one.
+		if l := n.consensus.Load(); l == nil || l.Age() >= n.o.Now().Sub(n.began) {
+			return
+		}
+	}
+	n.changed(c)
 }
 
 // checkAddress rejects an address that other servers cannot connect to.
@@ -194,11 +208,11 @@ func hasData(ctx context.Context, s storage.Store) (bool, error) {
 
 // Serve lets the node take part in the cluster. A node that is not a member founds or joins the cluster. Then the
 // node applies the log to the store, and calls changed for commands that other servers, or earlier runs, proposed.
-// The function digest returns the digest of this server's state of a model at a sequence, empty if it is not known.
+// The function digest returns the digest of this server's copy of a model after an entry, and takes another server's digest.
 // Serve returns at once. The caller calls it once.
-func (n *Node) Serve(changed func(storage.Change), digest func(model string, sequence uint64) string) {
+func (n *Node) Serve(changed func(storage.Change), digest func(model string, index uint64, other storage.Digest) storage.Digest) {
 	n.changed, n.digest = changed, digest
-	n.background.Go(func() { n.compareWhenDiffering(n.lifetime) })
+	n.background.Go(func() { n.compareAll(n.lifetime) })
 	n.background.Go(func() { n.run(n.lifetime) })
 	n.background.Go(func() { n.fetchWhenBehind(n.lifetime) })
 }

@@ -115,7 +115,7 @@ func (w *world) open(ctx context.Context, k int) (*member, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.Serve(func(storage.Change) {}, func(string, uint64) string { return "" })
+	n.Serve(func(storage.Change) {}, func(string, uint64, storage.Digest) storage.Digest { return storage.Digest{} })
 	w.set(func() { w.nodes[k] = n })
 	return n, nil
 }

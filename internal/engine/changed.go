@@ -11,8 +11,8 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// Changed receives the change of a command of a replicated store that no call of this engine waits for, after the
-// store has the change. One goroutine calls Changed, in the order of the commands. Changed does not wait: a model
+// Changed receives the change of a command of a replicated store that no call of this engine waits for, and every digest,
+// after the store has the change. One goroutine calls Changed, in the order of the commands. Changed does not wait: a model
 // learns at its turn, and another goroutine of the engine takes over the registry and the aliases.
 func (e *Engine) Changed(c storage.Change) {
 	m := e.table.byHandle(c.Model)
@@ -26,7 +26,7 @@ func (e *Engine) Changed(c storage.Change) {
 		}
 	case storage.Digested:
 		if m != nil {
-			m.CompareDigest(c.Sequence, c.Digest)
+			m.Digested(c.Index, c.Sequence, c.Digest)
 		}
 	case storage.Snapshotted:
 		if m != nil {
@@ -47,13 +47,14 @@ func (e *Engine) Changed(c storage.Change) {
 	}
 }
 
-// Digest returns the digest of this server's state of a model at a sequence, empty if it is not known.
-func (e *Engine) Digest(id string, sequence uint64) string {
+// Digest returns the digest of this server's copy of a model after an entry of the log, and reports a difference to the
+// digest of another server.
+func (e *Engine) Digest(id string, index uint64, other storage.Digest) storage.Digest {
 	m := e.table.get(id)
 	if m == nil {
-		return ""
+		return storage.Digest{}
 	}
-	return m.DigestAt(sequence)
+	return m.Digest(index, other)
 }
 
 // OwnerChanged tells the engine that the result of Options.Owner may have changed. Without OwnerChanged the engine

@@ -41,6 +41,9 @@ type Options struct {
 	DeletedKept time.Duration
 	// ReportCPU is the share of one processor that may go into reports nobody asked for; 0 is none.
 	ReportCPU float64
+	// Check is how often the owner of a replicated store compares a part of a model with the other servers, more often with
+	// many models. 0 is never.
+	Check time.Duration
 	// Sweep is how often the engine looks for due snapshots, expired predictions, old ids, idle models and
 	// due purges.
 	Sweep time.Duration

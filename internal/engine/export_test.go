@@ -94,6 +94,16 @@ func (e *Engine) Sweep() {
 	e.refreshReport()
 }
 
+// CheckModel compares a model with the other servers.
+func (e *Engine) CheckModel(id string) error {
+	m, err := e.find(context.Background(), id)
+	if err != nil {
+		return err
+	}
+	_, err = m.Check(context.Background(), "", e.env.Time().Add(-e.o.IDWindow))
+	return err
+}
+
 // Settled tells whether the engine has taken over all changes.
 func (e *Engine) Settled() bool { return e.changes.pending.Load() == 0 }
 

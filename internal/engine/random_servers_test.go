@@ -414,6 +414,14 @@ func (r *random) check() {
 	r.trace = append(r.trace, "check:")
 	r.followersAtRest()
 	views := r.equal()
+	for id := range views {
+		all := r.digests(id)
+		for n, d := range all {
+			if d.Rows != all[0].Rows || d.Rows == "" || d.Differs(all[0]) {
+				r.t.Fatalf("server %d has the digest %+v of %q, server 0 has %+v", n, d, id, all[0])
+			}
+		}
+	}
 	for place := range r.all {
 		h := r.move(place).host
 		for id := range r.acked {

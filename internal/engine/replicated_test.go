@@ -107,48 +107,6 @@ func TestAwait(t *testing.T) {
 	}
 }
 
-// The digests of the owner are compared with those of the others, and one that differs is reported.
-func TestDigests(t *testing.T) {
-	s := startServers(t, 2)
-	a, b := s.all[0], s.all[1]
-	a.host.create(t, "m", linear(1))
-	rows := func(n int) (out []engine.Observation) {
-		for range n {
-			out = append(out, engine.Observation{Features: []float64{1}, Labels: []float64{2}})
-		}
-		return out
-	}
-	for range 5 {
-		a.host.observe(t, "m", rows(1000)...)
-	}
-	s.equal()
-	waitFor(t, b.host, func() bool { // The owner proposes the digest after it has answered.
-		return len(s.commands()) == 7 && b.host.Digest("m", 5000) != "" // A creation, five records, a digest.
-	})
-	for k, v := range s.all {
-		if got, want := v.host.Digest("m", 5000), a.host.Digest("m", 5000); got != want || v.host.Digest("m", 4000) != "" {
-			t.Errorf("server %d has the digest %q, want %q", k, got, want)
-		}
-	}
-	// The digest may arrive before or after the other server has learned the sequence.
-	s.settle()
-	b.host.Changed(digested(b, 5000, "another"))
-	b.host.Changed(digested(b, 9000, "another"))
-	for range 4 {
-		a.host.observe(t, "m", rows(1000)...)
-	}
-	s.settle()
-	waitFor(t, b.host, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return slices.Equal(b.mismatches, []uint64{5000, 9000})
-	})
-	if n := b.host.Totals().DigestMismatches.Load(); n != 2 {
-		t.Errorf("%d mismatches are counted", n)
-	}
-	b.mismatches = nil
-}
-
 // An append of unknown outcome costs no reload, because the log decides the outcome. A retry is learned once at any
 // owner.
 func TestUnknownOutcomes(t *testing.T) {
@@ -572,7 +530,7 @@ func TestRestoreThatCannotBeFollowed(t *testing.T) {
 	if err := b.host.Turn("m"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.view("m"); !errors.Is(err, engine.ErrCorrupt) || !slices.Equal(b.mismatches, []uint64{5}) {
-		t.Errorf("reported: %v, %v", b.mismatches, err)
+	if _, err := b.view("m"); !errors.Is(err, engine.ErrCorrupt) || !slices.Equal(b.lost, []string{"m"}) {
+		t.Errorf("reported: %v, %v", b.lost, err)
 	}
 }

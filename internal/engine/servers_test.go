@@ -49,13 +49,22 @@ type server struct {
 	from     uint64
 	// tell receives the changes of the log.
 	tell func(storage.Change)
-	// servers.mu guards paused, stopped and mismatches. A paused server applies nothing.
+	// servers.mu guards paused, stopped, checked and lost. A paused server applies nothing.
 	paused, stopped bool
-	mismatches      []uint64
+	// checked is the last check of the owner, lost are the models that the server cannot recover.
+	checked checked
+	lost    []string
 	// The next start uses the other fields. rewinding is the sequence of a rewind of every model that a crash interrupted.
 	rewinding *uint64
 	options   []option
 	clock     *clock
+}
+
+// checked is the owner's digest of a model.
+type checked struct {
+	model string
+	index uint64
+	own   storage.Digest
 }
 
 // errStopped ends the applying of a paused server.
@@ -123,11 +132,16 @@ func (v *server) waitPaused() bool {
 // replicates sets the options of a replicated store.
 func (v *server) replicates() option {
 	return func(o *engine.Options) {
-		o.Owner, o.Digests = v.servers.log.Server(v.place).Owner, true
-		o.DigestMismatch = func(_ string, sequence uint64, _ string) {
+		o.Owner = v.servers.log.Server(v.place).Owner
+		o.Compare = func(model string, index uint64, own storage.Digest) {
 			v.servers.mu.Lock()
 			defer v.servers.mu.Unlock()
-			v.mismatches = append(v.mismatches, sequence)
+			v.checked = checked{model, index, own}
+		}
+		o.Lost = func(model string) {
+			v.servers.mu.Lock()
+			defer v.servers.mu.Unlock()
+			v.lost = append(v.lost, model)
 		}
 	}
 }
@@ -281,14 +295,36 @@ func (s *servers) awaitAll() {
 	}
 }
 
-// digested returns the change that carries the owner's digest of model m to a server.
-func digested(v *server, sequence uint64, digest string) (c storage.Change) {
-	err := v.store.Models(context.Background(), func(e storage.RegistryEntry) error {
-		c = storage.Change{Kind: storage.Digested, Name: e.Name, Model: e.Model, Sequence: sequence, Digest: digest}
+// digests lets the owner check a model, and returns the digests of all servers. It returns none if the check fails.
+func (s *servers) digests(model string) (all []storage.Digest) {
+	s.t.Helper()
+	owner := s.owner()
+	if err := owner.host.CheckModel(model); err != nil {
+		return nil
+	}
+	s.awaitAll()
+	s.mu.Lock()
+	c := owner.checked
+	s.mu.Unlock()
+	for _, v := range s.all {
+		if err := v.host.Turn(model); err != nil {
+			s.t.Fatal(err)
+		}
+		all = append(all, v.host.Digest(model, c.index, c.own))
+	}
+	return all
+}
+
+// stored returns the stored model m of a server, without the replicated log.
+func (v *server) stored() (m storage.Model) {
+	err := v.local.Models(context.Background(), func(e storage.RegistryEntry) error {
+		if e.Name == "m" {
+			m = e.Model
+		}
 		return nil
 	})
-	if err != nil {
-		v.servers.t.Fatal(err)
+	if err != nil || m == nil {
+		v.servers.t.Fatal("no model m", err)
 	}
-	return c
+	return m
 }

@@ -59,6 +59,9 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	if o.Owner != nil {
 		e.upkeep.Go(e.takeOver)
 	}
+	if o.Compare != nil && o.Check > 0 {
+		e.upkeep.Go(e.checkAll)
+	}
 	if o.Cold {
 		e.upkeep.Go(env.WriteReceived)
 	}

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"sort"
 	"time"
 
 	"go.uber.org/zap"
@@ -91,6 +92,52 @@ func (e *Engine) refreshReport() (rest time.Duration) {
 	}
 	took := e.o.Now().Sub(started)
 	return max(time.Duration(float64(took)*(1/e.o.ReportCPU-1)), time.Millisecond)
+}
+
+const (
+	// The owner checks all models about once within checkRound, but at most one every minCheckPause.
+	checkRound    = 10 * time.Minute
+	minCheckPause = time.Second
+)
+
+// checkAll compares parts of the models with the other servers, one after the other, while this server is the owner.
+func (e *Engine) checkAll() {
+	var next part
+	rest := time.NewTimer(e.o.Check)
+	defer rest.Stop()
+	for {
+		select {
+		case <-e.env.Lifetime.Done():
+			return
+		case <-rest.C:
+			models := e.table.live()
+			rest.Reset(min(e.o.Check, max(checkRound/time.Duration(len(models)+1), minCheckPause)))
+			next = e.check(models, next)
+		}
+	}
+}
+
+// part is where a check begins: at an id of a row of a model.
+type part struct{ model, from string }
+
+// check compares a part of a model with the other servers, and returns the next part.
+func (e *Engine) check(models []*hostedModel, p part) (next part) {
+	at := sort.Search(len(models), func(n int) bool { return models[n].ID() >= p.model })
+	if e.env.CheckOwner() != nil || len(models) == 0 {
+		return part{}
+	}
+	m := models[at%len(models)]
+	if m.ID() != p.model {
+		p.from = ""
+	}
+	from, err := m.Check(e.env.Lifetime, p.from, e.env.Time().Add(-e.o.IDWindow))
+	if err != nil {
+		e.o.Log.Debug("the owner cannot check a model now", zap.String("model", m.ID()), zap.Error(err))
+	}
+	if from == "" {
+		return part{model: m.ID() + "\x00"} // The next model.
+	}
+	return part{m.ID(), from}
 }
 
 // relieve lets idle models leave memory when memory is short.

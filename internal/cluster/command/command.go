@@ -107,9 +107,10 @@ type Command struct {
 	Pending []storage.Prediction
 	// Answered are the pending predictions that an Append answers, or a Join of an Append.
 	Answered []storage.Answered
-	Digest   string
+	// From and To are the bounds of the rows of a Digest.
+	From, To string
 	// Expired and Forgotten are the times of an Expire: of the predictions, and of the ids, of which Keep remain.
-	Expired, Forgotten time.Time
+	Expired, Forgotten time.Time // A Digest has Forgotten too.
 	Keep               uint64
 }
 
@@ -176,7 +177,9 @@ func (c *Command) visitBody(v *codec.Visitor) {
 		v.Uvarint(&c.Keep)
 	case Digest:
 		v.Uvarint(&c.Sequence)
-		v.DelimitedText(&c.Digest)
+		v.DelimitedText(&c.From)
+		v.DelimitedText(&c.To)
+		visitTime(v, &c.Forgotten)
 	case Snapshot:
 		v.Uvarint(&c.Sequence)
 		v.DelimitedBytes(&c.Snapshot)

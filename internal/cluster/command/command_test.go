@@ -41,7 +41,7 @@ func all() []command.Command {
 		{Kind: command.PutIDs, Model: 5, IDs: ids},
 		{Kind: command.PutPending, Model: 6, Pending: waiting},
 		{Kind: command.Expire, Expired: at, Forgotten: time.Unix(-1, 0), Keep: 300},
-		{Kind: command.Digest, Model: 7, Sequence: 4096, Digest: "digest"},
+		{Kind: command.Digest, Model: 7, Sequence: 4096, From: "a", To: "b", Forgotten: time.Unix(9, 1)},
 		{Kind: command.Snapshot, Model: 8, Sequence: 300, Snapshot: []byte("state")},
 		{Kind: command.Raise, Sequence: 300, Name: "v1.2.0"},
 		{Kind: command.Part, Transfer: 300, Offset: 1 << 40, Data: []byte("data")},

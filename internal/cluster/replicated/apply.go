@@ -3,6 +3,7 @@ package replicated
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
@@ -86,13 +87,13 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 }
 
 // applyCommand applies the command at a position, unless the local store has the command. The server that proposed
-// digests, snapshots or ids has them already. The store has the other commands up to the position after. Changes of pending
+// snapshots or ids has them already. The store has the other commands up to the position after. Changes of pending
 // predictions have no position: PutPending, Expire, and the answers of an Append. After a restart they are applied again
 // in the same order, so that a replayed PutPending brings no answered or expired row back.
 func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw command.Raw, waits *call) error {
 	switch raw.Kind {
 	case command.PutPending, command.Expire:
-	case command.PutIDs, command.Digest, command.Snapshot:
+	case command.PutIDs, command.Snapshot:
 		if proposedHere {
 			waits.answer(nil, nil)
 			return nil
@@ -115,9 +116,12 @@ func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw c
 		return err
 	}
 	m, _ := change.Model.(*Model)
-	if !waits.answer(m, err) && err == nil && change.Kind != 0 && s.o.Changed != nil {
+	// The caller of a Digest, which gets no digest by its answer, waits until Changed has the digest.
+	digested := change.Kind == storage.Digested
+	if err == nil && change.Kind != 0 && s.o.Changed != nil && (digested || !waits.answer(m, nil)) {
 		s.o.Changed(change)
 	}
+	waits.answer(m, err)
 	return nil
 }
 
@@ -227,7 +231,7 @@ func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool
 		}
 		m.ids.Lock()
 		defer m.ids.Unlock()
-		m.ids.appendedHere = false
+		m.ids.appendedHere, m.ids.rewound = false, m.ids.follows
 		err = m.localModel.Rewind(ctx, r)
 	case command.PutIDs:
 		m.ids.Lock()
@@ -237,13 +241,37 @@ func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool
 	case command.PutPending:
 		err = m.localModel.PutPending(c.Pending)
 	case command.Digest:
-		change.Kind, change.Sequence, change.Digest = storage.Digested, c.Sequence, c.Digest
+		change.Kind, change.Sequence, change.Index, change.Digest = storage.Digested, c.Sequence, p.Index, m.digest(c)
 	case command.Snapshot:
 		change.Kind, change.Sequence, change.Value = storage.Snapshotted, c.Sequence, bytes.Clone(c.Snapshot)
 	default:
 		err = fmt.Errorf("%w: kind %d with a model", command.ErrMalformed, c.Kind)
 	}
 	return change, err
+}
+
+// unreadable is in place of a digest of rows that this server cannot read, and differs from the digests of other servers.
+const unreadable = "unreadable"
+
+// digest digests the rows of a command, and the last record. Each server has the ids of earlier records, and derives those
+// of the last record at another time.
+func (m *Model) digest(c *command.Command) string {
+	last, err := m.Last()
+	before, record := uint64(0), []byte(nil)
+	if err == nil && last > 0 {
+		err = m.Replay(context.Background(), last-1, func(r storage.Record) error {
+			before, record = r.First-1, bytes.Clone(r.Data)
+			return nil
+		})
+	}
+	rows := ""
+	if err == nil {
+		rows, err = m.DigestRows(storage.Rows{From: c.From, To: c.To, Since: c.Forgotten, Without: m.store.o.Undone(before)})
+	}
+	if err != nil {
+		return unreadable
+	}
+	return fmt.Sprintf("%s %d %x", rows, last, sha256.Sum256(record))
 }
 
 // append applies a commit at a position. The local store may know its ids: this server has derived them from its log,

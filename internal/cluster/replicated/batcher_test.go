@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/store/storetest"
 )
 
 // gate is a log whose proposals a test answers.
@@ -46,7 +47,7 @@ func newGate(t *testing.T, local storage.Store) *gate {
 	g := &gate{proposals: make(chan proposal)}
 	var err error
 	g.Store, err = replicated.New(t.Context(), replicated.Options{
-		Local: local, Log: g, Changed: func(c storage.Change) { g.changes = append(g.changes, c) },
+		Local: local, Log: g, Undone: storetest.Undone, Changed: func(c storage.Change) { g.changes = append(g.changes, c) },
 	})
 	must(t, err)
 	t.Cleanup(g.Close)
@@ -102,7 +103,7 @@ func commands(t *testing.T, entry []byte) (out []string) {
 			words = append(words, i.ID)
 		}
 		if c.Kind == command.Digest {
-			words = append(words, c.Digest[:min(len(c.Digest), 8)])
+			words = append(words, c.From[:min(len(c.From), 8)])
 		}
 		out = append(out, strings.Join(words, " "))
 	}
@@ -111,11 +112,7 @@ func commands(t *testing.T, entry []byte) (out []string) {
 // digest proposes a digest beside the test.
 func digest(t *testing.T, m storage.Model, text string) <-chan error {
 	t.Helper()
-	return later(func() error {
-		return m.(interface {
-			ProposeDigest(ctx context.Context, sequence uint64, digest string) error
-		}).ProposeDigest(t.Context(), 1, text)
-	})
+	return later(func() error { return proposeDigest(t, m, storage.Rows{From: text}) })
 }
 
 func wantCommands(t *testing.T, p proposal, want ...string) {
@@ -143,7 +140,7 @@ func TestModelsKeepTheOrder(t *testing.T) {
 	wantCommands(t, third, "7 of 1")
 	g.commit(t, third)
 	must(t, <-proposed, <-ended)
-	if len(g.changes) > 0 {
+	if len(g.changes) != 1 || g.changes[0].Kind != storage.Digested {
 		t.Errorf("changes %v", g.changes)
 	}
 }

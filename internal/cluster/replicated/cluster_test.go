@@ -140,7 +140,8 @@ func (s *server) changed(c storage.Change) {
 		text += fmt.Sprint(" of ", c.Model.Number())
 	}
 	if c.Sequence > 0 {
-		text += fmt.Sprint(" to ", c.Sequence, c.Digest)
+		text += fmt.Sprint(" to ", c.Sequence, " ", c.Digest)
+		text = strings.TrimSpace(text)
 	}
 	words := []string{text}
 	for _, a := range c.Also {

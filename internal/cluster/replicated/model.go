@@ -26,6 +26,9 @@ type Model struct {
 		// appendedHere: the last change of the log or the ids was an Append of this process. Then the next Append has
 		// only the ids of its own record, and the local store knows none of them.
 		appendedHere bool
+		// rewound: the log was rewound since the last FollowRewind, so that ids of this server may be of undone records.
+		// follows: FollowRewind was called.
+		rewound, follows bool
 	}
 }
 
@@ -74,12 +77,24 @@ func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
 }
 
 // PutIDs implements storage.IDs. It puts the ids only into the local store: every other server derives them from its
-// log, or has them from a later commit or with a snapshot.
+// log, or has them from a later commit or with a snapshot. For a caller of
+// FollowRewind it puts nothing between a rewind and FollowRewind.
 func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
 	m.ids.Lock()
 	defer m.ids.Unlock()
 	m.ids.appendedHere = false
+	if m.ids.rewound {
+		return nil
+	}
 	return m.failed("remember ids", m.localModel.PutIDs(ctx, ids))
+}
+
+// FollowRewind says that the caller has given up everything that it derived from the log before. What it puts from now on
+// is of the log after all rewinds so far.
+func (m *Model) FollowRewind() {
+	m.ids.Lock()
+	defer m.ids.Unlock()
+	m.ids.rewound, m.ids.follows = false, true
 }
 
 // PutPending implements storage.Pending. The rows are committed on return: an owner that is cut off has no row that the
@@ -100,9 +115,10 @@ func (m *Model) PutPending(rows []storage.Prediction) error {
 	}
 }
 
-// ProposeDigest sends the digest of the owner's state at a sequence to the other servers. The digest may get lost.
-func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, digest string) error {
-	return m.propose(ctx, "propose a digest", &command.Command{Kind: command.Digest, Sequence: sequence, Digest: digest})
+// ProposeDigest makes all servers digest rows of the model at one position of the log, and their states at a sequence
+// unless that is 0. Changed receives the digest of each server, also of this one. Rows.Without has no effect.
+func (m *Model) ProposeDigest(ctx context.Context, sequence uint64, r storage.Rows) error {
+	return m.propose(ctx, "propose a digest", &command.Command{Kind: command.Digest, Sequence: sequence, From: r.From, To: r.To, Forgotten: r.Since})
 }
 
 // ProposeSnapshot sends the owner's snapshot of a sequence to the other servers, whose engines write it. The other

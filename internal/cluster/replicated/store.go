@@ -253,7 +253,7 @@ const rowBytes = 24
 // sizeOf estimates the bytes of a command, so that encoding most commands takes one allocation.
 func sizeOf(c *command.Command) int {
 	const fixed = 48
-	n := fixed + len(c.Name) + len(c.Value) + len(c.Snapshot) + len(c.Data) + len(c.Record.Data) + len(c.Digest)
+	n := fixed + len(c.Name) + len(c.Value) + len(c.Snapshot) + len(c.Data) + len(c.Record.Data) + len(c.From) + len(c.To)
 	for k := range c.IDs {
 		n += rowBytes + len(c.IDs[k].ID) + len(c.IDs[k].Value)
 	}

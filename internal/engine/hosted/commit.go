@@ -249,7 +249,6 @@ func (c *commit) learned(begun, ended time.Time) {
 	c.journal.recent.add(&c.record, c.answers, &c.digest)
 	c.usage.rate.add(begun, n)
 	c.account()
-	c.digestIfDue(uint64(n))
 	c.news.wake()
 	c.owner.Learned(&c.record, c.answers)
 }

@@ -2,86 +2,83 @@ package hosted
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"slices"
+	"time"
 
 	"go.uber.org/zap"
 
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
 )
 
 const (
-	// A digest is due at the first end of a record at or after each multiple of digestEvery observations. These
-	// sequences are the same on every server.
-	digestEvery = 4096
-	// A server keeps the newest maxDigests digests of its own and of the owner.
-	maxDigests = 2
+	// A server keeps the newest maxDigests digests of a model.
+	maxDigests = 4
+	// A check has at most checkRows ids and checkRows pending predictions, because the log waits while a server digests
+	// them.
+	checkRows = 2048
 )
 
-// clear forgets all digests, because a restore has undone their states.
-func (d *digests) clear() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.newest = nil
+// digested is the digest of a model after an entry of the log.
+type digested struct {
+	storage.Digest
+	index uint64
+	// sequence is the sequence of the state, 0 without a state.
+	sequence uint64
 }
 
-// sides returns the digests of both sides. The caller holds the lock.
-func (d *digests) sides() *sides {
-	if d.newest == nil {
-		d.newest = &sides{}
+// cancel asks for no digest of a state any more, because a rewind undoes states. The caller holds the lock.
+func (d *digests) cancel() {
+	for n := range d.newest {
+		d.newest[n].sequence = 0
 	}
-	return d.newest
 }
 
-// keep adds a digest to one side, and reports whether the other side has a different digest of the same sequence. The
-// caller holds the lock.
-func (n stateDigest) keep(side *[]stateDigest, other []stateDigest) (differs bool) {
-	*side = append((*side)[max(0, len(*side)+1-maxDigests):], n)
-	return slices.ContainsFunc(other, func(o stateDigest) bool { return o.sequence == n.sequence && o.digest != n.digest })
-}
-
-// at returns the digest of a sequence on one side, empty if it is not known. The caller holds the lock.
-func at(side []stateDigest, sequence uint64) string {
-	n := slices.IndexFunc(side, func(d stateDigest) bool { return d.sequence == sequence })
-	if n < 0 {
-		return ""
-	}
-	return side[n].digest
-}
-
-// DigestAt returns the digest of this server's state at a sequence. It is empty if the sequence is not among the newest
-// with a digest.
-func (m *Model) DigestAt(sequence uint64) string {
+// Digest returns the digest of this server's model after an entry. If another server has another digest, Digest counts and
+// logs the difference.
+func (m *Model) Digest(index uint64, other storage.Digest) (own storage.Digest) {
 	m.digests.mu.Lock()
-	defer m.digests.mu.Unlock()
-	if m.digests.newest == nil {
-		return ""
+	if n := slices.IndexFunc(m.digests.newest, func(d digested) bool { return d.index == index }); n >= 0 {
+		own = m.digests.newest[n].Digest
 	}
-	return at(m.digests.newest.local, sequence)
+	m.digests.mu.Unlock()
+	if own.Differs(other) {
+		m.env.Counters.DigestMismatches.Add(1)
+		m.env.Log.Error("a model differs from another server's", zap.String("model", m.ID()), zap.Uint64("entry", index),
+			zap.Bool("rows", own.Rows != other.Rows), zap.Bool("state", own.State != other.State))
+	}
+	return own
 }
 
-// CompareDigest compares the digest of the owner's state at a sequence with the digest of this server's state. If
-// this server has not learned the sequence yet, the comparison follows later. A cold server has no states to compare.
-// CompareDigest does not wait.
-func (m *Model) CompareDigest(sequence uint64, digest string) {
-	if m.env.Cold {
+// Digested takes the digest of the rows after an entry, and makes the model digest its state once it is at a sequence. It
+// does not wait.
+func (m *Model) Digested(index, sequence uint64, rows string) {
+	if m.env.RestsCold() {
+		sequence = 0
+	}
+	m.digests.mu.Lock()
+	m.digests.newest = append(m.digests.newest, digested{storage.Digest{Rows: rows}, index, sequence})
+	m.digests.newest = slices.Delete(m.digests.newest, 0, max(0, len(m.digests.newest)-maxDigests))
+	m.digests.mu.Unlock()
+	if sequence > 0 && m.Resident() {
+		m.box.Post()
+	}
+}
+
+// digestIfAsked digests the state if a check asks for its sequence. It runs at the model's turn and costs O(state).
+func (m *Model) digestIfAsked() {
+	if m.state.machine == nil || m.state.broken != nil {
 		return
 	}
-	m.digests.mu.Lock()
-	newest := m.digests.sides()
-	differs := stateDigest{sequence, digest}.keep(&newest.owners, newest.local)
-	local := at(newest.local, sequence)
-	m.digests.mu.Unlock()
-	if differs {
-		m.mismatch(sequence, local)
-	}
-}
-
-// digestIfDue computes and keeps the digest of the state if one of the newest rows makes it due. The owner also
-// proposes the digest to the other servers. It runs at the model's turn and costs O(state).
-func (m *Model) digestIfDue(rows uint64) {
 	sequence := m.state.machine.Sequence()
-	if !m.env.Digests || m.env.Cold || sequence/digestEvery == (sequence-rows)/digestEvery {
+	asks := func(d digested) bool { return d.sequence == sequence && d.State == "" }
+	m.digests.mu.Lock()
+	asked := sequence > 0 && slices.ContainsFunc(m.digests.newest, asks)
+	m.digests.mu.Unlock()
+	if !asked {
 		return
 	}
 	digest, err := m.digest()
@@ -90,25 +87,15 @@ func (m *Model) digestIfDue(rows uint64) {
 		return
 	}
 	m.digests.mu.Lock()
-	undone := m.journal.rewound.Load() != 0
-	newest := m.digests.sides()
-	differs := !undone && stateDigest{sequence, digest}.keep(&newest.local, newest.owners)
-	m.digests.mu.Unlock()
-	if differs {
-		m.mismatch(sequence, digest)
-	}
-	proposer, ok := m.source.Handle.(interface {
-		ProposeDigest(ctx context.Context, sequence uint64, digest string) error
-	})
-	if !ok || undone || m.env.CheckOwner() != nil {
-		return
-	}
-	if err := proposer.ProposeDigest(m.env.appends, sequence, digest); err != nil {
-		m.env.Log.Debug("the owner cannot propose a digest", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
+	defer m.digests.mu.Unlock()
+	for n := range m.digests.newest {
+		if d := &m.digests.newest[n]; asks(*d) && m.journal.rewound.Load() == 0 {
+			d.State = digest
+		}
 	}
 }
 
-// digest returns the digest of the learner's state.
+// digest returns the digest of the state: of the learner, the account and the history.
 func (m *Model) digest() (string, error) {
 	release, err := m.env.Memory.TakeCopies(m.env.appends, m.stateBytes())
 	if err != nil {
@@ -119,6 +106,51 @@ func (m *Model) digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	digest := codec.Digest(s.Learner)
-	return hex.EncodeToString(digest[:]), nil
+	whole := sha256.New()
+	for _, part := range [][]byte{s.Learner, s.Account, s.History} {
+		sum := codec.Digest(part)
+		whole.Write(sum[:]) // A hash never fails.
+	}
+	return hex.EncodeToString(whole.Sum(nil)), nil
+}
+
+// Check compares a part of the model with the models of the other servers: its registered value, rows from an id on, and
+// its state if that is in memory. It returns where the next part begins, empty at the end. The ids that are older than
+// since may be forgotten.
+func (m *Model) Check(ctx context.Context, from string, since time.Time) (next string, err error) {
+	store := m.source.Handle
+	proposer, ok := store.(interface {
+		ProposeDigest(ctx context.Context, sequence uint64, r storage.Rows) error
+	})
+	if !ok {
+		return "", nil
+	}
+	if next, err = store.RowsEnd(from, checkRows); err != nil {
+		return "", m.id.storagef("count its rows", err)
+	}
+	var own digested
+	err = m.box.Do(ctx, func(context.Context) error {
+		sequence := uint64(0)
+		if m.state.machine != nil && m.state.broken == nil {
+			sequence = m.state.machine.Sequence()
+		}
+		// No record of the model is between its state and the digest of its rows, because both have one turn.
+		if err := proposer.ProposeDigest(ctx, sequence, storage.Rows{From: from, To: next, Since: since}); err != nil {
+			return m.id.storagef("propose a digest", err)
+		}
+		m.digestIfAsked()
+		m.digests.mu.Lock()
+		defer m.digests.mu.Unlock()
+		if n := len(m.digests.newest); n > 0 {
+			own = m.digests.newest[n-1]
+		}
+		return nil
+	})
+	if err != nil {
+		return "", fmt.Errorf("engine: check model %q: %w", m.ID(), err)
+	}
+	if own.index > 0 {
+		m.env.Compare(m.ID(), own.index, own.Digest)
+	}
+	return next, nil
 }

@@ -78,12 +78,11 @@ type Replication struct {
 	// Owner reports whether this server owns the store: it may change the store, and has applied all changes of
 	// earlier owners. It is nil if the store is not replicated.
 	Owner func() bool
-	// Digests: each server compares the digests of its states with the owner's digests.
-	Digests bool
-	// DigestMismatch receives the model, the sequence and the digest of a state that differs from the owner's. Which of
-	// the two is wrong is not known. The digest is empty if this server cannot recover the state from its log.
-	// DigestMismatch must not wait. It may be nil.
-	DigestMismatch func(model string, sequence uint64, digest string)
+	// Compare receives the digest of a model on the owner after an entry of the log, to compare it with the digests of the
+	// other servers. It must not wait.
+	Compare func(model string, index uint64, own storage.Digest)
+	// Lost receives the id of a model that this server cannot recover from its log. It must not wait.
+	Lost func(model string)
 	// Cold: only the owner learns and makes snapshots. The owner sends its snapshots to the other servers. All servers
 	// have the same value.
 	Cold bool

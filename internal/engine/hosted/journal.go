@@ -219,6 +219,13 @@ func (j *journal) reached(sequence uint64) (longer bool) {
 	return err == nil && last > sequence
 }
 
+// followRewind makes the store take ids again after a rewind. All that was derived from the log before is given up.
+func (j *journal) followRewind() {
+	if f, ok := j.store.(interface{ FollowRewind() }); ok {
+		f.FollowRewind()
+	}
+}
+
 // behind counts the observations of the log that the newest snapshot does not have.
 func (j *journal) behind() (int64, error) {
 	last, err := j.store.Last()

@@ -108,18 +108,10 @@ type usage struct {
 	rate                             rate
 }
 
-// digests are the newest digests of a model's states: the server's own, and the owner's.
+// digests are the newest digests of a model. Only the models of a replicated store have digests.
 type digests struct {
-	mu sync.Mutex
-	// newest is nil before the first digest: only the models of a replicated store have digests.
-	newest *sides // mu
-}
-
-type sides struct{ local, owners []stateDigest }
-
-type stateDigest struct {
-	sequence uint64
-	digest   string
+	mu     sync.Mutex
+	newest []digested // mu; the oldest first
 }
 
 // Figures returns the figures of the state, or of the last state in memory. They are not known if the model was not
@@ -213,15 +205,6 @@ func (m *Model) Break(err error) {
 	m.state.Unlock()
 	m.news.wake()
 	m.env.Log.Error("the model no longer learns", zap.String("model", m.ID()), zap.Error(err))
-}
-
-// mismatch reports a state that differs from the owner's, or that cannot be recovered if the digest is empty.
-func (m *Model) mismatch(sequence uint64, digest string) {
-	m.env.Counters.DigestMismatches.Add(1)
-	m.env.Log.Error("the state of a model differs from the owner's state", zap.String("model", m.ID()), zap.Uint64("sequence", sequence))
-	if m.env.DigestMismatch != nil {
-		m.env.DigestMismatch(m.ID(), sequence, digest)
-	}
 }
 
 // setRestoring sets whether a Rewind has begun but not ended.

@@ -16,7 +16,7 @@ import (
 // Grown records that another server has appended to the log, which now ends at a sequence. A model in memory learns
 // the new records at its turn. A model that is not in memory learns them when it is loaded. On a cold server the model
 // learns nothing and leaves memory. Grown does not wait. One goroutine at a time calls Grown, Rewound, Snapshotted and
-// CompareDigest.
+// Digested.
 func (m *Model) Grown(sequence uint64) {
 	m.journal.grown.Store(true)
 	if !m.Resident() {
@@ -34,7 +34,7 @@ func (m *Model) Grown(sequence uint64) {
 // not wait.
 func (m *Model) Rewound(sequence uint64) {
 	m.digests.mu.Lock()
-	m.digests.newest = nil
+	m.digests.cancel()
 	if pending := m.journal.rewound.Load(); pending == 0 || sequence+1 < pending {
 		m.journal.rewound.Store(sequence + 1)
 	}
@@ -163,13 +163,15 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 		return nil
 	})
 	if err != nil && !errors.Is(err, recovery.ErrReached) {
-		return false, m.lost(begin, m.id.storagef("read the records of other servers", err))
+		return false, m.lost(m.id.storagef("read the records of other servers", err))
 	}
 	for n := range records {
+		m.digestIfAsked() // A check that asks for this state precedes the record in the log.
 		if err := m.relearn(records[n]); err != nil {
 			return false, err
 		}
 	}
+	m.digestIfAsked()
 	return m.journal.reached(end), nil
 }
 

@@ -191,12 +191,14 @@ func (m *Model) Publish(r recovery.Recovered, replay time.Duration) {
 	m.news.wake()
 }
 
-// lost breaks a model if err means that the log cannot be replayed after a sequence.
-func (m *Model) lost(sequence uint64, err error) error {
+// lost breaks a model if err means that the log cannot be replayed.
+func (m *Model) lost(err error) error {
 	if errors.Is(err, ErrCorrupt) && m.journal.rewound.Load() == 0 {
 		m.forget()
 		m.Break(err)
-		m.mismatch(sequence, "")
+		if m.env.Lost != nil {
+			m.env.Lost(m.ID())
+		}
 	}
 	return err
 }
@@ -215,8 +217,9 @@ func (m *Model) followRewind() error {
 		return err // The next turn tries again, or follows a rewind to an earlier sequence.
 	}
 	if err != nil {
-		return m.lost(sequence, err)
+		return m.lost(err)
 	}
+	m.journal.followRewind() // Another rewind to the sequence or a later one may have come meanwhile.
 	m.owner.Restored(sequence)
 	m.news.wake()
 	if m.journal.reached(sequence) {
@@ -237,6 +240,7 @@ func (m *Model) restoreRewound(sequence uint64) error {
 	}
 	defer m.snapshots.unlock()
 	m.forget() // Before the next epoch: no report of the state before has that epoch.
+	m.journal.followRewind()
 	m.snapshots.epoch.Add(1)
 	// A snapshot that was being written during the rewind has an undone state.
 	sequences, err := m.snapshots.store.Snapshots()

@@ -114,8 +114,11 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Regis
 		return err
 	}
 	m.journal.restoring = false
-	m.digests.clear()
+	m.digests.mu.Lock()
+	m.digests.cancel()
+	m.digests.mu.Unlock()
 	m.Publish(r, took)
+	m.journal.followRewind()
 	m.snapshots.epoch.Add(1) // A concurrent report may have read the state before the restore in the epoch of the rewind.
 	m.owner.Restored(sequence)
 	return nil

@@ -13,6 +13,7 @@ func New(env *Env, id string, from recovery.Source, entry *record.RegistryValue,
 	m.specified = env.shared(from.Spec)
 	m.source.Spec = m.spec
 	m.journal.store, m.journal.id, m.journal.replicated = from.Handle, m.id, env.Owner != nil
+	m.journal.followRewind()
 	m.pending.store, m.pending.id = from.Handle, m.id
 	m.snapshots.init(from.Handle, m.id, env.Now())
 	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})

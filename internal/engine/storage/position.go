@@ -50,7 +50,8 @@ const (
 	Appended
 	// Rewound: Model was rewound to Sequence. Value is its new value, nil if that is unchanged.
 	Rewound
-	// Digested: the owner's state of Model at Sequence has Digest.
+	// Digested: rows of Model had Digest when the entry Index was applied, and the log of Model ended at Sequence or later.
+	// The owner compares the digests of all servers, also of their states at Sequence unless that is 0.
 	Digested
 	// Snapshotted: Value is the owner's snapshot of Model at Sequence. The store does not have it yet.
 	Snapshotted
@@ -66,5 +67,19 @@ type Change struct {
 	Value    []byte
 	Also     []Alias
 	Sequence uint64
+	Index    uint64
 	Digest   string
+}
+
+// Digest is what servers compare of a model after an entry of the log. Servers with the same model have the same
+// digests. An empty part is not known.
+type Digest struct {
+	// Rows is the digest of rows, State the digest of the state.
+	Rows, State string
+}
+
+// Differs reports whether a part that both digests know differs.
+func (d Digest) Differs(other Digest) bool {
+	differ := func(a, b string) bool { return a != b && a != "" && b != "" }
+	return differ(d.Rows, other.Rows) || differ(d.State, other.State)
 }

@@ -163,8 +163,7 @@ type Transfer struct {
 // no effect.
 type Model interface {
 	Log
-	IDs
-	Pending
+	Contents
 	Snapshots
 	// Number is the store's number of the model. No other model ever gets the number. Replicas that apply
 	// the same commands give the same numbers.
@@ -290,6 +289,26 @@ type Pending interface {
 	CountPending() int64
 	// EachPending calls f for every prediction. The value is valid until f returns.
 	EachPending(ctx context.Context, f func(Prediction) error) error
+}
+
+// Rows selects ids and pending predictions of a model.
+type Rows struct {
+	// Rows have ids from From to below To. Without a To they go to the end.
+	From, To string
+	// Ids are remembered since Since, and Without their value is false.
+	Since   time.Time
+	Without func(value []byte) bool
+}
+
+// Contents are the rows of a model. Digests compare the rows of several servers.
+type Contents interface {
+	IDs
+	Pending
+	// RowsEnd returns the To of rows from an id on, so that at most limit ids and limit predictions are among them. It is
+	// empty if so many do not follow.
+	RowsEnd(from string, limit int) (to string, err error)
+	// DigestRows returns the digest of rows and of the registered value, and of all aliases for rows without a From.
+	DigestRows(r Rows) (digest string, err error)
 }
 
 // SnapshotFile describes a snapshot.

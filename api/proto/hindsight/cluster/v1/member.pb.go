@@ -988,17 +988,19 @@ func (*ChangeGroupResponse) Descriptor() ([]byte, []int) {
 	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{13}
 }
 
-// DigestRequest names the state of a model.
+// DigestRequest names a check of a model.
 type DigestRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// group is the number of the group.
 	Group uint32 `protobuf:"varint,1,opt,name=group,proto3" json:"group,omitempty"`
 	// model is the name of the model.
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
-	// sequence is the number of observations that the state has learned.
-	Sequence uint64 `protobuf:"varint,3,opt,name=sequence,proto3" json:"sequence,omitempty"`
-	// digest is the digest of the state at the server that asks.
-	Digest        string `protobuf:"bytes,4,opt,name=digest,proto3" json:"digest,omitempty"`
+	// index is the index of the check's entry in the log.
+	Index uint64 `protobuf:"varint,3,opt,name=index,proto3" json:"index,omitempty"`
+	// rows is the digest of the rows at the server that asks.
+	Rows string `protobuf:"bytes,4,opt,name=rows,proto3" json:"rows,omitempty"`
+	// state is the digest of the state at the server that asks.
+	State         string `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1047,16 +1049,23 @@ func (x *DigestRequest) GetModel() string {
 	return ""
 }
 
-func (x *DigestRequest) GetSequence() uint64 {
+func (x *DigestRequest) GetIndex() uint64 {
 	if x != nil {
-		return x.Sequence
+		return x.Index
 	}
 	return 0
 }
 
-func (x *DigestRequest) GetDigest() string {
+func (x *DigestRequest) GetRows() string {
 	if x != nil {
-		return x.Digest
+		return x.Rows
+	}
+	return ""
+}
+
+func (x *DigestRequest) GetState() string {
+	if x != nil {
+		return x.State
 	}
 	return ""
 }
@@ -1064,8 +1073,10 @@ func (x *DigestRequest) GetDigest() string {
 // DigestResponse has a digest.
 type DigestResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// digest is empty if the server does not have the digest of the state, or not yet.
-	Digest        string `protobuf:"bytes,1,opt,name=digest,proto3" json:"digest,omitempty"`
+	// rows is empty if the server does not have the digest of the rows, or not yet.
+	Rows string `protobuf:"bytes,1,opt,name=rows,proto3" json:"rows,omitempty"`
+	// state is empty if the server does not have the digest of the state, or not yet.
+	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1100,9 +1111,16 @@ func (*DigestResponse) Descriptor() ([]byte, []int) {
 	return file_hindsight_cluster_v1_member_proto_rawDescGZIP(), []int{15}
 }
 
-func (x *DigestResponse) GetDigest() string {
+func (x *DigestResponse) GetRows() string {
 	if x != nil {
-		return x.Digest
+		return x.Rows
+	}
+	return ""
+}
+
+func (x *DigestResponse) GetState() string {
+	if x != nil {
+		return x.State
 	}
 	return ""
 }
@@ -1170,14 +1188,16 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x10\n" +
 	"\x03own\x18\x02 \x01(\tR\x03own\x12\x16\n" +
 	"\x06remove\x18\x03 \x01(\tR\x06remove\"\x15\n" +
-	"\x13ChangeGroupResponse\"o\n" +
+	"\x13ChangeGroupResponse\"{\n" +
 	"\rDigestRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x14\n" +
-	"\x05model\x18\x02 \x01(\tR\x05model\x12\x1a\n" +
-	"\bsequence\x18\x03 \x01(\x04R\bsequence\x12\x16\n" +
-	"\x06digest\x18\x04 \x01(\tR\x06digest\"(\n" +
-	"\x0eDigestResponse\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest2\x8b\x05\n" +
+	"\x05model\x18\x02 \x01(\tR\x05model\x12\x14\n" +
+	"\x05index\x18\x03 \x01(\x04R\x05index\x12\x12\n" +
+	"\x04rows\x18\x04 \x01(\tR\x04rows\x12\x14\n" +
+	"\x05state\x18\x05 \x01(\tR\x05state\":\n" +
+	"\x0eDigestResponse\x12\x12\n" +
+	"\x04rows\x18\x01 \x01(\tR\x04rows\x12\x14\n" +
+	"\x05state\x18\x02 \x01(\tR\x05state2\x8b\x05\n" +
 	"\rMemberService\x12P\n" +
 	"\x05Hello\x12\".hindsight.cluster.v1.HelloRequest\x1a#.hindsight.cluster.v1.HelloResponse\x12M\n" +
 	"\x04Join\x12!.hindsight.cluster.v1.JoinRequest\x1a\".hindsight.cluster.v1.JoinResponse\x12a\n" +

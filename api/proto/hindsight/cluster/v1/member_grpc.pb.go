@@ -53,8 +53,8 @@ type MemberServiceClient interface {
 	// ChangeGroup moves the ownership of a group, or removes a member. Only the owner of the group
 	// answers.
 	ChangeGroup(ctx context.Context, in *ChangeGroupRequest, opts ...grpc.CallOption) (*ChangeGroupResponse, error)
-	// Digest returns the digest of the server's state of a model. If it differs from the digest
-	// of the server that asks, the server compares its state with all voters.
+	// Digest returns the digest of the server's copy of a model. If it differs from the digest
+	// of the server that asks, the server compares its copy with all voters.
 	Digest(ctx context.Context, in *DigestRequest, opts ...grpc.CallOption) (*DigestResponse, error)
 }
 
@@ -167,8 +167,8 @@ type MemberServiceServer interface {
 	// ChangeGroup moves the ownership of a group, or removes a member. Only the owner of the group
 	// answers.
 	ChangeGroup(context.Context, *ChangeGroupRequest) (*ChangeGroupResponse, error)
-	// Digest returns the digest of the server's state of a model. If it differs from the digest
-	// of the server that asks, the server compares its state with all voters.
+	// Digest returns the digest of the server's copy of a model. If it differs from the digest
+	// of the server that asks, the server compares its copy with all voters.
 	Digest(context.Context, *DigestRequest) (*DigestResponse, error)
 	mustEmbedUnimplementedMemberServiceServer()
 }

@@ -1,0 +1,222 @@
+package engine_test
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	commands "hindsight/internal/cluster/command"
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
+)
+
+// The digests of servers differ if and only if a bit of what a caller sees differs: of the state, the account, the history,
+// an id, a pending prediction or the metadata. It does not matter whether the owner or another server is wrong.
+func TestDigestsFindABit(t *testing.T) {
+	t.Parallel()
+	snapshot := func(part func(*codec.Snapshot) []byte) func(t *testing.T, v *server, waits string) {
+		return func(t *testing.T, v *server, _ string) {
+			t.Helper()
+			v.flip(t, part)
+		}
+	}
+	for name, c := range map[string]struct {
+		flip  func(t *testing.T, v *server, waits string)
+		state bool // The digest of the state differs, not that of the rows.
+	}{
+		"nothing":     {func(*testing.T, *server, string) {}, false},
+		"the state":   {snapshot(func(s *codec.Snapshot) []byte { return s.Learner }), true},
+		"the account": {snapshot(func(s *codec.Snapshot) []byte { return s.Account }), true},
+		"the history": {snapshot(func(s *codec.Snapshot) []byte { return s.History }), true},
+		"an id": {func(t *testing.T, v *server, _ string) {
+			t.Helper()
+			value, ok, err := v.stored().ID("o3")
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			value[len(value)-1] ^= 1
+			at := v.clock.now()
+			if err := v.stored().PutIDs(t.Context(), []storage.ID{{ID: "o3", At: at, Value: value}}); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		"a pending prediction": {func(t *testing.T, v *server, waits string) {
+			t.Helper()
+			p, ok, err := v.stored().GetPending(waits)
+			if err != nil || !ok {
+				t.Fatal(ok, err)
+			}
+			p.Value[len(p.Value)-1] ^= 1
+			if err := v.stored().PutPending([]storage.Prediction{p}); err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+		"the metadata": {func(t *testing.T, v *server, _ string) {
+			t.Helper()
+			value, err := v.stored().Value()
+			if err == nil {
+				value[len(value)-1] ^= 1
+				err = v.stored().SetValue(t.Context(), value)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, false},
+	} {
+		for wrong, place := range map[string]int{"the owner": 0, "another server": 1} {
+			t.Run(fmt.Sprintf("%s of %s", name, wrong), func(t *testing.T) {
+				t.Parallel()
+				s := startServers(t, 3)
+				a := s.all[0]
+				a.host.create(t, "m", taylor(2, 2))
+				for n := range 30 {
+					a.host.observe(t, "m", one(fmt.Sprint("o", n), float64(n%7), 1)...)
+				}
+				waits := a.host.predict(t, "m", 1, 2).ID
+				s.equal()
+				c.flip(t, s.all[place], waits)
+				got := s.digests("m")
+				for n, d := range got {
+					if len(got) != 3 || d.Rows == "" || d.State == "" {
+						t.Fatalf("digests %+v", got)
+					}
+					if want := n == place && name != "nothing" && !c.state; (d.Rows != got[2].Rows) != want {
+						t.Errorf("the rows of server %d differ: %v", n, !want)
+					}
+					if want := n == place && c.state; (d.State != got[2].State) != want {
+						t.Errorf("the state of server %d differs: %v", n, !want)
+					}
+				}
+				counted := int64(0)
+				for _, v := range s.all {
+					counted += v.host.Totals().DigestMismatches.Load()
+				}
+				if (counted > 0) != (name != "nothing") {
+					t.Errorf("%d mismatches are counted", counted)
+				}
+			})
+		}
+	}
+}
+
+// A server digests its state at the sequence of a check although more records follow at once, and does not digest a state
+// that a restore undoes.
+func TestDigestAtASequence(t *testing.T) {
+	s := startServers(t, 2)
+	a, b := s.all[0], s.all[1]
+	a.host.create(t, "m", linear(1))
+	a.host.observe(t, "m", one("a", 1)...)
+	s.equal()
+	b.pause(true)
+	if err := a.host.CheckModel("m"); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20 {
+		a.host.observe(t, "m", one(strconv.Itoa(n), 1)...)
+	}
+	b.pause(false)
+	s.equal()
+	if d := b.host.Digest("m", a.checked.index, a.checked.own); d != a.checked.own || d.State == "" {
+		t.Errorf("%+v, the owner has %+v", d, a.checked.own)
+	}
+	b.pause(true)
+	if err := a.host.CheckModel("m"); err != nil {
+		t.Fatal(err)
+	}
+	check := a.checked
+	if _, err := a.host.RestoreModel(t.Context(), "m", 3); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 20 {
+		a.host.observe(t, "m", one(fmt.Sprint("again", n), 2)...)
+	}
+	b.pause(false)
+	s.equal()
+	if d := b.host.Digest("m", check.index, storage.Digest{}); d.State != "" && d.State != check.own.State || d.Rows != check.own.Rows {
+		t.Errorf("%+v, the owner had %+v", d, check.own)
+	}
+}
+
+// A large model is checked in parts.
+func TestCheckInParts(t *testing.T) {
+	s := startServers(t, 2, func(o *engine.Options) { o.Check = time.Millisecond })
+	a := s.all[0]
+	a.host.create(t, "m", linear(1))
+	rows := make([]engine.Observation, 1000)
+	for part := range 5 {
+		for n := range rows {
+			rows[n] = engine.Observation{ObservationID: fmt.Sprint(part, "-", n), Features: []float64{1}, Labels: []float64{2}}
+		}
+		a.host.observe(t, "m", rows...)
+	}
+	a.host.create(t, "n", linear(1))
+	waitFor(t, a.host, func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return a.checked.model == "n"
+	})
+	var parts []string
+	for _, c := range s.commands() {
+		if c.Kind == commands.Digest {
+			parts = append(parts, c.From)
+		}
+	}
+	if !slices.ContainsFunc(parts, func(from string) bool { return from > "1" && from < "4" }) {
+		t.Errorf("the checks begin at %q", parts)
+	}
+}
+
+// flip flips a bit of a part of a server's state, as a fault of its memory does.
+func (v *server) flip(t *testing.T, part func(*codec.Snapshot) []byte) {
+	t.Helper()
+	if _, err := v.host.SnapshotModel(t.Context(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	m := v.stored()
+	value, err := m.Value()
+	if err != nil {
+		t.Fatal(err)
+	}
+	source, _, err := recovery.DecodeRegistryEntry(storage.RegistryEntry{Name: "m", Value: value, Model: m}, catalog.New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sequences, err := m.Snapshots()
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := m.ReadSnapshot(sequences[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !v.host.Hibernate("m") {
+		t.Fatal("the model stays in memory")
+	}
+	for at := 1; ; at++ { // Not every bit gives a state that can be read.
+		s, err := codec.Decode(slices.Clone(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		bytes := part(&s)
+		bytes[len(bytes)-at] ^= 1
+		s.Digest = codec.Digest(s.Learner)
+		flipped, err := codec.Encode(s)
+		if err == nil {
+			err = m.WriteSnapshot(s.Sequence, flipped)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := source.Restore(s.Sequence); err == nil {
+			break
+		}
+	}
+	if _, err := v.host.Predict(t.Context(), "m", vectors([]float64{1, 2}), engine.PredictOptions{}); err != nil { // It loads the model.
+		t.Fatal(err)
+	}
+}
