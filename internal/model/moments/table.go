@@ -22,7 +22,8 @@ import (
 //     a change a value that has returned, to within 3 deviations before the change of the mean
 //     before, adds ω to a second alarm, any other subtracts 2 ω. At 20 the column has
 //     the moments before the change again, and the change is undone. If the deviation was greater
-//     before the change, a value that has returned is strange, too.
+//     before the change, a value that has returned is strange, too. The rows before the change pay 4
+//     for each row since; with fewer the change stays. So a column that alternates learns both regimes.
 //     Strange values whose deviation is below s/12 are a sentinel, and no change.
 //   - Cut moves a strange value that is equal to the last one to 2 s from m: a sentinel says that a
 //     value is missing, at a small leverage. Cut moves others to m above ten times the distance
@@ -90,8 +91,10 @@ const (
 	lasting      = 20
 	// A value this many deviations before a change off the mean before has returned. A value
 	// that has not subtracts doubt ω.
-	usual      = 3
-	doubt      = 2
+	usual = 3
+	doubt = 2
+	// An undone change costs the rows before it price for each row since.
+	price      = 4
 	sentinelAt = 2
 	beyond     = 10
 	// After a lasting change the values before count remembered rows together, after one by a
@@ -177,10 +180,17 @@ func (c *column) returned(v float64) bool {
 	return math.Abs(v-c.past.Mean.Value()) <= float64(usual*s) && (s <= c.scale || c.strange(v))
 }
 
-// undo makes the regime before the last change the present one.
-func (c *column) undo() Change {
-	made := Change{Factor: 1 / c.factor, Shift: -c.shift / c.factor}
+// undo makes the regime before the last change the present one, if the regime can pay for that.
+func (c *column) undo() (made Change) {
+	part := 1 - float64(price*c.block.total)/c.past.total
+	if part <= 0 {
+		c.settled()
+		return made
+	}
+	made = Change{Factor: 1 / c.factor, Shift: -c.shift / c.factor}
 	c.now = c.past
+	c.now.keep(part)
+	c.now.far *= part
 	c.settled()
 	c.alarm, c.other = 0, sample{}
 	c.block, c.moved = sample{}, 0
@@ -199,7 +209,9 @@ func (c *column) add(v, counts float64) (made Change) {
 		c.back = math.Max(0, c.back-float64(doubt*counts))
 	default:
 		if c.back += counts; c.back >= lasting {
-			return c.undo()
+			if made = c.undo(); made.Factor != 0 {
+				return made
+			}
 		}
 	}
 	switch {

@@ -115,8 +115,14 @@ func (n *naive) add(x, counts float64) {
 			n.back = math.Max(0, n.back-2*counts)
 		}
 		if n.back >= 20 {
-			*n = naive{now: n.past.now, seen: n.past.seen, odd: n.odd, last: n.last}
-			return
+			_, _, before := figures(n.past.now)
+			_, _, since := figures(n.block)
+			if part := 1 - 4*since/before; part > 0 {
+				keep(n.past.now, part)
+				*n = naive{now: n.past.now, seen: n.past.seen, odd: n.odd, last: n.last}
+				return
+			}
+			n.past, n.back = nil, 0
 		}
 	}
 	strange := n.strange(x)
@@ -231,6 +237,26 @@ func TestABurstIsUndone(t *testing.T) {
 	}
 }
 
+// A column that alternates between two regimes learns both: its changes end. Each change would tell
+// a learner that the same values mean something else.
+func TestRegimesInTurnAreNoBursts(t *testing.T) {
+	for _, c := range []struct{ first, rows, every int }{{0, 6000, 30}, {0, 6000, 300}, {3000, 20000, 300}} {
+		rng, table, last := rand.New(rand.NewPCG(5, 9)), moments.NewTable(1), 0
+		for n := range c.first + c.rows {
+			x := 5 + rng.NormFloat64()
+			if n >= c.first && (n-c.first)/c.every%2 == 1 {
+				x *= 100
+			}
+			if table.Add([]float64{x}, 1); len(table.Changes()) > 0 {
+				last = n
+			}
+		}
+		if d := table.Deviation(0); last > c.first+c.rows/2 || d < 200 || d > 300 {
+			t.Errorf("%d rows of one regime, then %d rows of each in turn: the last change is at row %d, the deviation %g", c.first, c.every, last, d)
+		}
+	}
+}
+
 // A table has the moments, the limits and the changes of a naive one on streams that meet each
 // of its rules, and a table that was restored continues with the same bits.
 func TestTableIsTheNaiveOne(t *testing.T) {
@@ -276,6 +302,12 @@ func TestTableIsTheNaiveOne(t *testing.T) {
 				return 500 + gauss(rng, n)/100
 			case n >= 1500 && n < 1600:
 				return -300 + 20*gauss(rng, n)
+			}
+			return gauss(rng, n)
+		}},
+		"regimes in turn": {2500, func(rng *rand.Rand, n int) float64 {
+			if n/120%4 == 3 {
+				return 100 * gauss(rng, n)
 			}
 			return gauss(rng, n)
 		}},
