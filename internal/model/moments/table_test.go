@@ -107,6 +107,20 @@ func (n *naive) returned(x float64) bool {
 	return math.Abs(x-mean) <= 3*s && (s <= deviation(n.now) || n.strange(x))
 }
 
+// undo forgets the last change, or what was before it.
+func (n *naive) undo() bool {
+	_, _, before := figures(n.past.now)
+	_, _, since := figures(n.block)
+	part := 1 - 4*since/before
+	if part <= 0 {
+		n.past, n.back = nil, 0
+		return false
+	}
+	keep(n.past.now, part)
+	*n = naive{now: n.past.now, seen: n.past.seen, odd: n.odd, last: n.last}
+	return true
+}
+
 func (n *naive) add(x, counts float64) {
 	if n.past != nil && x != n.last {
 		if n.returned(x) {
@@ -114,15 +128,8 @@ func (n *naive) add(x, counts float64) {
 		} else {
 			n.back = math.Max(0, n.back-2*counts)
 		}
-		if n.back >= 20 {
-			_, _, before := figures(n.past.now)
-			_, _, since := figures(n.block)
-			if part := 1 - 4*since/before; part > 0 {
-				keep(n.past.now, part)
-				*n = naive{now: n.past.now, seen: n.past.seen, odd: n.odd, last: n.last}
-				return
-			}
-			n.past, n.back = nil, 0
+		if n.back >= 20 && n.undo() {
+			return
 		}
 	}
 	strange := n.strange(x)

@@ -100,6 +100,16 @@ func specMistake(err error) string {
 	}
 	names := make(map[protoreflect.FullName][]string)
 	fields((&hindsightv1.ModelSpec{}).ProtoReflect().Descriptor(), names)
+	var owners []string
+	for message, of := range names {
+		if slices.Contains(of, unknown[1]) {
+			owners = append(owners, string(message.Name()))
+		}
+	}
+	if len(owners) > 0 {
+		slices.Sort(owners)
+		return fmt.Sprintf("%s here; it is a field of %s", text, strings.Join(owners, ", "))
+	}
 	return text + nearest.Meant(unknown[1], slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(names))...))))
 }
 
