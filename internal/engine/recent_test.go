@@ -1,9 +1,9 @@
 package engine_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -36,9 +36,9 @@ func hostile(seed uint64, n int, weights bool) []engine.Observation {
 	return all
 }
 
-func recent(t *testing.T, h *host, id string) engine.Stats {
+func recent(t *testing.T, h *host) engine.Stats {
 	t.Helper()
-	return must(h.ModelStats(t.Context(), id, engine.StatsOptions{Recent: true}))(t)
+	return must(h.ModelStats(t.Context(), "m", engine.StatsOptions{Recent: true}))(t)
 }
 
 // The regret on the last rounds is that of ridge regression on their rows alone, by normal equations.
@@ -53,7 +53,7 @@ func TestRecentRegretIsThatOfTheRows(t *testing.T) {
 		for _, o := range stream {
 			losses = append(losses, h.observe(t, "m", o)[0].Loss)
 		}
-		s := recent(t, h, "m")
+		s := recent(t, h)
 		if len(s.RecentRegret) != 5 || s.RecentRegret[4].Rounds != 150 {
 			t.Fatalf("windows %+v", s.RecentRegret)
 		}
@@ -125,7 +125,6 @@ func competitors() map[string]model.Spec {
 // Of all rounds the recent regret is the regret that the learner knows, and never above its certificate,
 // behind every scaling.
 func TestRecentRegretOfAllRounds(t *testing.T) {
-
 	scalings := map[string]*model.Scaling{
 		"none": model.Unscaled(), "running": {Running: &model.RunningScaling{}},
 	}
@@ -149,13 +148,13 @@ func TestRecentRegretOfAllRounds(t *testing.T) {
 						o.Labels[0] = math.Copysign(1, o.Labels[0])
 					}
 					if spec.RLSC != nil {
-						o.Class, o.Labels = fmt.Sprint(int(math.Abs(o.Labels[0]))%5), nil
+						o.Class, o.Labels = strconv.Itoa(int(math.Abs(o.Labels[0]))%5), nil
 					}
 					h.observe(t, "m", o)
 					if n != 40 && n != 199 {
 						continue
 					}
-					s := recent(t, h, "m")
+					s := recent(t, h)
 					if len(s.RecentRegret) == 0 {
 						if name != "auto" || n > 40 {
 							t.Errorf("round %d: no window", n)
@@ -201,13 +200,13 @@ func TestRecentRegretOfLearnedRows(t *testing.T) {
 			aside++
 		}
 	}
-	s := recent(t, h, "m")
+	s := recent(t, h)
 	w := s.RecentRegret[len(s.RecentRegret)-1]
 	if aside != 2 || w.Rounds != 398 || w.Loss > 1e6 || math.Abs(w.Regret()-s.Regret) > 1e-8*w.Loss {
 		t.Errorf("%d set aside, %+v, regret %g", aside, w, s.Regret)
 	}
 	must(h.RestoreModel(t.Context(), "m", 100))(t)
-	if s = recent(t, h, "m"); s.RecentRegret[len(s.RecentRegret)-1].Rounds != 100 {
+	if s = recent(t, h); s.RecentRegret[len(s.RecentRegret)-1].Rounds != 100 {
 		t.Errorf("after a restore %+v", s.RecentRegret)
 	}
 }
