@@ -2,7 +2,6 @@ package regret
 
 import (
 	"math"
-	"slices"
 
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/loops"
@@ -43,21 +42,23 @@ func (c *Class) maps(rows []row, pause func()) [][][]float64 {
 // compress are coordinates of points in an orthonormal basis of their span, given their inner products,
 // by a Cholesky factor with pivots: the next of the basis is the point that the others leave most of.
 func compress(points int, product func(a, b int) float64, pause func()) [][]float64 {
-	const rounding = 1e-15
-	out, left := make([][]float64, points), make([]float64, points)
+	const rounding = 1e-15 // Of the square of a point: small points beside large ones count.
+	out, left, squares := make([][]float64, points), make([]float64, points), make([]float64, points)
 	for n := range out {
-		left[n] = product(n, n)
+		squares[n] = product(n, n)
 	}
-	largest := slices.Max(left)
+	copy(left, squares)
 	for range points {
 		pause()
 		pivot := 0
 		for n, v := range left {
-			if v > left[pivot] {
+			if !(v > rounding*squares[n]) {
+				left[n] = 0
+			} else if v > left[pivot] {
 				pivot = n
 			}
 		}
-		if !(left[pivot] > rounding*largest) {
+		if left[pivot] == 0 {
 			break
 		}
 		root, of := math.Sqrt(left[pivot]), out[pivot]
@@ -97,19 +98,21 @@ func (c *Class) solve(rows []row, z [][]float64, windows []Window, outputs int, 
 	return out
 }
 
-// ridgeFloor keeps a factor without a ridge positive definite, relative to the squares of the rows.
+// ridgeFloor keeps a factor without a ridge positive definite, relative to the squares of the rows. A
+// ridge needs no floor: rotations work with its root, which is far above the rounding of large rows.
 const ridgeFloor = 1e-12
 
 // leastSquares learns the rows, the newest first, by rotations: L* grows by the squares of the rotated
 // labels.
 func (c *Class) leastSquares(rows []row, z [][]float64, windows []Window, outputs int, pause func()) [][]bounds {
-	size, squares := len(z[0]), 0.0
-	for n := range z {
-		squares += float64(rows[n].weight * loops.Dot(z[n], z[n]))
-	}
-	lambda := math.Max(c.Lambda, ridgeFloor*squares)
+	size, lambda := len(z[0]), c.Lambda
 	if lambda == 0 {
-		lambda = 1 // All features are 0.
+		for n := range z {
+			lambda += float64(rows[n].weight * loops.Dot(z[n], z[n]))
+		}
+		if lambda *= ridgeFloor; lambda == 0 {
+			lambda = 1 // All features are 0.
+		}
 	}
 	factor, row, priors := qr.New(size, outputs, lambda), qr.NewRow(size+outputs), make([]float64, outputs)
 	sums := make([]compensated.Sum, outputs)

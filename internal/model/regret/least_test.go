@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"hindsight/internal/model"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/regret"
 )
@@ -118,6 +119,42 @@ func TestLeastIsThatOfDualAscent(t *testing.T) {
 				if !(math.Abs(lower-want) <= 1e-9*energy) || !(upper-lower <= 1e-9*energy) || !(lower <= upper*(1+1e-12)) {
 					t.Errorf("%v, limit %g, λ %g: %.14g to %.14g, want %.14g", loss, limit, lambda, lower, upper, want)
 				}
+			}
+		}
+	}
+}
+
+// wide is a learner of features as they are.
+type wide struct {
+	model.Learner
+	features int
+	lambda   float64
+}
+
+func (w wide) Class() (regret.Class, bool) {
+	return regret.Class{Lambda: w.lambda, Sizes: []int{w.features}}, true
+}
+
+// Large rows hide no small ones and add nothing to the ridge: of rows along the axes, m_n at axis n with the
+// label m_n, L* is Σ λ m²/(m² + λ), with more and with fewer rows than features.
+func TestLargeRowsBesideSmallOnes(t *testing.T) {
+	for _, features := range []int{16, 40} {
+		for _, large := range []float64{1, 1e6, 1e9, 1e60} {
+			var rows regret.Rows
+			w, want := wide{features: features, lambda: 0.1}, 0.0
+			for n := range 16 {
+				m := 1.0
+				if n%2 == 1 {
+					m = large
+				}
+				x := make([]float64, features)
+				x[n] = m
+				rows.Begin(w, x)
+				rows.End(w, x, []float64{m}, 1, 0)
+				want += w.lambda / (1 + w.lambda/m/m)
+			}
+			if got := rows.Windows(16, func() {})[0].HindsightLoss; !(math.Abs(got-want) <= 1e-9*want) {
+				t.Errorf("16 rows of 1 and %g, %d features: %.12g, want %.12g", large, features, got, want)
 			}
 		}
 	}
