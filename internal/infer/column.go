@@ -91,6 +91,7 @@ type span struct {
 	descends    int
 	ofDay       bool // Not all at the same time of the day.
 	converted   bool // Not all are written as in records.
+	dated       bool // Not all are seasons.
 }
 
 // few is one cell in how many may be odd: such cells are missing values, and the others make the column
@@ -268,6 +269,7 @@ func (c *column) addTime(cell string) {
 		default:
 			s.fits++
 			s.converted = s.converted || !isRecordTime(cell)
+			s.dated = s.dated || !isSeason(cell, t)
 			s.add(t)
 		}
 		if !s.form.isSeveral() {
@@ -499,7 +501,7 @@ func (c *column) bestTime() (best *span) {
 		if best != nil {
 			more = s.fits + s.open - best.fits - best.open
 		}
-		if s.fits > 0 && (best == nil || more > 0 || more == 0 && best.descends > 0 && s.descends == 0) {
+		if s.fits > 0 && s.dated && (best == nil || more > 0 || more == 0 && best.descends > 0 && s.descends == 0) {
 			best = s
 		}
 	}

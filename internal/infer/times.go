@@ -110,6 +110,11 @@ func isRecordTime(cell string) bool {
 // never comes.
 func isOpen(t time.Time) bool { return t.Year() == 9999 || t.Year() == 1 && t.YearDay() == 1 }
 
+// isSeason tells whether a month could be a season, as 2001-02 is one of two years.
+func isSeason(cell string, t time.Time) bool {
+	return len(cell) == len("2001-02") && int(t.Month()) == (t.Year()+1)%100
+}
+
 // exists tells whether the calendar has a day.
 func exists(year, month, day int) bool {
 	return year > 0 && month >= 1 && month <= 12 && day >= 1 && day <= time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
