@@ -110,6 +110,7 @@ func competitors() map[string]model.Spec {
 		"fourier_tracked": {FourierKONS: &model.FourierKONS{NewtonSteps: model.NewtonSteps{Kernel: gaussian}, Frequencies: &few, TrackRegret: &yes}},
 		"rlsc":            {RLSC: &model.RLSC{}},
 		"auto":            {Auto: &model.Auto{}},
+		"label_bounds":    {LinearAWV: &model.LinearAWV{}, Label: &model.Label{Min: new(float64)}},
 	}
 	for _, loss := range []string{"squared", "logistic", "hinge", "squared_hinge"} {
 		specs["fourier_kons_"+loss] = model.Spec{FourierKONS: &model.FourierKONS{NewtonSteps: steps(loss), Frequencies: &few}}
@@ -146,6 +147,9 @@ func TestRecentRegretOfAllRounds(t *testing.T) {
 						spec.ProsNKONS != nil && spec.ProsNKONS.Loss != "squared" || spec.KONS != nil && spec.KONS.Loss != "squared" || spec.Raker != nil && spec.Raker.Loss != ""
 					if signs {
 						o.Labels[0] = math.Copysign(1, o.Labels[0])
+					}
+					if spec.Label != nil {
+						o.Labels[0] = math.Abs(o.Labels[0])
 					}
 					if spec.RLSC != nil {
 						o.Class, o.Labels = strconv.Itoa(int(math.Abs(o.Labels[0]))%5), nil
