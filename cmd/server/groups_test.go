@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/cluster/placement"
 )
@@ -184,6 +186,7 @@ func (f *fleet) everywhere() {
 				f.t.Errorf("server %d does not take observations of %s", m.number, model)
 			}
 			asked := x.request(model + ".alias")
+			asked.Remember = proto.Bool(false) // The customers have not asked for it.
 			if _, err := m.process.predictor.Predict(f.t.Context(), asked); err != nil {
 				f.t.Errorf("server %d predicts by an alias of %s: %v", m.number, model, err)
 			}
