@@ -207,7 +207,9 @@ func (c *screen) visit(v *codec.Visitor, o Options) {
 	for i := c.from; i < len(c.slots); i++ {
 		at := c.slots[i] + 1
 		v.Int(o.whole, &at)
-		c.slots[i] = at - 1
+		if v.Reading() { // Several readers write a state at once.
+			c.slots[i] = at - 1
+		}
 	}
 	v.Within(maxObservations, &c.counted)
 	for _, sums := range c.products {
