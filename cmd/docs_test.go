@@ -160,7 +160,7 @@ func (r *reader) run(t *testing.T, name string, args ...string) string {
 	return out.String()
 }
 
-// localize replaces the addresses and the data directory in a text by those of the server.
+// localize replaces the addresses and the data directory in a text by the addresses and the data directory of the server.
 func (r *reader) localize(text string) string {
 	text = strings.ReplaceAll(text, "--data-dir /var/lib/hindsight ", "--data-dir "+r.data+" ")
 	return addresses.ReplaceAllStringFunc(text, func(address string) string {

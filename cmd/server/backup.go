@@ -30,8 +30,8 @@ type backedUp struct {
 	RemovedBackups int     `json:"removed_backups"`
 	RemovedFiles   int     `json:"removed_files"`
 	RemovedBytes   int64   `json:"removed_bytes"`
-	// Stopped says that the backup is that of a stopped server of a cluster, Unapplied counts the changes that it lacks,
-	// because only the log of the server has them.
+	// Stopped: the directory belongs to a stopped server of a cluster. Unapplied counts the changes that only the log of
+	// the server has, so that the backup lacks them.
 	Stopped   bool `json:"stopped,omitempty"`
 	Unapplied int  `json:"unapplied,omitempty"`
 }

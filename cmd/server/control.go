@@ -222,8 +222,8 @@ type checkpoint struct {
 	// gone ends when the directory must not be read any more.
 	gone    context.Context //nolint:containedctx // It stands for the server that holds the directory.
 	release func() error
-	// stopped tells whether the directory is that of a stopped server of a cluster, unapplied counts the changes that its
-	// log has and its store lacks.
+	// stopped: the directory belongs to a stopped server of a cluster. unapplied counts the changes that the log has and the
+	// store lacks.
 	stopped   bool
 	unapplied int
 }

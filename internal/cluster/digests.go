@@ -121,13 +121,13 @@ func (n *Node) compare(ctx context.Context, l *consensus.Log, c check) {
 	}
 }
 
-// verdict is what comes of a count of digests.
+// verdict is the result of a count of digests.
 type verdict int
 
 const (
-	// settled: there is nothing to do, or nothing more.
+	// settled: no server differs, or another server repairs itself, or no server can be repaired.
 	settled verdict = iota
-	// undecided: another count may tell.
+	// undecided: more servers may answer the next question.
 	undecided
 	// repaired: this server replaces its store, if it may.
 	repaired

@@ -23,13 +23,13 @@ type Numbers struct {
 	table *Table
 	// How many cells show that a point is the decimal mark, and how many that a comma is.
 	points, commas int
-	// unit is that of the first number that has one, such as $, % or kg.
+	// unit is the unit of the first number that has one, for example $, % or kg.
 	unit string
 }
 
-// Plain removes what people write with a number: a unit, such as a sign of a currency or of percent, and what
-// separates thousands. The decimal mark becomes a point, and a duration such as 1:02:03 its seconds. The rest may be no
-// number, as is a number of another unit than the first. It fails if the column does not show which mark is the decimal one.
+// Plain removes the unit and the separators of thousands from a number, replaces the decimal mark by a point, and a
+// duration, for example 1:02:03, by its seconds. A text that is no number, or has another unit than the first number,
+// stays no number. Plain fails if the column does not show which mark is the decimal one.
 func (n *Numbers) Plain(text string) (plain string, err error) {
 	minus, rest, unit := cutSigns(text)
 	plain, m := digits(rest)
@@ -198,8 +198,8 @@ const currencies = "$€£¥₹"
 // maxUnit bounds the bytes of a unit.
 const maxUnit = 12
 
-// cutSigns splits a number into its plus or minus, the rest, and a unit: a sign of a currency before the number, the code
-// of one such as USD, or letters and signs after the number. (5) and 5- are -5.
+// cutSigns splits a number into its plus or minus, the rest, and a unit: a sign or a code of a
+// currency, for example $ or USD, before the number, or letters and signs after the number. (5) and 5- are -5.
 func cutSigns(text string) (minus, rest, unit string) {
 	if inner, ok := strings.CutSuffix(text, ")"); ok && strings.HasPrefix(inner, "(") {
 		minus, text = "-", inner[1:]

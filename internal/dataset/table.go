@@ -125,8 +125,9 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	return t, t.header(header)
 }
 
-// isRow tells whether a first line has numbers that are no names of columns: two of them are equal, or they are half of
-// the fields and in no order. In order are years, wavelengths, quantiles, and numbers that were sorted as texts.
+// isRow reports whether the first line is a row, not names of columns: two of its numbers are equal, or at least half of
+// its fields are numbers that neither rise, nor are sorted as texts, nor are integers that fall. Years, wavelengths and
+// quantiles are names.
 func isRow(fields []string) bool {
 	var numbers []float64
 	var texts []string
@@ -145,7 +146,7 @@ func isRow(fields []string) bool {
 // columnName is the name of column i of a file that gives it none.
 func columnName(i int) string { return fmt.Sprintf("column %d", i+1) }
 
-// isWindows1252 tells whether the head of a text has bytes above ASCII and no UTF-8.
+// isWindows1252 reports whether the head of a text has bytes above ASCII and no UTF-8.
 func isWindows1252(head []byte) bool {
 	broken := false
 	for len(head) >= utf8.UTFMax { // The last letter may be cut.
@@ -415,7 +416,7 @@ func (t *Table) Read() ([]string, error) {
 	return record, nil
 }
 
-// isTotal tells whether a row has gaps and begins with a word for a total, as below the rows of a spreadsheet.
+// isTotal reports whether a row has empty cells and begins with a word for a total, as the last row of a spreadsheet does.
 func isTotal(record []string) bool {
 	first := slices.IndexFunc(record, func(cell string) bool { return cell != "" })
 	if first < 0 || len(record[first]) > 16 || !slices.Contains(record, "") {

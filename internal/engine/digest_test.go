@@ -27,7 +27,7 @@ func TestDigestsFindABit(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		flip  func(t *testing.T, v *server, waits string)
-		state bool // The digest of the state differs, not that of the rows.
+		state bool // The digest of the state differs, the digest of the rows does not.
 	}{
 		"nothing":     {func(*testing.T, *server, string) {}, false},
 		"the state":   {snapshot(func(s *codec.Snapshot) []byte { return s.Learner }), true},

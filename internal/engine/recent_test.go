@@ -41,7 +41,7 @@ func recent(t *testing.T, h *host) engine.Stats {
 	return must(h.ModelStats(t.Context(), "m", engine.StatsOptions{Recent: true}))(t)
 }
 
-// The regret on the last rounds is that of ridge regression on their rows alone, by normal equations.
+// The regret on the last rounds is the regret against ridge regression on their rows alone, by normal equations.
 func TestRecentRegretIsThatOfTheRows(t *testing.T) {
 	onBackends(t, func(t *testing.T, newDisk func() disk) {
 		t.Helper()

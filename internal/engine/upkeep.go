@@ -100,7 +100,8 @@ const (
 	minCheckPause = time.Second
 )
 
-// checkAll compares parts of the models with the other servers, one after the other, while this server is the owner.
+// checkAll compares parts of the models with the other servers, one after the other, while this server is the owner. A
+// tick costs the owner a copy of the list of models, beside Model.Check of one of them.
 func (e *Engine) checkAll() {
 	var next part
 	rest := time.NewTimer(e.o.Check)
@@ -110,7 +111,10 @@ func (e *Engine) checkAll() {
 		case <-e.env.Lifetime.Done():
 			return
 		case <-rest.C:
-			models := e.table.live()
+			var models []*hostedModel
+			if e.env.CheckOwner() == nil {
+				models = e.table.live()
+			}
 			rest.Reset(min(e.o.Check, max(checkRound/time.Duration(len(models)+1), minCheckPause)))
 			next = e.check(models, next)
 		}
@@ -122,10 +126,10 @@ type part struct{ model, from string }
 
 // check compares a part of a model with the other servers, and returns the next part.
 func (e *Engine) check(models []*hostedModel, p part) (next part) {
-	at := sort.Search(len(models), func(n int) bool { return models[n].ID() >= p.model })
-	if e.env.CheckOwner() != nil || len(models) == 0 {
+	if len(models) == 0 {
 		return part{}
 	}
+	at := sort.Search(len(models), func(n int) bool { return models[n].ID() >= p.model })
 	m := models[at%len(models)]
 	if m.ID() != p.model {
 		p.from = ""

@@ -22,7 +22,7 @@ func parseNumber(cell string) (float64, bool) {
 	return v, err == nil && math.Abs(v) <= largest
 }
 
-// isBeyond tells whether a cell is a number of a larger magnitude.
+// isBeyond reports whether a cell is a number above the largest magnitude of inputs.
 func isBeyond(cell string) bool {
 	v, err := strconv.ParseFloat(cell, 64)
 	return (err == nil || errors.Is(err, strconv.ErrRange)) && math.Abs(v) > largest

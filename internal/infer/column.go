@@ -464,7 +464,7 @@ func (c *column) isBoolean(values int) bool {
 	return slices.Contains(c.pairs[:], values) && c.truths > 0 && c.truths < values
 }
 
-// looksDated tells whether numbers without punctuation are dates: several of them, and no other form of number. The name
+// looksDated reports whether numbers without punctuation are dates: several of them, and no other form of number. The name
 // of the column says whether numbers are seconds since 1970.
 func (c *column) looksDated(f Form, values int) bool {
 	if f != epoch {

@@ -29,7 +29,7 @@ func forms() []Form {
 	return []Form{yearMonthDay, eightDigits, monthDayYear, dayMonthYear, dayNamedYear, namedDayYear, namedDayClock, epoch, monthFirst, dayFirst}
 }
 
-// isSeveral tells whether a form is that of columns of several forms.
+// isSeveral reports whether a form stands for cells of several forms in one column.
 func (f Form) isSeveral() bool { return f == monthFirst || f == dayFirst }
 
 // rfc3339 is what records have.
@@ -110,7 +110,7 @@ func isRecordTime(cell string) bool {
 // never comes.
 func isOpen(t time.Time) bool { return t.Year() == 9999 || t.Year() == 1 && t.YearDay() == 1 }
 
-// isSeason tells whether a month could be a season, as 2001-02 is one of two years.
+// isSeason reports whether a month could be a season of two years: 2001-02 may be 2001 to 2002.
 func isSeason(cell string, t time.Time) bool {
 	return len(cell) == len("2001-02") && int(t.Month()) == (t.Year()+1)%100
 }
@@ -227,7 +227,7 @@ func (s *scanner) year() int {
 	return 0
 }
 
-// between takes what separates the parts of a date whose month is named, and tells whether there is some.
+// between takes the separator of the parts of a date whose month is named, and reports whether the text has one.
 func (s *scanner) between() bool {
 	before := len(s.text)
 	s.take(".,")

@@ -83,7 +83,7 @@ type part struct {
 	ticket       *engine.Ticket
 }
 
-// rowOf replaces the row numbers of the part in an error by those of the batch.
+// rowOf replaces the row numbers of the part in an error by the row numbers of the batch.
 func (b *part) rowOf(err error) error {
 	for _, row := range engine.RejectedRows(err) {
 		row.Row = b.rows[row.Row]

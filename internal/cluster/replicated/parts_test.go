@@ -179,7 +179,7 @@ func TestAnotherOwnerInTheMiddle(t *testing.T) {
 	g.commit(t, <-g.proposals) // The drop.
 }
 
-// Commands of other callers pass the parts of a large command, also those of the same names. The parts of a caller that
+// Commands of other callers pass the parts of a large command, also commands of the same names. The parts of a caller that
 // leaves are dropped.
 func TestPartsLetOthersPass(t *testing.T) {
 	disk := newDisk(t)

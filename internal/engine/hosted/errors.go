@@ -51,7 +51,7 @@ type RowErrors []*RowError
 
 const maxRowErrors = 16
 
-// Error is that of the first row.
+// Error is the error of the first row.
 func (e RowErrors) Error() string { return e[0].Error() }
 
 // Unwrap gives the rows.

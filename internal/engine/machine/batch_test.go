@@ -149,7 +149,7 @@ func (f *foreseeing) PredictAll(p []*model.Prediction, x [][]float64) error {
 	return f.Learner.(model.Foreseeing).PredictAll(p, x)
 }
 
-// Predictions of many inputs are those of as many calls, behind a gate and bounds of labels, too. An
+// Predictions of many inputs are equal to the predictions of as many calls, behind a gate and bounds of labels, too. An
 // input with an error is named by its place.
 func TestPredictionsOfManyAreThoseOfOne(t *testing.T) {
 	least := -1.0

@@ -403,13 +403,13 @@ func checkNumbers(p *model.ClassPrediction) error {
 	return nil
 }
 
-// mostTogether bounds the inputs that PredictAll encodes at a time.
-const mostTogether = 128
+// maxTogether bounds the inputs that PredictAll encodes at a time.
+const maxTogether = 128
 
 // PredictAll is Predict of every input. With an error it returns the place of its input.
 func (m *Machine) PredictAll(p []*model.ClassPrediction, in []Input) (at int, err error) {
 	for at < len(in) {
-		end := min(at+mostTogether, len(in))
+		end := min(at+maxTogether, len(in))
 		if m.predictTogether(p[at:end], in[at:end]) == nil {
 			at = end
 		}

@@ -29,7 +29,7 @@ func (l *Learner) PredictAll(p []*model.Prediction, x [][]float64) error {
 // abreast is the scratch of inputs that are predicted together.
 type abreast struct {
 	each [qr.Abreast]*scratch
-	// features are those of a map, solved and priors what qr.SolveAbreast takes.
+	// features are the features of one map; qr.SolveAbreast takes solved and priors.
 	features, solved, priors []float64
 	squares                  [qr.Abreast]float64
 }

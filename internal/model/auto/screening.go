@@ -42,7 +42,7 @@ const (
 	screener = 0
 )
 
-// choose fills the slots, all of them anew or those of insignificant inputs, and returns the changed slots.
+// choose fills the slots, all of them anew or the slots of insignificant inputs, and returns the changed slots.
 func (c *screen) choose(o Options, anew bool) (changed []int) {
 	scores := make([]float64, o.whole)
 	c.scores(scores, o)

@@ -131,7 +131,7 @@ func summarize(columns []account, logDet float64, explained func(column int) flo
 	return total
 }
 
-// boundIndicators makes the bound that of one label of 1 a round, whatever the number of outputs:
+// boundIndicators bounds the regret of all outputs together, of whose labels one is 1 in each round:
 //
 //	Σ_j C_j = Σ_t ω h_t Σ_j y_tj² = Σ_t ω h_t
 func (f *Forecaster) boundIndicators(s *model.Stats) {

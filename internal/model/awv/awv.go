@@ -56,8 +56,7 @@ type Options struct {
 	Lambda float64
 	// Outputs is k, the number of labels, which share one factor; 0 is 1.
 	Outputs int
-	// Indicators says that one label of a round is 1 and the others are 0: the bound is that of one
-	// label.
+	// Indicators: one label of a round is 1 and the others are 0. The bound is then the bound of one output.
 	Indicators bool
 	// Forgetting is f in (0, 1]: the past counts f times as much each round. 0 is 1. Below 1
 	// there is no certificate.

@@ -17,7 +17,7 @@ func (r *Ridges) Class() (c regret.Class, known bool) {
 	return regret.Class{Lambda: slices.Min(r.lambdas), Maps: []feature.Map{r.features}}, true
 }
 
-// Class is that of the ridges. With a history new features are summed over earlier rounds.
+// Class is the class of the ridges. With a history, new features are summed over earlier rounds.
 func (n *Nystrom) Class() (c regret.Class, known bool) {
 	c, known = n.Ridges.Class()
 	c.Now = n.o.Window > 0

@@ -16,10 +16,10 @@ type StagesOptions struct {
 	// Dimension is the number of inputs.
 	Dimension int
 	// Parametric are the inputs of the first stage, for each output the same. With Shared they are
-	// the matrix Φ, the row of each output after that of the output before.
+	// the matrix Φ, output after output.
 	Parametric []int
 	Shared     bool
-	// ParametricLambda is the ridge of the first stage, Lambda that of the second.
+	// ParametricLambda is the ridge of the first stage, Lambda the ridge of the second.
 	ParametricLambda, Lambda float64
 	// Outputs is the number of labels.
 	Outputs int
@@ -55,7 +55,7 @@ func (o StagesOptions) first() (order, columns, rows int) {
 //	ŷ = Φ(x)π̂,  π̂ = argmin Σ ‖y − Φ(x)π‖² + λ_p‖π‖²
 //	ỹ = ŷ + Δỹ,  Δỹ the forecaster's of the labels y − ŷ and the features φ(x, ŷ/2√d)
 //
-// where ŷ, in the second line, is that of the round. Φ(x) has a row an output, one π for all of
+// where ŷ, in the second line, is the first stage's prediction of the round. Φ(x) has a row an output, one π for all of
 // them; or each output has a π of its own, over (x_P, 1). An input of a found scaling has the mean
 // square 1/4d, and the factor gives the same to ŷ of labels of the mean square 1.
 //
@@ -64,7 +64,7 @@ func (o StagesOptions) first() (order, columns, rows int) {
 //
 //	Σ (y − ỹ)² − min_w (Σ (y − ŷ − w·φ)² + λ‖w‖²) ≤ C
 //
-// Loss, regret and certificate are those of the second stage: against the best correction of the
+// The second stage has the loss, the regret and the certificate: against the best correction of the
 // first stage, of which w = 0 is none.
 //
 // Source: Camoriano, thesis (Genoa, 2017), chapter 8, whose second stage is a ridge too; the
@@ -213,7 +213,7 @@ func (s *Stages) Observe(o *model.Outcome, x, y []float64, weight float64) error
 	return nil
 }
 
-// Stats are those of the second stage.
+// Stats are the second stage's.
 func (s *Stages) Stats() model.Stats {
 	stats := s.second.Stats()
 	stats.Features += s.factor.Order()
@@ -226,7 +226,7 @@ func (s *Stages) Size() uint64 {
 	return StagesCost(s.second.factor.Order(), s.o, s.second.features.Bytes()).StateBytes
 }
 
-// Report is that of the second stage, with the weights π̂ of the first.
+// Report is the second stage's, with the weights π̂ of the first.
 func (s *Stages) Report(o model.ReportOptions) model.Report {
 	r := s.second.report(s.Stats(), o, true)
 	order, columns, _ := s.o.first()

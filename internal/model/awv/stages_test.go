@@ -63,7 +63,7 @@ func regressors(o awv.StagesOptions, x []float64) *mat.Dense {
 	return phi
 }
 
-// Each round is that of the two stages of the text, solved anew: π̂ of (8.4) from all rows of Φ of
+// Each round is equal to the two stages of the text, solved anew: π̂ of (8.4) from all rows of Φ of
 // (8.3), and a forecaster of the residuals Δy = y − ŷ over features of (x, ŷ/2√d).
 // Camoriano, thesis, §8.2.1 and §8.3.
 func TestTheStagesAreThoseOfThesis83(t *testing.T) {

@@ -19,7 +19,7 @@ const (
 )
 
 // defaultKernels are the Gaussians of the paper's tables, σ² in {0.1, 1, 10}. Classes have σ² = 100
-// too: such a kernel is nearly a constant, which follows the last label.
+// too: this kernel is nearly a constant, which follows the last label.
 func defaultKernels(loss string) []*model.Kernel {
 	variances := []float64{0.1, 1, 10}
 	if loss != "" && loss != model.LossSquared {

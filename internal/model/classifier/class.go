@@ -2,7 +2,7 @@ package classifier
 
 import "hindsight/internal/model/regret"
 
-// Class is that of the learner of the coded labels.
+// Class is the class of the learner of the coded labels.
 func (l *Learner) Class() (c regret.Class, known bool) { return regret.ClassOf(l.inner) }
 
 // AppendInput asks the learner.

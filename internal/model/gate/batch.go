@@ -52,3 +52,14 @@ func (l *Learner) observeSome(outcomes []model.Outcome, all []model.Observation)
 	}
 	return n, l.conclude(&outcomes[n-1], next)
 }
+
+// PredictAll is Predict of every input.
+func (l *Learner) PredictAll(p []*model.Prediction, x [][]float64) error {
+	if err := model.PredictAll(l.inner, p, x); err != nil {
+		return err
+	}
+	for n := range x {
+		l.mark(p[n])
+	}
+	return nil
+}

@@ -159,17 +159,6 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// PredictAll is Predict of every input.
-func (l *Learner) PredictAll(p []*model.Prediction, x [][]float64) error {
-	if err := model.PredictAll(l.inner, p, x); err != nil {
-		return err
-	}
-	for n := range x {
-		l.mark(p[n])
-	}
-	return nil
-}
-
 // mark appends the epoch to advice.
 func (l *Learner) mark(p *model.Prediction) {
 	if len(p.Advice) > 0 {

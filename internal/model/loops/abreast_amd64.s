@@ -2,7 +2,7 @@
 
 #include "textflag.h"
 
-// Products and sums are separate instructions, never fused ones: the bits are to be those of the
+// Products and sums are separate instructions, never fused ones: the bits are equal to the bits of the
 // Go twin.
 
 // PRODUCT is a number at a place times entries v0 and v1 of all solutions.

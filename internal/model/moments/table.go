@@ -18,12 +18,12 @@ import (
 //     strange values are a lasting change: the values before then count one row together. If
 //     the strange values are those before times a power of ten, as nearly as 20 rows tell, the
 //     unit has changed: the values before count 200 rows together, in the new unit.
-//   - A change may be a burst: a failing sensor, an hour of extreme prices. Within 1,000 rows of
-//     a change a value that has returned, to within 3 deviations before the change of the mean
-//     before, adds ω to a second alarm, any other subtracts 2 ω. At 20 the column has
-//     the moments before the change again, and the change is undone. If the deviation was greater
-//     before the change, a value that has returned is strange, too. The rows before the change pay 4
-//     for each row since; with fewer the change stays. So a column that alternates learns both regimes.
+//   - A change may be a burst: a failing sensor, an hour of extreme prices. For 1,000 rows the
+//     column remembers the mean and the deviation before the change. A value within 3 of these
+//     deviations of this mean has returned, if it is also strange or the deviation has not
+//     shrunk. It adds ω to a second alarm, any other subtracts 2 ω. At 20 the change is undone: the
+//     column has the moments before the change again, which count 4 less for each row since. With
+//     fewer the change stays, so that a column that alternates learns both regimes.
 //     Strange values whose deviation is below s/12 are a sentinel, and no change.
 //   - Cut moves a strange value that is equal to the last one to 2 s from m: a sentinel says that a
 //     value is missing, at a small leverage. Cut moves others to m above ten times the distance
@@ -174,7 +174,7 @@ func (c *column) strange(v float64) bool {
 // heavy tells whether strange values carry the deviation.
 func (c *column) heavy() bool { return 2*c.now.far > c.now.Squares }
 
-// returned tells whether a value is one of before the last change.
+// returned reports whether a value lies where the values before the last change lay.
 func (c *column) returned(v float64) bool {
 	s := c.past.Deviation(c.past.total)
 	return math.Abs(v-c.past.Mean.Value()) <= float64(usual*s) && (s <= c.scale || c.strange(v))
@@ -184,22 +184,22 @@ func (c *column) returned(v float64) bool {
 func (c *column) undo() (made Change) {
 	part := 1 - float64(price*c.block.total)/c.past.total
 	if part <= 0 {
-		c.settled()
+		c.forgetPast()
 		return made
 	}
 	made = Change{Factor: 1 / c.factor, Shift: -c.shift / c.factor}
 	c.now = c.past
 	c.now.keep(part)
 	c.now.far *= part
-	c.settled()
+	c.forgetPast()
 	c.alarm, c.other = 0, sample{}
 	c.block, c.moved = sample{}, 0
 	c.rescale()
 	return made
 }
 
-// settled forgets the regime before the last change.
-func (c *column) settled() { c.past, c.factor, c.shift, c.back = regime{}, 0, 0, 0 }
+// forgetPast forgets the regime before the last change.
+func (c *column) forgetPast() { c.past, c.factor, c.shift, c.back = regime{}, 0, 0, 0 }
 
 // add takes a value. The change is of factor 0 if none was made.
 func (c *column) add(v, counts float64) (made Change) {
@@ -279,7 +279,7 @@ func (c *column) change(to *sample, v float64) Change {
 	c.now.far, c.now.low, c.now.high = 0, v, v
 	c.alarm, c.other = 0, sample{}
 	c.block, c.moved = sample{}, 0
-	if c.settled(); factor > 0 {
+	if c.forgetPast(); factor > 0 {
 		c.past, c.factor, c.shift = before, factor, shift
 	}
 	return Change{Factor: factor, Shift: shift}
@@ -313,7 +313,7 @@ func (c *column) compare() (made Change) {
 	mean, own, before := c.now.Mean.Value(), c.block.Mean.Value(), c.scale
 	deviation := c.block.Deviation(c.block.total)
 	gap := math.Abs(own - mean)
-	c.settled()
+	c.forgetPast()
 	switch {
 	case 2*c.moved >= c.block.total && shrunk*(float64(mean*mean)+float64(before*before)) > float64(own*own)+float64(deviation*deviation):
 		made = c.change(&c.block, c.last)

@@ -100,7 +100,7 @@ func keep(values []counted, part float64) {
 	}
 }
 
-// returned tells whether x is of before the last change.
+// returned reports whether x lies where the values before the last change lay.
 func (n *naive) returned(x float64) bool {
 	mean, _, _ := figures(n.past.now)
 	s := deviation(n.past.now)

@@ -51,7 +51,7 @@ func TestTables_JMLR_2019(t *testing.T) {
 	}
 }
 
-// The tables of classes are those of the last label, which has 162 errors on movement: the default
+// The last label has 162 errors on movement, as many as the learners in the tables of classes: the default
 // kernels of classes follow it.
 func TestTableOfClasses_JMLR_2019(t *testing.T) {
 	samples := modeltest.Stream(t, "movement.csv.gz", -1)

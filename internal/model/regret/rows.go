@@ -33,7 +33,7 @@ type Class struct {
 	Maps   []feature.Map
 	Sizes  []int
 	Kernel *kernel.Kernel
-	// Now: the features of all rounds are those of the maps as they are at the end.
+	// Now: the maps as they are at the end give the features of all rounds.
 	Now bool
 	// Offsets and Scales turn the label y of output j into (y − Offsets[j]) Scales[j]. They are nil for
 	// labels as they are.
@@ -56,7 +56,7 @@ func (c *Class) appendFeatures(dst, input []float64) []float64 {
 	return dst
 }
 
-// competing is a learner that competes with a Class, which is not known before a scaling or a map is.
+// competing is a learner that competes with a Class. The class is unknown until the scaling and the map are known.
 type competing interface {
 	Class() (c Class, known bool)
 }
@@ -94,7 +94,7 @@ func AppendInput(l model.Learner, dst, x []float64) []float64 {
 type Rows struct {
 	class Class
 	rows  []row
-	// input is that of the present round. numbers counts the numbers in rows.
+	// input is the input of the present round. numbers counts the features in rows.
 	input   []float64
 	numbers int
 }
@@ -105,7 +105,7 @@ type row struct {
 	weight, loss        float64
 }
 
-// maxNumbers bounds the memory of Rows, as numbers of features.
+// maxNumbers bounds the memory of Rows: features of all rows together.
 const maxNumbers = 1 << 21
 
 // Bytes is the memory that Rows and Windows take, without inputs and labels.
@@ -182,15 +182,15 @@ const (
 	maxWork, maxNewton = 4e9, 2e8
 )
 
-// Windows are the windows of 16, 32, 64, … rounds and that of all rows, at most limit, as many as can be
-// solved for in some seconds. It calls pause every so often.
+// Windows returns the windows of the last 16, 32, 64, … rounds and the window of all rows, at most limit and
+// as many as some seconds suffice for. It calls pause between pieces of the work, so that others run.
 func (r *Rows) Windows(limit int, pause func()) []Window {
 	rows := r.rows[max(0, len(r.rows)-limit):]
 	for len(rows) > 0 && rows[0].features == nil {
 		rows = rows[1:]
 	}
 	if k := slices.IndexFunc(rows, func(r row) bool { return r.features == nil }); k >= 0 {
-		rows = nil // The newest rows are those of a warm-up.
+		rows = nil // A warm-up keeps the newest rows.
 	}
 	if r.class.Now {
 		class := r.class
@@ -200,11 +200,11 @@ func (r *Rows) Windows(limit int, pause func()) []Window {
 			rows[n].features = class.appendFeatures(nil, rows[n].features)
 		}
 	}
-	most := float64(maxWork)
+	limited := float64(maxWork)
 	if r.class.newton() {
-		most = maxNewton
+		limited = maxNewton
 	}
-	for len(rows) > 0 && r.class.work(rows) > most {
+	for len(rows) > 0 && r.class.work(rows) > limited {
 		rows = rows[1:]
 	}
 	windows := windowsOf(rows)
@@ -248,10 +248,10 @@ func windowsOf(rows []row) (windows []Window) {
 	return windows
 }
 
-// newton tells whether L* is no least squares problem.
+// newton reports whether L* needs Newton steps: least squares need none.
 func (c *Class) newton() bool { return c.Loss != losses.Squared || c.Limit > 0 }
 
-// work is the rows times the squares of their coordinates.
+// work is the number of rows times the square of their features.
 func (c *Class) work(rows []row) float64 {
 	r := len(rows[len(rows)-1].features)
 	if n := len(rows); c.Kernel != nil || n < r {

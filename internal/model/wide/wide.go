@@ -50,7 +50,7 @@ const (
 	maxWeight, maxProduct = 1e30, 1e60
 )
 
-// dense tells whether there are lasso, firm and ridge.
+// dense reports whether Σωzz' is affordable, so that lasso, firm and ridge learn.
 func (o Options) dense() bool { return o.Features <= MostDense }
 
 // Names are the regressions of an output. The first one screens inputs.
@@ -69,7 +69,7 @@ type Regressions struct {
 	o Options
 	// counted is Σω.
 	counted float64
-	// products is nil if there is adagrad alone.
+	// products is nil unless the options are dense.
 	products *products
 	// fits and descents are by outputs.
 	fits     []fit
