@@ -9,9 +9,9 @@ import (
 // choices is the number of exponents a = 0, 0.1, … 1 to choose from.
 const choices = 11
 
-// recoding chooses the exponent a of decisions. right[i] is the weight of the observations that
-// a = i/10 would have decided right, of the classes with n_k ≥ n/2K of K classes alone, discounted
-// as the counts are. The choice is
+// recoding chooses the exponent a of decisions. The entry right[i] is the weight of the observations
+// that a = i/10 would have decided right, of the classes with n_k ≥ n/2K of K classes alone,
+// discounted as the counts are. The choice is
 //
 //	a = max {i/10 : right[i] ≥ right[0]}
 //
