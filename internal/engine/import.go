@@ -92,7 +92,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	if err != nil {
 		return Info{}, err
 	}
-	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", m.Learner()), zap.Uint64("sequence", from.Sequence))
+	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", m.Learner()), zap.Uint64("sequence", loaded.Sequence()))
 	return figures.Describe(m.Model)
 }
 

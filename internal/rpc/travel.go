@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 )
 
 func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModelRequest) (*hindsightv1.SnapshotModelResponse, error) {
@@ -144,7 +144,11 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 			chunks = append(chunks, r.GetChunk())
 		}
 	}
-	info, err := m.groups.engine(id).ImportModel(stream.Context(), id, bytes.Join(chunks, nil))
+	data := make([]byte, 0, size)
+	for n, chunk := range chunks {
+		data, chunks[n] = codec.AppendBytes(data, chunk), nil
+	}
+	info, err := m.groups.engine(id).ImportModel(stream.Context(), id, data)
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
 )
 
 // applier is the state that only Apply uses.
@@ -243,7 +244,7 @@ func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool
 	case command.Digest:
 		change.Kind, change.Sequence, change.Index, change.Digest = storage.Digested, c.Sequence, p.Index, m.digest(c)
 	case command.Snapshot:
-		change.Kind, change.Sequence, change.Value = storage.Snapshotted, c.Sequence, bytes.Clone(c.Snapshot)
+		change.Kind, change.Sequence, change.Value = storage.Snapshotted, c.Sequence, codec.AppendBytes(make([]byte, 0, len(c.Snapshot)), c.Snapshot)
 	default:
 		err = fmt.Errorf("%w: kind %d with a model", command.ErrMalformed, c.Kind)
 	}

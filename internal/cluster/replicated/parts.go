@@ -58,6 +58,7 @@ func transferKey(number uint64) uint64 { return 1<<63 | number }
 // as its encoded body.
 func (s *Store) proposeParts(ctx context.Context, c *command.Command, body []byte) (m *Model, err error) {
 	defer s.hold(len(body))()
+	c.Snapshot = nil // The body has a copy.
 	number := s.transfers.Add(1)
 	key := [2]uint64{transferKey(number), transferKey(number)}
 	join := command.Command{
