@@ -1,9 +1,11 @@
 package client_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"slices"
@@ -310,5 +312,35 @@ func TestListAndWatch(t *testing.T) {
 	}
 	if _, err := c.Aliases(t.Context()); !errors.Is(err, client.ErrUnimplemented) {
 		t.Errorf("%v", err)
+	}
+}
+
+// Import sends a file again if another server owns the models, and neither a pipe nor another error.
+func TestImportAgain(t *testing.T) {
+	const size, before = 600_000, 10
+	for _, of := range []struct {
+		what   string
+		from   io.Reader
+		reason string
+		calls  int
+	}{
+		{"a file", bytes.NewReader(make([]byte, size)), "NOT_OWNER", 3},
+		{"a pipe", io.MultiReader(bytes.NewReader(make([]byte, size))), "NOT_OWNER", 1},
+		{"an unknown outcome", bytes.NewReader(make([]byte, size)), "OUTCOME_UNKNOWN", 1},
+	} {
+		f := &fake{fault: func(n int, done bool) error {
+			if n < 3 && !done {
+				return reject(codes.Unavailable, of.reason, after(time.Millisecond))
+			}
+			return nil
+		}}
+		c := serve(t, f)
+		if _, err := io.CopyN(io.Discard, of.from, before); err != nil {
+			t.Fatal(err)
+		}
+		m, err := c.Model("m").Import(t.Context(), of.from)
+		if f.calls != of.calls || (err == nil) != (of.calls == 3) || err == nil && m.GetSequence() != size-before {
+			t.Errorf("%s: %d calls, %v, %v", of.what, f.calls, m, err)
+		}
 	}
 }

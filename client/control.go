@@ -255,9 +255,29 @@ func (m *Model) Export(ctx context.Context, to io.Writer, request *hindsightv1.E
 	}
 }
 
-// Import creates the model from an exported one. The call has no timeout and is not
-// sent again.
+// Import creates the model from an exported one. The call has no timeout. After NOT_OWNER, which means that nothing was
+// changed, Import sends a reader that can seek again.
 func (m *Model) Import(ctx context.Context, from io.Reader) (*hindsightv1.Model, error) {
+	begin, seekable := int64(0), false
+	if s, ok := from.(io.Seeker); ok {
+		var err error
+		begin, err = s.Seek(0, io.SeekCurrent)
+		seekable = err == nil // A pipe fails.
+	}
+	for attempt := 0; ; attempt++ {
+		model, err := m.send(ctx, from)
+		var rejected *Error
+		if !seekable || !errors.As(err, &rejected) || rejected.Reason != hindsightv1.ErrorReason_NOT_OWNER.String() || !m.client.retry.wait(ctx, attempt, err) {
+			return model, err
+		}
+		if _, err := from.(io.Seeker).Seek(begin, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("read the model again: %w", err)
+		}
+	}
+}
+
+// send makes one try of Import.
+func (m *Model) send(ctx context.Context, from io.Reader) (*hindsightv1.Model, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := m.client.models.ImportModel(ctx)

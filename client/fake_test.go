@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"sync"
 	"testing"
@@ -105,6 +107,22 @@ func (f *fake) call(do func() error) error {
 		return err
 	}
 	return f.fault(n, true)
+}
+
+// ImportModel returns the size of the model as its sequence.
+func (f *fake) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse]) error {
+	m := &hindsightv1.Model{}
+	for {
+		r, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return err
+		}
+		m.Id, m.Sequence = r.GetId(), m.GetSequence()+uint64(len(r.GetChunk()))
+	}
+	return f.call(func() error { return stream.SendAndClose(&hindsightv1.ImportModelResponse{Model: m}) })
 }
 
 func (f *fake) Predict(_ context.Context, r *hindsightv1.PredictRequest) (answer *hindsightv1.PredictResponse, err error) {
