@@ -54,6 +54,8 @@ const (
 	heartbeatInterval = 15 * time.Second
 	// The longest time until a call is answered. The server gives it ten minutes.
 	answerTimeout = 11 * time.Minute
+	// The server gives an import one hour.
+	importTimeout = time.Hour + time.Minute
 	// A client that takes nothing for this long loses its request.
 	writeTimeout = 30 * time.Second
 	// The most streams at once: events, exports and imports.

@@ -108,6 +108,7 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) {
 			return
 		}
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(g.Now().Add(importTimeout)) // Only a writer of a test has none.
 	answer, err := call.CloseAndRecv()
 	if err != nil {
 		g.write(w, err)

@@ -23,12 +23,14 @@ const (
 	// have to load the model, or carry it over the network.
 	predictionTimeout = time.Minute
 	modelTimeout      = 10 * time.Minute
+	// An import passes the links of a cluster slowly, because the changes of others pass it.
+	importTimeout = time.Hour
 )
 
 // An admission bounds the time of every call, and the memory of all requests together.
 // What it does not bound: docs/operating.md, Memory.
 type admission struct {
-	predictionTimeout, modelTimeout time.Duration
+	predictionTimeout, modelTimeout, importTimeout time.Duration
 	// requests counts the requests of unary calls, transfers the models of exports and imports.
 	requests, transfers *auth.Budget
 }
@@ -36,7 +38,7 @@ type admission struct {
 func newAdmission(memoryLimit int64) *admission {
 	limit := auth.RequestBytes(memoryLimit)
 	return &admission{
-		predictionTimeout: predictionTimeout, modelTimeout: modelTimeout,
+		predictionTimeout: predictionTimeout, modelTimeout: modelTimeout, importTimeout: importTimeout,
 		requests: auth.NewBudget(limit), transfers: auth.NewBudget(limit),
 	}
 }
@@ -46,6 +48,8 @@ func (a *admission) timeout(method string) time.Duration {
 	switch method {
 	case hindsightv1.ModelService_WatchModel_FullMethodName, healthv1.Health_Watch_FullMethodName:
 		return 0
+	case hindsightv1.ModelService_ImportModel_FullMethodName:
+		return a.importTimeout
 	}
 	if strings.HasPrefix(method, "/"+hindsightv1.PredictionService_ServiceDesc.ServiceName+"/") {
 		return a.predictionTimeout

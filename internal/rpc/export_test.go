@@ -30,7 +30,7 @@ func WithCluster(o *Options, c Cluster) { o.Groups = Single(o.Groups.Of("").Engi
 // CallTimeout bounds the time of all calls that have a bound.
 func CallTimeout(o *Options, timeout time.Duration) {
 	o.admission = newAdmission(o.MemoryLimit)
-	o.admission.predictionTimeout, o.admission.modelTimeout = timeout, timeout
+	o.admission.predictionTimeout, o.admission.modelTimeout, o.admission.importTimeout = timeout, timeout, timeout
 }
 
 // PeriodOf is the time between two outcomes at so many a second.
