@@ -28,15 +28,16 @@ func (e *Engine) ExportModel(ctx context.Context, id string, o ExportOptions) ([
 	return m.Export(ctx, o)
 }
 
-// ImportModel creates a model from what ExportModel returned, on this server or another one, under any id. The
-// model is durable on return, and exists whole or not at all.
-func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info, error) {
+// ImportModel creates a model from the chunks of what ExportModel returned, on this server or another one, under any id. The
+// model is durable on return, and exists whole or not at all. ImportModel clears the chunks.
+func (e *Engine) ImportModel(ctx context.Context, id string, chunks ...[]byte) (Info, error) {
 	if err := CheckID(id); err != nil {
 		return Info{}, err
 	}
 	if err := e.asOwner(ctx); err != nil {
 		return Info{}, err
 	}
+	data := joined(chunks)
 	snapshot, err := codec.Decode(data)
 	if err != nil {
 		return Info{}, unreadable(err)
@@ -94,6 +95,21 @@ func (e *Engine) ImportModel(ctx context.Context, id string, data []byte) (Info,
 	}
 	e.o.Log.Info("model imported", zap.String("model", id), zap.String("learner", m.Learner()), zap.Uint64("sequence", loaded.Sequence()))
 	return figures.Describe(m.Model)
+}
+
+func joined(chunks [][]byte) []byte {
+	if len(chunks) == 1 {
+		return chunks[0]
+	}
+	size := 0
+	for _, chunk := range chunks {
+		size += len(chunk)
+	}
+	data := make([]byte, 0, size)
+	for n, chunk := range chunks {
+		data, chunks[n] = codec.AppendBytes(data, chunk), nil
+	}
+	return data
 }
 
 // readImport checks an export. It returns the machine and the metadata of the model, and what the store gets.

@@ -12,7 +12,6 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
 )
 
 func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModelRequest) (*hindsightv1.SnapshotModelResponse, error) {
@@ -103,7 +102,6 @@ const maxImportBytes = 2 << 30
 
 func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse]) error {
 	var id string
-	// The garbage collector waits while a large slice grows, so that the chunks become one slice at the end.
 	var chunks [][]byte
 	size := 0
 	defer func() { m.transfers.Give(int64(size)) }()
@@ -144,11 +142,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 			chunks = append(chunks, r.GetChunk())
 		}
 	}
-	data := make([]byte, 0, size)
-	for n, chunk := range chunks {
-		data, chunks[n] = codec.AppendBytes(data, chunk), nil
-	}
-	info, err := m.groups.engine(id).ImportModel(stream.Context(), id, data)
+	info, err := m.groups.engine(id).ImportModel(stream.Context(), id, chunks...)
 	if err != nil {
 		return err
 	}

@@ -53,7 +53,9 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 		if err := s.DropOtherParts(e.Proposer); err != nil {
 			return err
 		}
-		s.apply.proposer = e.Proposer
+		if s.apply.proposer = e.Proposer; !proposedHere {
+			s.others.Add(1)
+		}
 	}
 	var calls []*call
 	if proposedHere {

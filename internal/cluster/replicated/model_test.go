@@ -183,7 +183,7 @@ func TestSnapshotInParts(t *testing.T) {
 		}).ProposeSnapshot(ctx, sequence, []byte(data), []storage.ID{id(9)})
 	}
 	first, second := strings.Repeat("first", 200_000), strings.Repeat("second", 100_000)
-	faults(c, logtest.None, logtest.None, logtest.None, logtest.Dropped)
+	faults(c, logtest.None, logtest.None, logtest.None, logtest.Dropped, logtest.Dropped, logtest.Dropped)
 	if err := propose(8, first); !errors.Is(err, storage.ErrUnknown) {
 		t.Errorf("a lost part: %v", err)
 	}

@@ -16,6 +16,11 @@ const (
 	maxPart = 256 << 10
 	// The first of probeEvery parts has no bytes: it measures the usual time of an entry.
 	probeEvery = 16
+	// A server that loses the log often owns it again at once, because its log is the longest. A part that fails partTries times
+	// one after the other ends its transfer.
+	partTries = 3
+	// ownAgainTimeout bounds the wait of a transfer until its server owns the log again.
+	ownAgainTimeout = 3 * time.Second
 )
 
 // pace chooses the sizes of the parts of a command. The entries of others wait for a part on its way to another server. So
@@ -55,7 +60,8 @@ func transferKey(number uint64) uint64 { return 1<<63 | number }
 
 // proposeParts puts a large command into the log: its parts, one after the other, and a Join, which applies the command.
 // Only the Join has the keys of the command, so that other commands of the same keys pass the parts. The command comes
-// as its encoded body.
+// as its encoded body. A part whose outcome is unknown is sent again, and replaces the first one.
+// If another server has proposed meanwhile, its entry has dropped the parts.
 func (s *Store) proposeParts(ctx context.Context, c *command.Command, body []byte) (m *Model, err error) {
 	defer s.hold(len(body))()
 	c.Snapshot = nil // The body has a copy.
@@ -64,21 +70,43 @@ func (s *Store) proposeParts(ctx context.Context, c *command.Command, body []byt
 	join := command.Command{
 		Kind: command.Join, Model: c.Model, Transfer: number, Size: uint64(len(body)), Joined: c.Kind, Answered: c.Answered,
 	}
-	pace := pace{size: minPart}
-	for at := 0; len(body) > 0; {
+	pace, others := pace{size: minPart}, s.others.Load()
+	for at, tries := 0, 0; len(body) > 0; {
 		part := command.Command{Kind: command.Part, Transfer: number, Offset: uint64(at), Data: body[:min(pace.next(), len(body))]}
 		begun := time.Now() //nolint:forbidigo // A duration; only the sizes of parts depend on it.
 		if _, err := s.wait(ctx, newCall(&part, key)); err != nil {
+			if tries++; tries < partTries && s.ownsAgain(ctx, err) && s.others.Load() == others {
+				continue
+			}
 			s.dropTransfer(number, key)
 			return nil, err
 		}
 		pace.took(len(part.Data), time.Since(begun))
-		body, at = body[len(part.Data):], at+len(part.Data)
+		body, at, tries = body[len(part.Data):], at+len(part.Data), 0
 	}
 	if m, err = s.wait(ctx, newCall(&join, keysOf(c))); err != nil {
 		s.dropTransfer(number, key)
 	}
 	return m, err
+}
+
+// ownsAgain waits after a failed proposal until this server owns the log again. It returns false if the wait or the error
+// allows no further proposal.
+func (s *Store) ownsAgain(ctx context.Context, err error) bool {
+	if !errors.Is(err, storage.ErrNotOwner) && !errors.Is(err, storage.ErrUnknown) {
+		return false
+	}
+	const interval = 20 * time.Millisecond
+	ctx, cancel := context.WithTimeout(ctx, ownAgainTimeout)
+	defer cancel()
+	for !s.o.Owner() {
+		select {
+		case <-time.After(interval):
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // dropTransfer drops the parts of a transfer that has failed. It does not wait. If the command is lost, the parts stay until

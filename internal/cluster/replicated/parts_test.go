@@ -81,7 +81,7 @@ func TestHalfAChange(t *testing.T) {
 			c := newCluster(t, 2)
 			create(t, c.servers[0])
 			before := len(c.log.Entries())
-			faults(c, append(make([]logtest.Fault, n), fault)...)
+			faults(c, append(make([]logtest.Fault, n), fault, fault, fault)...) // A part is sent three times.
 			_, err := c.servers[0].Import(t.Context(), "new", large(1), storage.Import{Snapshot: []byte("state")})
 			if fault == logtest.Rejected && !errors.Is(err, storage.ErrNotOwner) || fault != logtest.Rejected && !errors.Is(err, storage.ErrUnknown) {
 				t.Fatalf("after %d entries: %v", n, err)
@@ -111,6 +111,21 @@ func TestHalfAChange(t *testing.T) {
 			}
 			c.servers[0].crash(t, true)
 			c.same(t)
+		}
+	}
+}
+
+// A part that fails is sent again. The change has its effect once.
+func TestPartsAreSentAgain(t *testing.T) {
+	for _, fault := range []logtest.Fault{logtest.Rejected, logtest.Dropped, logtest.Applied} {
+		c := newCluster(t, 2)
+		create(t, c.servers[0])
+		faults(c, logtest.None, fault, fault, logtest.None, fault)
+		_, err := c.servers[0].Import(t.Context(), "new", large(1), storage.Import{Snapshot: large(2)})
+		must(t, err)
+		c.same(t)
+		if models(t, c.servers[1])["new"] == nil {
+			t.Errorf("fault %d: the model does not exist", fault)
 		}
 	}
 }

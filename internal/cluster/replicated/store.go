@@ -58,6 +58,8 @@ type Store struct {
 	apply   applier
 	// transfers numbers the commands that travel in parts.
 	transfers atomic.Uint64
+	// others counts how often the proposer of the log changed to another process.
+	others atomic.Uint64
 	// time is the newest time of an Expire that Apply has applied, in nanoseconds.
 	time atomic.Int64
 	// expired has the models of the predictions that Apply has expired since the last Expire, one for each.
