@@ -64,6 +64,7 @@ type fleet struct {
 	members []*member
 	spare   *member
 	brief   bool // Faults are short.
+	batch   int  // The most observations of a batch beside the first.
 	// groups is the number of the groups of models, 1 or more. The next fault concerns the owner of group: 0 is the
 	// only group, or the group of all servers.
 	groups int
@@ -137,7 +138,7 @@ func newFleet(t *testing.T, seed uint64, servers, groups int, flags ...string) *
 	t.Helper()
 	f := &fleet{
 		t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 23)), net: newNetwork(t), flags: flags, started: time.Now(),
-		groups: groups, cold: slices.Contains(flags, "cold"),
+		batch: 4, groups: groups, cold: slices.Contains(flags, "cold"),
 		stop: make(chan struct{}), counts: map[string]int{}, faults: map[string][]hit{}, odd: map[string]int{},
 	}
 	f.mu.predicted = map[name]bool{}

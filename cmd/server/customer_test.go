@@ -100,7 +100,7 @@ func (c *customer) act(n int) {
 		c.repeat()
 	case choice == 3:
 		batch := []*hindsightv1.ObserveRequest{r}
-		for k := range 1 + c.rng.IntN(4) {
+		for k := range 1 + c.rng.IntN(c.batch) {
 			x, another := draw(c.rng, model)
 			another.Features, another.Inputs, another.ObservationId = x.features, x.inputs, fmt.Sprint(id, "-", k)
 			batch = append(batch, another)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -119,7 +120,8 @@ func TestRollingUpgrade(t *testing.T) {
 	next := nextProgram(t)
 	const oldest, newest = storage.Format, storage.Format + 1
 	f := newFleet(t, *tortureSeed, 3, 1)
-	f.load(8, f.models)
+	f.batch = *upgradeBatch
+	f.load(8, []string{"linear", "named", "running", "taylor"}) // The cheap ones.
 	from := f.since()
 	for round := range *upgradeRounds {
 		first := f.owner()
@@ -144,6 +146,7 @@ func TestRollingUpgrade(t *testing.T) {
 	}
 	f.raised(newest)
 	f.pauses(fmt.Sprint(*upgradeRounds, " upgrades and downgrades, and an upgrade"), from)
+	f.rate(from)
 	m := f.other(f.owner())
 	f.terminate(m)
 	f.rejects(m, "", "start version")
@@ -157,7 +160,23 @@ func TestRollingUpgrade(t *testing.T) {
 	f.report(f.finish())
 }
 
-var upgradeRounds = flag.Int("upgrade-rounds", 2, "how often a rolling upgrade is begun and taken back")
+var (
+	upgradeRounds = flag.Int("upgrade-rounds", 2, "how often a rolling upgrade is begun and taken back")
+	upgradeBatch  = flag.Int("upgrade-batch", 4, "most observations of a batch during rolling upgrades, beside the first")
+)
+
+// rate logs how many labels a second the cluster acknowledged since a time.
+func (f *fleet) rate(from int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	labels := 0
+	for _, a := range f.mu.attempts {
+		if a.result == acknowledged && !a.duplicate && a.from >= from {
+			labels++
+		}
+	}
+	f.t.Logf("%d labels a second", int64(labels)*int64(time.Second)/(f.since()-from))
+}
 
 // upgraded returns the members that run a program.
 func (f *fleet) upgraded(program string) (all []*member) {
