@@ -89,6 +89,8 @@ const (
 	// A server that is not the owner waits awaitHere for observations that it lacks, before it asks
 	// the owner. A read waits as long for an owner.
 	awaitHere = 250 * time.Millisecond
+	// A list waits awaitConfirmed for an owner, if no owner has confirmed the state of this server since the server started.
+	awaitConfirmed = 2 * time.Second
 	// A call waits at most longestSearch for an owner. An election takes some seconds.
 	longestSearch = 10 * time.Second
 	// The pauses between tries grow from firstPause to longestPause.

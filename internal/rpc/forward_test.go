@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strconv"
@@ -113,6 +114,13 @@ func TestCallsAreForwarded(t *testing.T) {
 	}
 	if here, there := sequence(p.replica), sequence(p.owner); here != 0 || there != 4 {
 		t.Errorf("%d observations here and %d at the owner, want 0 and 4", here, there)
+	}
+	for age, want := range map[time.Duration]uint64{time.Minute: 0, math.MaxInt64: 4} { // No owner has confirmed the state.
+		p.ofReplica.age.Store(int64(age))
+		r, err := p.replica.models.ListModels(ctx, &hindsightv1.ListModelsRequest{})
+		if err != nil || r.GetModels()[0].GetSequence() != want {
+			t.Errorf("a list at age %v: %v, %v", age, r, err)
+		}
 	}
 	for remember, want := range map[bool]uint64{true: 4, false: 0} {
 		var trailer metadata.MD

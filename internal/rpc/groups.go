@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -121,10 +122,18 @@ func (m *models) asked(ctx context.Context) ([]Group, error) {
 	return all, nil
 }
 
-// ask asks one group: the engine of this server by here, or else the owner of the group.
+// ask asks one group: the engine of this server by here, or else the owner of the group. If no owner has confirmed the state of
+// this server since the server started, the state may lack what was committed before. Then ask prefers the owner.
 func (m *models) ask(
 	ctx context.Context, g Group, method string, request any, here func(*engine.Engine) (any, error), options ...grpc.CallOption,
 ) (answer any, err error) {
+	if m.forward != nil && !m.forward.member && g.Engine != nil && g.Cluster.Age() == math.MaxInt64 {
+		search, cancel := context.WithTimeout(ctx, awaitConfirmed)
+		answer, err = m.forward.byOwner(ctx, search, g, request, method, nil, options...)
+		if cancel(); err == nil {
+			return answer, nil
+		}
+	}
 	err = errAbsent
 	if g.Engine != nil {
 		answer, err = here(g.Engine)

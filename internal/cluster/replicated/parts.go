@@ -19,7 +19,7 @@ const (
 	// A server that loses the log often owns it again at once, because its log is the longest. A part that fails partTries times
 	// one after the other ends its transfer.
 	partTries = 3
-	// ownAgainTimeout bounds the wait of a transfer until its server owns the log again.
+	// A transfer waits ownAgainTimeout until its server owns the log again.
 	ownAgainTimeout = 3 * time.Second
 )
 
