@@ -381,3 +381,19 @@ func TestGroupsAreFixed(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAnotherOwnerAfterLeaving: a new owner of group 0 does not take the groups of a server that leaves for founded groups that
+// lack a member.
+func TestAnotherOwnerAfterLeaving(t *testing.T) {
+	t.Parallel()
+	machines := startBalanced(t, 3)
+	leaves := ownerOf(t, 0, machines...)
+	rebalance(t, []string{leaves.address}, machines...)
+	if err := leaves.host.Group(0).Node().Move(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	<-time.After(3 * time.Second) // The owner of group 0 looks every second.
+	if err := ownerOf(t, 0, machines...).host.MayLeave(t.Context(), leaves.address); err != nil {
+		t.Error(err)
+	}
+}

@@ -226,11 +226,11 @@ func (h *Host) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// place gives the groups that this server has founded their members, once all servers of Options.Join are members of
-// the cluster.
+// place gives the founded groups their members, once all servers of Options.Join are members of the cluster. A server ends place
+// when another server has done so. Later a group may lack a member, because a server leaves.
 func (h *Host) place(ctx context.Context) {
 	begun := false
-	for pause(ctx, placeInterval) == nil {
+	for pause(ctx, placeInterval) == nil && (begun || !h.placed()) {
 		if !h.groups[0].Owns() {
 			continue
 		}
@@ -244,6 +244,24 @@ func (h *Host) place(ctx context.Context) {
 	}
 }
 
+// placed reports whether a group of models on this server has all its members.
+func (h *Host) placed() bool {
+	var servers []string
+	for _, m := range h.members() {
+		servers = append(servers, m.Address)
+	}
+	want := min(placement.Replicas, len(servers))
+	return h.founded(servers) && slices.ContainsFunc(h.groups[1:], func(g *Group) bool {
+		n := g.node.Load()
+		return n != nil && len(n.Status().Members) >= want
+	})
+}
+
+// founded reports whether servers include all servers of Options.Join.
+func (h *Host) founded(servers []string) bool {
+	return !slices.ContainsFunc(h.founders(), func(f string) bool { return !slices.Contains(servers, f) })
+}
+
 // placeAll reports whether every group has its members. It sets begun once it moves groups.
 func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err error) {
 	h.rebalancing.Lock()
@@ -252,10 +270,8 @@ func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err erro
 	if err != nil {
 		return false, err
 	}
-	for _, founder := range h.founders() {
-		if !slices.Contains(servers, founder) {
-			return false, nil
-		}
+	if !h.founded(servers) {
+		return false, nil
 	}
 	want := min(placement.Replicas, len(servers))
 	*begun = *begun || slices.ContainsFunc(groups, func(g placement.Group) bool { return len(g.Members) < want })
