@@ -76,7 +76,7 @@ func newKeyedScratch(o Options) *keyedScratch {
 // split writes the inputs that are no keys, and returns them.
 func (l *Learner) split(s *scratch, x []float64) []float64 {
 	if len(l.keys) == 0 {
-		return x
+		return x[:l.dimension]
 	}
 	for i, j := range l.numbers {
 		s.numbers[i] = x[j]

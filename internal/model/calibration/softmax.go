@@ -16,7 +16,7 @@ const (
 	maxTheta      = 50
 	maxLogit      = 30   // Below the most probable class, so that no probability is 0.
 	maxCurved     = 1e12 // Of the entries of A.
-	maxParameters = 6    // Of a Softmax.
+	maxParameters = 11   // Of a Softmax.
 	// The start of θ is (startScore, startLinear, 0).
 	startScore  = 2
 	startLinear = 1
@@ -34,7 +34,7 @@ type Softmax struct {
 	a [maxParameters]Point
 }
 
-// NewSoftmax starts at θ, of at most six parameters, with a₀ = ridge. With a decay of 1 it
+// NewSoftmax starts at θ, of at most maxParameters, with a₀ = ridge. With a decay of 1 it
 // forgets nothing.
 func NewSoftmax(decay, ridge float64, theta []float64) Softmax {
 	c := Softmax{n: len(theta), decay: decay, ridge: ridge}

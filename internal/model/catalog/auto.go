@@ -49,12 +49,18 @@ func automatic(c *completion, given *model.Auto) entry {
 	o.Keys = c.keys()
 	o.Joint, o.Cycles = c.joint(), c.cycles()
 	o.Flags = c.flags()
+	if c.schema != nil && c.spec.Classes == nil {
+		o.Tokens = c.schema.Tokens()
+	}
 	e := entry{
 		cost: auto.Cost(o), scalesItself: true, advice: auto.AdviceSizes(o),
 		make: func(int) model.Learner { return auto.New(o) },
 	}
 	if c.spec.Classes != nil {
 		e.level = &logloss.Options{Dimension: o.Dimension, MaxClasses: *c.spec.Classes.MaxClasses, MaxKeys: o.MaxKeys}
+		if c.schema != nil {
+			e.level.Tokens, e.level.Buckets = c.schema.Tokens(), c.buckets()
+		}
 		for _, key := range o.Keys {
 			e.level.Keys = append(e.level.Keys, key.Feature)
 		}

@@ -23,6 +23,9 @@ func (c *completion) inputs() {
 	if keys > 0 && !c.keysHaveEffects() {
 		s.Inputs = encodeKeys(s.Inputs)
 	}
+	if keys > 0 && s.Classes != nil {
+		s.Inputs = shareBuckets(s.Inputs)
+	}
 	completed, err := input.Complete(s.Inputs, keys > 0)
 	if err != nil {
 		c.addAt(err)
@@ -144,6 +147,21 @@ func encodeKeys(inputs []*model.Input) []*model.Input {
 	return out
 }
 
+// tokenBuckets are the buckets of a text of classes: tokens stand beside them.
+const tokenBuckets = 256
+
+// shareBuckets gives texts without a number of buckets fewer than the default.
+func shareBuckets(inputs []*model.Input) []*model.Input {
+	out := slices.Clone(inputs)
+	for i, in := range inputs {
+		if in != nil && in.Text != nil && in.Text.HashBuckets == nil {
+			shared := *in
+			shared.Text, out[i] = &model.TextInput{HashBuckets: new(tokenBuckets)}, &shared
+		}
+	}
+	return out
+}
+
 // maxKeys is how many keys the model remembers, 0 for a learner that has no keys. A number that
 // is rejected later counts as the default.
 func (c *completion) maxKeys() int {
@@ -170,6 +188,20 @@ func (c *completion) cycles() (sines []int) {
 		}
 	}
 	return sines
+}
+
+// buckets are the features that count the words of a bucket.
+func (c *completion) buckets() (features []int) {
+	for i, in := range c.spec.Inputs {
+		if in.Text == nil {
+			continue
+		}
+		from, _ := c.schema.Span(i)
+		for k := range *in.Text.HashBuckets {
+			features = append(features, from+k)
+		}
+	}
+	return features
 }
 
 // flags are the features of booleans.

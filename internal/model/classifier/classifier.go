@@ -178,13 +178,21 @@ func (l *Learner) Observe(_ *model.Outcome, x, y []float64, weight float64) erro
 // Predict answers the raw values: the learner's predictions, of indicators those of known
 // classes.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
-	if err := l.inner.Predict(p, x); err != nil {
+	if err := l.inner.Predict(p, l.features(x)); err != nil {
 		return err
 	}
 	raw := l.o.raw(len(p.Values), len(l.names))
 	p.Values, p.Probability = p.Values[:raw], 0
 	p.StandardErrors = p.StandardErrors[:min(len(p.StandardErrors), raw)]
 	return nil
+}
+
+// features are the learner's inputs: tokens come last, and only the level learns of them.
+func (l *Learner) features(x []float64) []float64 {
+	if l.o.Level == nil {
+		return x
+	}
+	return x[:max(0, len(x)-l.o.Level.Tokens)]
 }
 
 // PredictClass allocates nothing once its scratch is warm.
@@ -257,7 +265,7 @@ func sum(values []float64) (total float64) {
 
 // CheckClass tells whether ObserveClass would accept the observation.
 func (l *Learner) CheckClass(x []float64, class string, weight float64) error {
-	if err := l.inner.Check(x, l.labels, weight); err != nil {
+	if err := l.inner.Check(l.features(x), l.labels, weight); err != nil {
 		return err
 	}
 	if err := model.CheckClass(class); err != nil {
@@ -288,7 +296,7 @@ func (l *Learner) ObserveClass(o *model.ClassOutcome, x []float64, class string,
 		advice, served = l.level.Split(advice)
 	}
 	l.o.code(l.labels, number, 1)
-	err := model.ObserveAdvised(l.inner, &l.outcome, x, l.labels, weight, advice)
+	err := model.ObserveAdvised(l.inner, &l.outcome, l.features(x), l.labels, weight, advice)
 	l.o.code(l.labels, number, l.o.absent())
 	if err != nil {
 		return err
@@ -353,7 +361,9 @@ func (l *Learner) LossOfClass(values []float64, class int) (loss float64) {
 func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
 
 // Admit asks the learner.
-func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(l.inner, x, weight) }
+func (l *Learner) Admit(x []float64, weight float64) error {
+	return model.Admit(l.inner, l.features(x), weight)
+}
 
 // counts is the magnitude of a label of 1 under its weight in the bound.
 func (o Options) counts(weight float64) float64 {

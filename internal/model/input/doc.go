@@ -39,6 +39,11 @@
 // Of a numeric v, clip moves v to the nearest end of its range; log1p then takes it
 // as sign(v) log(1 + |v|), which every number has.
 //
+// Of a learner with keys, tokens follow the features, 1,024 of each text: the keys of the first 512 words,
+// and from place 512 on those of the pairs of neighboring words, each pair as a text with one space
+// between its words, in lower case. The place of the text among the texts is added to the hash before
+// the finalizer. The token 0 is none.
+//
 // A missing value with an indicator has the running mean of each of its features
 // over all observations that had one, 0 before the first; its indicator is 1. A
 // missing category is 1 in a feature of its own. Such a feature is 0 otherwise.

@@ -82,11 +82,11 @@ func (e *Encoder) Size() uint64 {
 	return size
 }
 
-// Encode appends the features of a settled record to dst, by what has been learned. It
-// costs O(Dimension) and allocates only when dst has no room.
+// Encode appends the features and the tokens of a settled record to dst, by what has been learned.
+// It costs O(Dimension + Tokens) and allocates only when dst has no room.
 func (e *Encoder) Encode(dst []float64, r *Record) []float64 {
-	n := len(dst)
-	dst = slices.Grow(dst, e.schema.dimension)[:n+e.schema.dimension]
+	n, size := len(dst), e.schema.dimension+e.schema.Tokens()
+	dst = slices.Grow(dst, size)[:n+size]
 	x := dst[n:]
 	clear(x)
 	for i := range e.schema.fields {
@@ -97,6 +97,9 @@ func (e *Encoder) Encode(dst []float64, r *Record) []float64 {
 			out = out[:len(out)-1]
 		}
 		switch {
+		case v.kind != Missing && f.kind == words:
+			tokens := x[e.schema.dimension+f.text*e.schema.tokens:][:e.schema.tokens]
+			v.countWords(out[:f.values()], tokens, uint64(f.text))
 		case v.kind != Missing:
 			e.inputs[i].encode(f, out[:f.values()], r, v)
 		case f.indicates:
@@ -129,9 +132,7 @@ func (l *learned) encode(f *field, out []float64, r *Record, v *Value) {
 		out[bucket] = sign
 	case moment:
 		l.encodeTime(f, out, v.time())
-	case keyed:
-	case words:
-		v.countWords(out)
+	case keyed, words:
 	default:
 		copy(out, r.list(v))
 	}

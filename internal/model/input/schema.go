@@ -54,6 +54,8 @@ type field struct {
 	// Of a time.
 	cycles [cycles]bool
 	trend  bool
+	// text is the number of texts of words before it.
+	text int
 }
 
 // values is how many of its features say what its value is.
@@ -81,10 +83,12 @@ type Schema struct {
 	// keys is the largest number of keys whose texts an encoder remembers, 0 without an input
 	// that has a key.
 	keys int
+	// texts is the number of texts of words, tokens how many numbers each has behind the features.
+	texts, tokens int
 }
 
 // NewSchema makes declarations ready that Complete has completed. It panics at
-// others. An encoder remembers the texts of so many keys.
+// others. An encoder remembers the texts of so many keys. Without keys texts have no tokens.
 func NewSchema(inputs []*model.Input, keys int) *Schema {
 	s := &Schema{fields: make([]field, len(inputs))}
 	for i, in := range inputs {
@@ -106,7 +110,14 @@ func NewSchema(inputs []*model.Input, keys int) *Schema {
 			f.to++
 			s.keys = keys
 		}
+		if f.kind == words {
+			f.text = s.texts
+			s.texts++
+		}
 		s.dimension = f.to
+	}
+	if keys > 0 {
+		s.tokens = 2 * mostWords
 	}
 	return s
 }
@@ -176,6 +187,9 @@ func (s *Schema) Key(i int) (feature int, ok bool) {
 
 // Dimension is the number of features.
 func (s *Schema) Dimension() int { return s.dimension }
+
+// Tokens is the number of tokens behind the features, 0 for a missing one.
+func (s *Schema) Tokens() int { return s.texts * s.tokens }
 
 // maxDays is above the magnitude of a trend: RFC 3339 has the years 0 to 9999.
 const maxDays = 4e6

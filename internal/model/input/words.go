@@ -1,14 +1,19 @@
 package input
 
+// mostWords is the number of words of a text whose tokens are encoded.
+const mostWords = 512
+
 // countWords adds the words of a value to the features of their buckets, and log(1 + words) to the
-// last feature. It allocates nothing.
-func (v *Value) countWords(out []float64) {
-	buckets, total := out[:len(out)-1], 0.0
+// last feature. The tokens of text number place go to tokens, unless the schema has none. It
+// allocates nothing.
+func (v *Value) countWords(out, tokens []float64, place uint64) {
+	buckets, words := out[:len(out)-1], 0
 	var room [32]byte
 	text := v.text
 	if v.kind != Text {
 		text = string(v.appendText(room[:0]))
 	}
+	pair := uint64(hashOfNothing) // Of the word before and a space.
 	for at := 0; at < len(text); {
 		h, n := uint64(hashOfNothing), 0
 		for ; at < len(text) && inWord(text[at]); at++ {
@@ -16,7 +21,7 @@ func (v *Value) countWords(out []float64) {
 			if c >= 'A' && c <= 'Z' {
 				c += 'a' - 'A'
 			}
-			h = withByte(h, c)
+			h, pair = withByte(h, c), withByte(pair, c)
 			n++
 		}
 		if at++; n == 0 {
@@ -24,10 +29,20 @@ func (v *Value) countWords(out []float64) {
 		}
 		bucket, _ := bucketOf(finished(h), len(buckets))
 		buckets[bucket]++
-		total++
+		if words < len(tokens)/2 {
+			tokens[words] = tokenOf(h, place)
+			if words > 0 {
+				tokens[len(tokens)/2+words-1] = tokenOf(pair, place)
+			}
+		}
+		words++
+		pair = withByte(h, ' ')
 	}
-	out[len(buckets)] = symmetricLog1p(total)
+	out[len(buckets)] = symmetricLog1p(float64(words))
 }
+
+// tokenOf is the token of a hash in text number place: the same words in two texts are two tokens.
+func tokenOf(h, place uint64) float64 { return float64(keyOf(finished(h + place))) }
 
 // inWord tells whether a byte is part of a word.
 func inWord(c byte) bool {

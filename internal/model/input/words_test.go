@@ -137,3 +137,48 @@ func TestStatesOfTextsContinue(t *testing.T) {
 		t.Errorf("%d and %d bytes, of at most %d", e.Size(), read.Size(), most)
 	}
 }
+
+func TestTextsHaveTokens(t *testing.T) {
+	completed, err := input.Complete([]*model.Input{{Name: "a", Text: &model.TextInput{}}, {Name: "b", Text: &model.TextInput{}}}, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := input.NewSchema(completed, 10)
+	tokens := func(a, b string) (words, pairs, others []float64) {
+		r := new(input.Record)
+		r.Reset(2)
+		r.SetText(0, a)
+		r.SetText(1, b)
+		x := input.NewEncoder(s).Encode(nil, r)[s.Dimension():]
+		if len(x) != 2048 || s.Tokens() != 2048 {
+			t.Fatalf("%d tokens", len(x))
+		}
+		return x[:512], x[512:1024], x[1024:]
+	}
+	token := func(text string) float64 { return float64(max(1, input.Hash(text)>>12)) }
+	for _, c := range []struct {
+		text         string
+		words, pairs []string
+	}{
+		{"", nil, nil},
+		{"Not GOOD; not bad", []string{"not", "good", "not", "bad"}, []string{"not good", "good not", "not bad"}},
+		{strings.Repeat("a b ", 300), strings.Fields(strings.Repeat("a b ", 256)), strings.Split(strings.Repeat("a b,b a,", 255)+"a b", ",")},
+	} {
+		words, pairs, others := tokens(c.text, "")
+		for i := range words {
+			want, wantPair := 0.0, 0.0
+			if i < len(c.words) {
+				want = token(c.words[i])
+			}
+			if i < len(c.pairs) {
+				wantPair = token(c.pairs[i])
+			}
+			if words[i] != want || pairs[i] != wantPair || others[i] != 0 {
+				t.Fatalf("%.20q: tokens %d are %g, %g, %g, want %g, %g, 0", c.text, i, words[i], pairs[i], others[i], want, wantPair)
+			}
+		}
+	}
+	if words, _, others := tokens("a", "a"); words[0] == others[0] || others[0] == 0 {
+		t.Errorf("in two texts a word is %g and %g", words[0], others[0])
+	}
+}

@@ -38,6 +38,9 @@ func (l *Level) Learn(s *Scratch, x, counts []float64, total float64, class int,
 	if l.counts != nil {
 		l.learnMany(s, class, classes, weight)
 	}
+	if l.texts != nil {
+		l.texts.learn(&s.texts, class, max(classes, class+1), weight)
+	}
 	l.scale.Add(s.raw, math.Min(1, weight))
 	l.centers.change(l.scale.Changes())
 }

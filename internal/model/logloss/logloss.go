@@ -8,6 +8,8 @@
 //	conditional  normal densities given the class: see conditional
 //	multinomial  above 64 numbers, naive Bayes on those that count something: see multinomial
 //	sparse       above 64 numbers, logistic regression on all of them: see sparse
+//	words        naive Bayes on the words of texts, and on the pairs too: see texts
+//	word odds    logistic regression on the words, and on the pairs beside it
 //	stacks       P_k ∝ exp(Σ_i θ_i log p_i(k) + θ_π log π_k) of the experts above and the shares
 //	             π of the classes, by online Newton steps on log loss that forget at 1 − 10⁻³,
 //	             1 − 10⁻⁴ and not at all
@@ -27,6 +29,8 @@
 package logloss
 
 import (
+	"slices"
+
 	"hindsight/internal/model/calibration"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/effects"
@@ -38,6 +42,10 @@ type Options struct {
 	// Dimension is the number of inputs. Keys are those whose values are keys, in order.
 	Dimension int
 	Keys      []int
+	// Tokens is the number of tokens behind the inputs: see texts. Buckets are the inputs that count
+	// the words of a bucket, in order, which tokens replace.
+	Tokens  int
+	Buckets []int
 	// MaxClasses is the largest number of classes, MaxKeys that of keys.
 	MaxClasses, MaxKeys int
 }
@@ -54,23 +62,25 @@ const (
 	maxWeight        = 1e3     // Larger weights make the same step.
 )
 
-// numbers are the inputs that are no keys.
-func (o Options) numbers() (numbers []int) {
-	keys := o.Keys
+// numbers are the inputs that are neither keys nor buckets.
+func (o Options) numbers() []int {
+	left := slices.Concat(o.Keys, o.Buckets)
+	slices.Sort(left)
+	var numbers []int
 	for j := range o.Dimension {
-		if len(keys) > 0 && keys[0] == j {
-			keys = keys[1:]
-			continue
+		if _, leave := slices.BinarySearch(left, j); !leave {
+			numbers = append(numbers, j)
 		}
-		numbers = append(numbers, j)
 	}
 	return numbers
 }
 
+func (o Options) countNumbers() int { return o.Dimension - len(o.Keys) - len(o.Buckets) }
+
 // logits is the number of logistic regressions: one for two classes, one a class for more, none
 // if they would be too many.
 func (o Options) logits() int {
-	k, d := o.MaxClasses, o.Dimension-len(o.Keys)+1
+	k, d := o.MaxClasses, o.countNumbers()+1
 	if k == 2 {
 		k = 1
 	}
@@ -82,7 +92,7 @@ func (o Options) logits() int {
 
 // many tells whether there are experts of many numbers.
 func (o Options) many() bool {
-	d := o.Dimension - len(o.Keys)
+	d := o.countNumbers()
 	return d > fewNumbers && o.MaxClasses*d <= mostSums
 }
 
@@ -107,6 +117,10 @@ const (
 	ofClasses
 	ofCounts
 	ofMany
+	ofWords
+	ofPairs
+	ofWordOdds
+	ofPairOdds
 )
 
 // kinds are the experts below the stacks.
@@ -120,6 +134,9 @@ func (o Options) kinds() []kind {
 	}
 	if o.keyed() > 0 {
 		kinds = append(kinds, ofKeys)
+	}
+	if o.Tokens > 0 {
+		kinds = append(kinds, ofWords, ofPairs, ofWordOdds, ofPairOdds)
 	}
 	return kinds
 }
@@ -135,6 +152,9 @@ func (o Options) experts() int {
 	}
 	if o.many() {
 		n += 2
+	}
+	if o.Tokens > 0 {
+		n += 4
 	}
 	return n
 }
@@ -155,6 +175,8 @@ type Level struct {
 	// counts and many are nil without many numbers.
 	counts *multinomial
 	many   *sparse
+	// texts is nil without tokens.
+	texts  *texts
 	keys   *keyed
 	stacks []calibration.Softmax
 	// weights are w of the kinds, of the stacks and of the shares.
@@ -172,6 +194,9 @@ func New(o Options) *Level {
 	l.centers = newConditional(len(l.numbers))
 	if o.many() {
 		l.counts, l.many = newMultinomial(len(l.numbers)), &sparse{features: len(l.numbers) + 1}
+	}
+	if o.Tokens > 0 {
+		l.texts = newTexts(o)
 	}
 	if o.keyed() > 0 {
 		l.keys = newKeyed(o.effects())

@@ -21,6 +21,7 @@ type Scratch struct {
 	keys        *keyedScratch
 	// counts and features are those of the experts of many numbers that are not 0.
 	counts, features []entry
+	texts            textScratch
 }
 
 // NewScratch is for the rows of a level.
@@ -66,6 +67,11 @@ func (l *Level) Mix(s *Scratch, p, x, counts []float64, total float64) {
 			l.counts.logs(logs, s.each, s.counts, counts, total)
 		case ofMany:
 			l.many.logs(logs, s.each, s.features)
+		case ofWords, ofPairs:
+			l.texts.bayes(logs, s.each, &s.texts, k == ofPairs, counts, total)
+		case ofWordOdds, ofPairOdds:
+			l.texts.odds(logs, &s.texts, k == ofPairOdds)
+			normalize(logs, s.each)
 		}
 	}
 	l.stack(s, counts, total)
@@ -97,6 +103,9 @@ func (l *Level) standardize(s *Scratch, x []float64) {
 	if l.counts != nil {
 		s.counts = l.counts.counted(s.counts[:0], l.numbers, x)
 		s.features = l.counts.features(s.features[:0], s.counts, s.z)
+	}
+	if l.texts != nil {
+		l.texts.find(&s.texts, s.z, x[l.o.Dimension:])
 	}
 	if l.keys != nil {
 		for i := range s.keys.values {

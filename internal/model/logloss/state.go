@@ -34,6 +34,9 @@ func (l *Level) Visit(v *codec.Visitor, classes int) {
 		l.counts.visit(v, classes)
 		l.many.visit(v, classes)
 	}
+	if l.texts != nil {
+		l.texts.visit(v, classes)
+	}
 	if l.keys != nil {
 		l.keys.visit(v, l.rows)
 	}
@@ -69,7 +72,7 @@ func (l *Level) name(expert int) string {
 	} else if i >= 0 {
 		return fmt.Sprintf("stack/forgetting_%g", decays()[i])
 	}
-	return [...]string{calibrated: "calibrated", ofClasses: "conditional", ofCounts: "multinomial", ofMany: "sparse", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
+	return [...]string{calibrated: "calibrated", ofClasses: "conditional", ofCounts: "multinomial", ofMany: "sparse", ofWords: "words", ofPairs: "pairs", ofWordOdds: "word_odds", ofPairOdds: "pair_odds", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
 }
 
 // regressions is the number of logistic regressions beside so many known classes.
@@ -87,6 +90,7 @@ func (l *Level) regressions(classes int) int {
 const (
 	fixedBytes = 1024
 	manyFlops  = 10 // Of a number and a class: few numbers are not 0.
+	tokenFlops = 30 // Of a token and a class, if no slot is empty.
 	scratches  = 2  // That a busy model keeps.
 )
 
@@ -95,6 +99,9 @@ func (l *Level) Bytes(classes int) uint64 {
 	size := l.o.bytes(classes)
 	if l.keys != nil {
 		size += l.keys.effects.Bytes()
+	}
+	if l.texts != nil {
+		size += l.texts.bytes(classes)
 	}
 	return size
 }
@@ -105,11 +112,14 @@ func (o Options) Bytes() uint64 {
 	if o.keyed() > 0 {
 		size += o.effects().Bytes()
 	}
+	if o.Tokens > 0 {
+		size += o.textBytes()
+	}
 	return size
 }
 
 func (o Options) bytes(classes int) uint64 {
-	d := uint64(o.Dimension + 1)
+	d := uint64(o.countNumbers() + 1)
 	k := uint64(max(2, classes))
 	size := fixedBytes + 8*d*(moments.Numbers+4*scratches) + 8*scratches*k*uint64(o.experts()+8)
 	switch {
@@ -126,11 +136,11 @@ func (o Options) bytes(classes int) uint64 {
 
 // PredictFlops is the cost of a prediction with all classes, about.
 func (o Options) PredictFlops() uint64 {
-	d, k := uint64(o.Dimension+1), uint64(o.MaxClasses)
+	d, k := uint64(o.countNumbers()+1), uint64(o.MaxClasses)
 	flops := 10*d + uint64(o.experts())*60*k
 	flops += 2 * d * d * uint64(o.logits())
 	if o.many() {
 		flops += manyFlops * d * k
 	}
-	return flops + 4*d*k
+	return flops + 4*d*k + tokenFlops*uint64(o.Tokens)*k
 }

@@ -1315,10 +1315,11 @@ func (*CategoricalInput_HashBuckets) isCategoricalInput_Encoding() {}
 
 // TextInput is a text of several words. Features count its words: words are runs of letters and
 // digits, without regard to case in ASCII, and share the features by their hashes. Another feature
-// is log(1 + the number of words).
+// is log(1 + the number of words). auto of classes also learns the first 512 words of a text, and their
+// pairs of neighbors, by tokens of their hashes.
 type TextInput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// How many features the words share. Default 4096.
+	// How many features the words share. Default 4096, with classes of auto 256.
 	HashBuckets   *int32 `protobuf:"varint,1,opt,name=hash_buckets,json=hashBuckets,proto3,oneof" json:"hash_buckets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -1,0 +1,271 @@
+package logloss_test
+
+import (
+	"bytes"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"hindsight/internal/model/codec"
+	"hindsight/internal/model/logloss"
+)
+
+const slotsOfText = 1024
+
+// textRows are rows of one number and of words, some of which occur with one class more than with others.
+func textRows(seed uint64, classes, n int) []row {
+	rng := rand.New(rand.NewPCG(seed, 11))
+	rows, seen := make([]row, n), 0
+	for t := range rows {
+		class := min(rng.IntN(classes), seen)
+		seen = max(seen, class+1)
+		var text []int
+		for range rng.IntN(7) {
+			w := 1 + rng.IntN(20)
+			if rng.IntN(2) == 0 {
+				w = 21 + 3*class + rng.IntN(4)
+			}
+			text = append(text, w)
+		}
+		rows[t] = textRow(float64(class)+rng.NormFloat64(), class, text)
+		rows[t].weight = 0.5 + rng.Float64()
+		for range classes {
+			rows[t].calibrated = append(rows[t].calibrated, 1/float64(classes))
+		}
+	}
+	return rows
+}
+
+func textRow(number float64, class int, text []int) row {
+	r := row{x: make([]float64, 1+slotsOfText), class: class, weight: 1}
+	r.x[0] = number
+	for i, w := range text {
+		r.x[1+i] = float64(w)
+		if i > 0 {
+			r.x[slotsOfText/2+i] = float64(1000*text[i-1] + w)
+		}
+	}
+	return r
+}
+
+// occurrences are how often each word, and each pair as −1 times its token, occurs in a row.
+func occurrences(r row) map[int]float64 {
+	n := map[int]float64{}
+	for i, v := range r.x[1:] {
+		switch {
+		case v != 0 && i < slotsOfText/2:
+			n[int(v)]++
+		case v != 0:
+			n[-int(v)]++
+		}
+	}
+	return n
+}
+
+// naiveBayes is log p by the formula of texts, from all rows before.
+func naiveBayes(before []row, r row, pairs bool, shares []float64) []float64 {
+	logs := make([]float64, len(shares))
+	sums, total, known := make([]map[int]float64, len(shares)), make([]float64, len(shares)), map[int]bool{}
+	for k := range sums {
+		sums[k] = map[int]float64{}
+	}
+	for _, b := range before {
+		for token, n := range occurrences(b) {
+			if token > 0 || pairs {
+				sums[b.class][token] += b.weight * n
+				total[b.class] += b.weight * n
+				known[token] = true
+			}
+		}
+	}
+	for k := range logs {
+		logs[k] = math.Log(shares[k])
+		for token, n := range occurrences(r) {
+			if known[token] {
+				logs[k] += n * math.Log((sums[k][token]+1)/(total[k]+float64(len(known))))
+			}
+		}
+	}
+	return softmax(logs)
+}
+
+// naiveOdds are the weights and the squares of the regressions, by tokens, the number and 1 being "0" and "1".
+type naiveOdds struct{ weights, squares []map[int]float64 }
+
+const theNumber, one = 1 << 30, 1<<30 + 1
+
+func (n *naiveOdds) features(r row, z float64) map[int]float64 {
+	v, words, pairs := occurrences(r), 0.0, 0.0
+	for token, count := range v {
+		if token > 0 {
+			words += count
+		} else {
+			pairs += count
+		}
+	}
+	for token, count := range v {
+		if v[token] = math.Sqrt(count / words); token < 0 {
+			v[token] = math.Sqrt(count / pairs)
+		}
+	}
+	v[theNumber], v[one] = z, 1
+	return v
+}
+
+func (n *naiveOdds) odds(v map[int]float64, pairs bool, classes int) []float64 {
+	odds := make([]float64, classes)
+	for k := range min(classes, len(n.weights)) {
+		for _, token := range slices.Sorted(maps.Keys(v)) {
+			if token > 0 || pairs {
+				odds[k] += n.weights[k][token] * v[token]
+			}
+		}
+	}
+	return softmax(odds)
+}
+
+func (n *naiveOdds) learn(v map[int]float64, r row, classes int) {
+	for len(n.weights) < classes {
+		n.weights, n.squares = append(n.weights, map[int]float64{}), append(n.squares, map[int]float64{})
+	}
+	words, all := n.odds(v, false, classes), n.odds(v, true, classes)
+	for k := range classes {
+		for token, f := range v {
+			p := words[k]
+			if token < 0 {
+				p = all[k]
+			}
+			if k == r.class {
+				p--
+			}
+			if g := r.weight * p * f; g != 0 {
+				n.squares[k][token] += g * g
+				n.weights[k][token] -= 0.5 * g / math.Sqrt(n.squares[k][token])
+			}
+		}
+	}
+}
+
+func TestTextsAreTheNaiveOnes(t *testing.T) {
+	const classes = 3
+	l, odds, want := start(logloss.Options{Dimension: 1, MaxClasses: classes, Tokens: slotsOfText}), naiveOdds{}, map[string]float64{}
+	var before []row
+	mean, squares, counted := 0.0, 0.0, 0.0
+	for _, r := range textRows(1, classes, 90) {
+		z, known := 0.0, len(l.counts)
+		if squares > 0 {
+			z = math.Max(-8, math.Min(8, (r.x[0]-mean)/math.Sqrt(squares/counted)))
+		}
+		v := odds.features(r, z)
+		if l.mix(r) != nil && r.class < known {
+			shares := make([]float64, known)
+			for k, c := range l.counts {
+				shares[k] = c / l.total
+			}
+			for name, p := range map[string][]float64{
+				"words": naiveBayes(before, r, false, shares), "pairs": naiveBayes(before, r, true, shares),
+				"word_odds": odds.odds(v, false, known), "pair_odds": odds.odds(v, true, known),
+			} {
+				want[name] -= math.Min(1, r.weight) * math.Log(p[r.class])
+			}
+		}
+		l.learn(r, nil)
+		before = append(before, r)
+		odds.learn(v, r, len(l.counts))
+		part := math.Min(1, r.weight)
+		counted += part
+		off := r.x[0] - mean
+		mean += part / counted * off
+		squares += part * off * (r.x[0] - mean)
+	}
+	for name, loss := range want {
+		if got := lossOf(t, l.level, name); math.Abs(got-loss) > 1e-4*loss { // Probabilities below 1e-7 are raised.
+			t.Errorf("%s: a loss of %g, want %g", name, got, loss)
+		}
+	}
+}
+
+func TestStatesOfTextsContinue(t *testing.T) {
+	o := logloss.Options{Dimension: 1, MaxClasses: 3, Tokens: slotsOfText}
+	whole, plain := start(o), start(o)
+	for n, r := range textRows(2, 3, 100) {
+		if n%9 == 2 {
+			restored := start(o)
+			restored.counts, restored.total = whole.counts, whole.total
+			read := func(v *codec.Visitor) { restored.level.Visit(v, len(whole.counts)) }
+			if err := codec.Read(whole.state(t), read); err != nil {
+				t.Fatalf("row %d: %v", n, err)
+			}
+			whole = restored
+		}
+		for _, l := range []*run{whole, plain} {
+			l.mix(r)
+			l.learn(r, nil)
+		}
+	}
+	if !bytes.Equal(whole.state(t), plain.state(t)) {
+		t.Error("another state")
+	}
+	if got, most := plain.level.Bytes(3), o.Bytes(); got > most || got < uint64(len(plain.state(t))) {
+		t.Errorf("%d bytes, of at most %d, and a state of %d", got, most, len(plain.state(t)))
+	}
+}
+
+// A word says the opposite behind another: the pairs tell.
+func TestPairsDecide(t *testing.T) {
+	rng := rand.New(rand.NewPCG(4, 11))
+	l, wrong, bayes := start(logloss.Options{Dimension: 1, MaxClasses: 2, Tokens: slotsOfText}), 0, 0
+	const not, rows = 1, 1200
+	var before []row
+	for n := range rows {
+		class, text := rng.IntN(2), []int{10 + rng.IntN(50), 10 + rng.IntN(50)}
+		word := 100 + rng.IntN(10)
+		if rng.IntN(2) == 0 {
+			text, word = append(text, not), word+10*(1-class)
+		} else {
+			text, word = append(text, 2+rng.IntN(8)), word+10*class
+		}
+		r := textRow(0, min(class, len(l.counts)), append(text, word, 10+rng.IntN(50)))
+		r.calibrated = []float64{0.5, 0.5}
+		if p := l.mix(r); p != nil && n >= rows/2 {
+			if best(p) != r.class {
+				wrong++
+			}
+			if n%4 == 0 && best(naiveBayes(before, r, false, []float64{0.5, 0.5})) != r.class {
+				bayes += 4
+			}
+		}
+		l.learn(r, nil)
+		before = append(before, r)
+	}
+	if wrong > rows/2/10 || bayes < 5*wrong {
+		t.Errorf("%d of %d rows are wrong, %d by naive Bayes", wrong, rows/2, bayes)
+	}
+}
+
+func TestStatesOfTextsThatCannotBe(t *testing.T) {
+	o := logloss.Options{Dimension: 1, MaxClasses: 2, Tokens: slotsOfText}
+	l := start(o)
+	for _, r := range textRows(5, 2, 40) {
+		l.mix(r)
+		l.learn(r, nil)
+	}
+	state, rejected := l.state(t), 0
+	for at := 0; at < len(state); at += 7 {
+		damaged := bytes.Clone(state)
+		damaged[at] ^= 0xff
+		other := start(o)
+		if err := codec.Read(damaged, func(v *codec.Visitor) { other.level.Visit(v, 2) }); err != nil {
+			rejected++
+			if !strings.Contains(err.Error(), "corrupt") {
+				t.Fatalf("byte %d: %v", at, err)
+			}
+		}
+	}
+	if rejected == 0 {
+		t.Error("no state is rejected")
+	}
+}
