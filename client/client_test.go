@@ -8,12 +8,13 @@ import (
 	"io"
 	"math"
 	"net"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -52,9 +53,7 @@ func TestRetrySameID(t *testing.T) {
 	c := serve(t, f, client.WithRetry(client.Retry{Max: 3, Backoff: time.Millisecond, OnRetry: func(error, time.Duration) { retries++ }}))
 	m := c.Model("m")
 	p, err := m.Predict(t.Context(), client.Features(1, 2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if id, err := uuid.Parse(p.GetPredictionId()); err != nil || id.Version() != 7 {
 		t.Errorf("id %q: %v", p.GetPredictionId(), err)
 	}
@@ -175,16 +174,12 @@ func TestErrors(t *testing.T) {
 		client.ErrNotFinite: true, client.ErrInvalid: true, client.ErrNotFound: false, client.ErrLabelMissing: false,
 		client.ErrUnreachable: false, context.DeadlineExceeded: false,
 	} {
-		if errors.Is(err, target) != want {
-			t.Errorf("errors.Is(%v, %v) is not %v", err, target, want)
-		}
+		assert.Equal(t, want, errors.Is(err, target), "%v %v", err, target)
 	}
 	if got, want := err.Error(), "round 3: rejected (INVALID_ARGUMENT, NOT_FINITE); features[0]: got NaN"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if status.Code(err) != codes.InvalidArgument {
-		t.Errorf("status %v", status.Code(err))
-	}
+	assert.Equal(t, codes.InvalidArgument, status.Code(err))
 	if client.FromError(errors.New("other")) != nil {
 		t.Error("another error is that of a call")
 	}
@@ -195,40 +190,26 @@ func TestViolationsOnce(t *testing.T) {
 	s, err := status.New(codes.InvalidArgument, "features: got 1, want 2").WithDetails(&errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "features", Description: "got 1, want 2"}},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := client.FromError(s.Err()).Error(); got != "features: got 1, want 2 (INVALID_ARGUMENT)" {
-		t.Errorf("%q", got)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, "features: got 1, want 2 (INVALID_ARGUMENT)", client.FromError(s.Err()).Error())
 }
 
 func TestUnreachable(t *testing.T) {
 	var listen net.ListenConfig
 	silent, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer silent.Close() //nolint:errcheck // the test is over
 	gone, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := gone.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, gone.Close())
 	for _, l := range []net.Listener{silent, gone} {
 		c, err := client.Dial(l.Addr().String(), client.WithTimeout(100*time.Millisecond), client.WithRetry(client.Retry{}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = c.Model("m").Get(t.Context())
 		if !errors.Is(err, client.ErrUnreachable) || client.FromError(err).Address() != l.Addr().String() {
 			t.Errorf("%v", err)
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close())
 	}
 }
 
@@ -286,30 +267,20 @@ func TestListAndWatch(t *testing.T) {
 	c := serve(t, &fake{})
 	var ids []string
 	for m, err := range c.List(t.Context(), nil) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		ids = append(ids, m.GetId())
 	}
-	if !slices.Equal(ids, []string{"a", "b", "c"}) {
-		t.Errorf("listed %q", ids)
-	}
+	assert.Equal(t, []string{"a", "b", "c"}, ids)
 	events := 0
 	for event, err := range c.Model("m").Watch(t.Context(), nil) {
 		if err != nil {
-			if !errors.Is(err, client.ErrModelNotFound) {
-				t.Error(err)
-			}
+			assert.ErrorIs(t, err, client.ErrModelNotFound)
 			continue
 		}
-		if event.GetStats().GetModel() != "m" {
-			t.Errorf("%v", event)
-		}
+		assert.Equal(t, "m", event.GetStats().GetModel(), event)
 		events++
 	}
-	if events != 3 {
-		t.Errorf("%d events", events)
-	}
+	assert.Equal(t, 3, events)
 	if _, err := c.Aliases(t.Context()); !errors.Is(err, client.ErrUnimplemented) {
 		t.Errorf("%v", err)
 	}

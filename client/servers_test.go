@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
@@ -16,30 +18,22 @@ import (
 func listen(t *testing.T) net.Listener {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
 // The first server that answers is used, and the next one after a failure.
 func TestServersOfACluster(t *testing.T) {
 	dead, a, b := listen(t), listen(t), listen(t)
-	if err := dead.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, dead.Close())
 	first, second := &fake{}, &fake{}
 	stopFirst, stopSecond := first.start(a), second.start(b)
 	defer stopSecond()
 	list := strings.Join([]string{dead.Addr().String(), a.Addr().String(), " " + b.Addr().String()}, ",")
 	c, err := client.Dial(list, client.WithRetry(client.Retry{Max: 3, Backoff: time.Millisecond}), client.WithToken(client.TokenText("t")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close() //nolint:errcheck // the test is over
-	if want := strings.ReplaceAll(list, " ", ""); c.Address() != want {
-		t.Errorf("address %q, want %q", c.Address(), want)
-	}
+	assert.Equal(t, strings.ReplaceAll(list, " ", ""), c.Address())
 	m := c.Model("m")
 	// No retry is needed to find a server.
 	if _, err := c.With(client.Retry{}).Model("m").Predict(t.Context(), client.Features(1)); err != nil || first.calls != 1 {
@@ -72,9 +66,7 @@ func TestOwnersOfGroups(t *testing.T) {
 		fakes, list = append(fakes, f), append(list, l.Addr().String())
 	}
 	c, err := client.Dial(strings.Join(list, ","))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer c.Close() //nolint:errcheck // the test is over
 	observe := func(model string, want ...int) {
 		t.Helper()
@@ -82,9 +74,7 @@ func TestOwnersOfGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		for n, f := range fakes {
-			if f.calls != want[n] {
-				t.Errorf("server %d had %d calls, want %d", n, f.calls, want[n])
-			}
+			assert.Equal(t, want[n], f.calls, n)
 		}
 	}
 	observe("a", 1, 0, 0)
@@ -121,9 +111,7 @@ func TestServersThatFail(t *testing.T) {
 			defer second.start(b)()
 			c, err := client.Dial(a.Addr().String()+","+b.Addr().String(), client.WithTimeout(2*time.Second),
 				client.WithRetry(client.Retry{Max: 1, Backoff: time.Millisecond}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			defer c.Close() //nolint:errcheck // the test is over
 			ctx := t.Context()
 			for n := range 3 {
@@ -131,9 +119,7 @@ func TestServersThatFail(t *testing.T) {
 					t.Errorf("call %d: %v", n, err)
 				}
 			}
-			if second.calls != 3 {
-				t.Errorf("%d calls", second.calls)
-			}
+			assert.Equal(t, 3, second.calls)
 		})
 	}
 }
@@ -147,18 +133,12 @@ func TestListsOfServers(t *testing.T) {
 		"a,http://b":     "",
 	} {
 		c, err := client.Dial(list)
-		if (err == nil) != (want != "") {
-			t.Errorf("%q: %v", list, err)
-		}
+		assert.Equal(t, (want != ""), (err == nil), "%v %v", list, err)
 		if err != nil {
 			continue
 		}
-		if c.Address() != want {
-			t.Errorf("%q: %q, want %q", list, c.Address(), want)
-		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.Equal(t, want, c.Address(), list)
+		assert.NoError(t, c.Close())
 	}
 	if _, err := client.Dial("localhost,example.com", client.WithToken(client.TokenText("t"))); err == nil || !strings.Contains(err.Error(), "in plaintext") {
 		t.Errorf("a token to another machine: %v", err)

@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -44,13 +46,9 @@ type signer struct {
 func issue(t *testing.T, dir, name string, by *signer, until time.Time, hosts ...string) *signer {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template := &x509.Certificate{
 		SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
 		BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -69,16 +67,12 @@ func issue(t *testing.T, dir, name string, by *signer, until time.Time, hosts ..
 		by = &signer{certificate: template, key: key}
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, by.certificate, &key.PublicKey, by.key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if s.certificate, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, s.crt, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, s.pem, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 	return s
@@ -86,9 +80,7 @@ func issue(t *testing.T, dir, name string, by *signer, until time.Time, hosts ..
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 // secured is a server that wants tokens, and remembers what came.
@@ -119,9 +111,7 @@ func (s *secured) listen(t *testing.T, c credentials.TransportCredentials) strin
 	t.Helper()
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	server := grpc.NewServer(grpc.Creds(c))
 	hindsightv1.RegisterModelServiceServer(server, s)
 	var ended sync.WaitGroup
@@ -146,9 +136,7 @@ func list(t *testing.T, address string, options ...client.Option) error {
 func speaks(t *testing.T, s *signer, clients *signer) credentials.TransportCredentials {
 	t.Helper()
 	pair, err := tls.LoadX509KeyPair(s.crt, s.pem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if clients != nil {
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert
@@ -207,9 +195,7 @@ func TestTLSAdvice(t *testing.T) {
 	// client as the end of the connection alone.
 	for name, bad := range map[string]*signer{"expired client": late, "client of another CA": stranger} {
 		err := list(t, mutual, client.WithTLS(client.TLS{CA: ca.crt, Cert: bad.crt, Key: bad.pem}))
-		if !errors.Is(err, client.ErrUnreachable) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, err, client.ErrUnreachable, name)
 	}
 }
 
@@ -220,18 +206,14 @@ func TestTLSFilesChange(t *testing.T) {
 	server := (&secured{}).listen(t, speaks(t, issue(t, dir, "host", next, soon, "127.0.0.1"), next))
 	alice := issue(t, dir, "alice", ca, soon)
 	c, err := client.Dial(server, client.WithTLS(client.TLS{CA: ca.crt, Cert: alice.crt, Key: alice.pem}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
 	once := c.With(client.Retry{})
 	if _, err := once.ListPage(t.Context(), &hindsightv1.ListModelsRequest{}); err == nil {
 		t.Fatal("the wrong CA is trusted")
 	}
 	text, err := os.ReadFile(next.crt)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, ca.crt, string(text))
 	issue(t, dir, "alice", next, soon)
 	patient := c.With(client.Retry{Max: 20})
@@ -249,9 +231,7 @@ func TestTokenStaysOffTheWire(t *testing.T) {
 		"localhost.example": false, "0.0.0.0:7": false,
 	} {
 		c, err := client.Dial(address, token)
-		if (err == nil) != local {
-			t.Errorf("%s: %v", address, err)
-		}
+		assert.Equal(t, local, (err == nil), "%v %v", address, err)
 		if err != nil && (strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "use TLS")) {
 			t.Errorf("%s: %v", address, err)
 		}
@@ -279,9 +259,7 @@ func TestToken(t *testing.T) {
 	}
 	write(t, path, "old\n")
 	c, err := client.Dial(address, fromFile, client.WithRetry(client.Retry{}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
 	if _, err := c.ListPage(t.Context(), &hindsightv1.ListModelsRequest{}); !errors.Is(err, client.ErrUnauthenticated) || strings.Contains(err.Error(), "old") {
 		t.Errorf("the old token: %v", err)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/servertest"
 )
 
@@ -32,9 +34,7 @@ func TestBlockingPython(t *testing.T) {
 	}
 	for _, file := range files {
 		want, err := os.ReadFile(filepath.Join(written, file.Name()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got, err := os.ReadFile(filepath.Join("python/hindsight", file.Name())); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("hindsight/%s does not belong to hindsight/aio/%[1]s; run: python3 clients/python/tools/blocking.py", file.Name())
 		}
@@ -49,9 +49,7 @@ func TestPython(t *testing.T) {
 	}
 	python := pythonWithGRPC(t)
 	server, err := servertest.Program(t.Context(), "..", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	tests := exec.CommandContext(ctx, python, "-m", "unittest", "discover", "-v", "-t", ".", "-s", "tests")
@@ -59,9 +57,7 @@ func TestPython(t *testing.T) {
 	tests.Env = append(os.Environ(), "HINDSIGHT_SERVER="+server, "PYTHONDONTWRITEBYTECODE=1")
 	tests.WaitDelay = 10 * time.Second
 	out, err := tests.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", tests, err, out)
-	}
+	require.NoError(t, err, "%v %v", tests, out)
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "skipped") || strings.HasPrefix(line, "Ran ") {
 			t.Log(strings.TrimSpace(line))
@@ -97,9 +93,7 @@ func TestPythonWheel(t *testing.T) {
 		command.WaitDelay = 10 * time.Second
 		command.Env = append(os.Environ(), "HINDSIGHT_SERVER=", "PYTHONPATH=", "PYTHONDONTWRITEBYTECODE=1")
 		out, err := command.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", command, err, out)
-		}
+		require.NoError(t, err, "%v %v", command, out)
 		return string(out)
 	}
 	run(python, "python/tools/wheels.py", dir, "test", runtime.GOOS+"/"+runtime.GOARCH)

@@ -17,6 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/cmd/internal/child"
 	"hindsight/internal/servertest"
 )
@@ -175,9 +178,7 @@ func (r *reader) localize(text string) string {
 func (r *reader) serve(t *testing.T, flags []string) {
 	t.Helper()
 	dir, err := os.MkdirTemp(r.dir, "data-") //nolint:usetesting // the server outlives the subtest that starts it
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, f := range flags {
 		if i > 0 && flags[i-1] == "--audit-log" {
 			flags[i] = filepath.Join(r.dir, f)
@@ -189,9 +190,7 @@ func (r *reader) serve(t *testing.T, flags []string) {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	server, err := child.Start(ctx, filepath.Join(r.dir, "bin", "hindsight-server"), flags...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.server, r.data = server, dir
 	r.stop = append(r.stop, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), limit)
@@ -267,9 +266,7 @@ func (r *reader) golang(t *testing.T, b block) {
 	}
 	module := filepath.Join(r.dir, "module")
 	sums, err := os.ReadFile(filepath.Join(r.root, "go.sum"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	mod := "module outside\n\ngo 1.26\n\nrequire hindsight v0.0.0\n\nreplace hindsight => " + r.root + "\n"
 	for name, text := range map[string]string{"main.go": r.localize(b.text), "go.mod": mod, "go.sum": string(sums)} {
 		write(t, filepath.Join(module, name), text)
@@ -303,14 +300,10 @@ func (r *reader) json(t *testing.T, b block) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil {
-			t.Fatalf("%v in\n%s", err, b.text)
-		}
+		require.NoError(t, err, b.text)
 		if inputs := document["inputs"]; len(inputs) > 0 && inputs[0] == '[' {
 			spec, err := json.Marshal(document)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			r.run(t, "bin/hindsight", "model", "create", "checked", "--validate-only", "--spec", string(spec))
 		}
 	}
@@ -322,33 +315,23 @@ func TestDocuments(t *testing.T) {
 		t.Skip("make test-e2e runs it: every command of the documents")
 	}
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r := &reader{root: root, dir: t.TempDir()}
 	write(t, filepath.Join(r.dir, "home", ".curlrc"), "fail-with-body\n") // A rejection is an error.
 	for _, name := range []string{"examples", "clients", "api", "third_party"} {
-		if err := os.Symlink(filepath.Join(root, name), filepath.Join(r.dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Symlink(filepath.Join(root, name), filepath.Join(r.dir, name)))
 	}
 	client := filepath.Join(r.dir, "bin", "hindsight")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "./client").CombinedOutput(); err != nil {
 		t.Fatalf("build the command line: %v\n%s", err, out)
 	}
 	server, err := servertest.Program(t.Context(), "..", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(server, filepath.Join(r.dir, "bin", "hindsight-server")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, os.Symlink(server, filepath.Join(r.dir, "bin", "hindsight-server")))
 	r.serve(t, nil)
 	defer func() {
 		for _, stop := range r.stop {
-			if err := stop(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, stop())
 		}
 	}()
 	t.Run("demo", func(t *testing.T) { demo(t, filepath.Join(r.dir, "bin")) })
@@ -397,12 +380,8 @@ func demo(t *testing.T, bin string) {
 	c := exec.CommandContext(ctx, filepath.Join(bin, "hindsight"), "demo", "--server", filepath.Join(bin, "hindsight-server"), "--keep", "--rounds", "100")
 	c.WaitDelay = 10 * time.Second
 	messages, err := c.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, c.Start())
 	moved := false
 	for lines := bufio.NewScanner(messages); lines.Scan(); {
 		match := regexp.MustCompile(`^.*the model learns on: .*(http://\S+/);`).FindStringSubmatch(lines.Text())
@@ -410,13 +389,9 @@ func demo(t *testing.T, bin string) {
 			continue
 		}
 		moved = learns(ctx, t, match[1]+"v1/models/demo/stats", rounds)
-		if err := c.Process.Signal(os.Interrupt); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Process.Signal(os.Interrupt))
 	}
-	if err := c.Wait(); err != nil {
-		t.Errorf("an interrupt ends it with %v", err)
-	}
+	assert.NoError(t, c.Wait())
 	if !moved {
 		t.Error("the model does not learn on")
 	}
@@ -427,9 +402,7 @@ func learns(ctx context.Context, t *testing.T, url string, observations float64)
 	t.Helper()
 	for ctx.Err() == nil {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		response, err := http.DefaultClient.Do(request)
 		if err != nil {
 			t.Error(err)
@@ -458,14 +431,10 @@ func documents(t *testing.T, root string) []string {
 	found := []string{"README.md"}
 	for _, pattern := range []string{"docs/using.md", "docs/*.md", "client/*.md", "clients/*/*.md", "examples/*/*.md", "CONTRIBUTING.md"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, file := range files {
 			name, err := filepath.Rel(root, file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if pattern != "docs/*.md" || name != filepath.FromSlash("docs/using.md") {
 				found = append(found, filepath.ToSlash(name))
 			}
@@ -493,29 +462,21 @@ func exists(name string) bool {
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Clean(name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
 // write writes a file and the directory above it.
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // goEnv returns a setting of the go command, which may depend on the home directory.
 func goEnv(t *testing.T, name string) string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "env", name).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return strings.TrimSpace(string(out))
 }

@@ -18,6 +18,8 @@ import (
 
 	"github.com/moby/patternmatcher"
 	"github.com/moby/patternmatcher/ignorefile"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 var buildImage = flag.Bool("image", false, "TestImageHasItsSources also builds the programs, as the Dockerfile does")
@@ -76,9 +78,7 @@ func copyContext(t *testing.T, root, dir, source, destination string, ignored *p
 		write(t, to, string(data))
 		return nil
 	})
-	if err != nil {
-		t.Fatalf("COPY %s: %v", source, err)
-	}
+	require.NoError(t, err, source)
 }
 
 // sources returns the files of the module, below dir, that the programs are built from.
@@ -110,9 +110,7 @@ func sources(t *testing.T, dir string) []string {
 			continue
 		}
 		below, err := filepath.Rel(dir, p.Dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, file := range slices.Concat(p.GoFiles, p.SFiles, p.EmbedFiles) {
 			files[path.Join(filepath.ToSlash(below), filepath.ToSlash(file))] = true
 		}
@@ -136,17 +134,11 @@ func TestVersion(t *testing.T) {
 // -image it also runs the stage's commands, and the server that they build.
 func TestImageHasItsSources(t *testing.T) {
 	root, err := filepath.Abs("..")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	patterns, err := ignorefile.ReadAll(strings.NewReader(read(t, filepath.Join(root, ".dockerignore"))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ignored, err := patternmatcher.New(patterns)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := filepath.Join(t.TempDir(), "src")
 	var commands []string
 	for _, line := range instructions(read(t, filepath.Join(root, "Dockerfile"))) {
@@ -163,13 +155,9 @@ func TestImageHasItsSources(t *testing.T) {
 			}), " "))
 		}
 	}
-	if len(commands) != 2 {
-		t.Errorf("the first stage has the commands %q, want the download and the build", commands)
-	}
+	assert.Len(t, commands, 2)
 	tree, image := sources(t, root), sources(t, dir)
-	if !slices.Equal(tree, image) {
-		t.Errorf("in the image the programs are built from\n%q\nand not from\n%q", image, tree)
-	}
+	assert.Equal(t, image, tree)
 	if len(tree) < 100 {
 		t.Errorf("the programs have %d files: they were not found", len(tree))
 	}

@@ -18,6 +18,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // installed is a directory that a package was installed into, as if it were the machine.
@@ -52,9 +55,7 @@ func output(t *testing.T, name string, args ...string) string {
 func build(t *testing.T) (deb, rpm string) {
 	t.Helper()
 	nfpm, err := filepath.Abs("../.tools/nfpm")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := os.Stat(nfpm); err != nil {
 		t.Fatal("nfpm is not in .tools: make deploy-check builds it")
 	}
@@ -86,13 +87,9 @@ func install(t *testing.T, deb string) *installed {
 	for _, name := range []string{"info/format", "updates/.none", "status", "available", "triggers/.none"} {
 		write(t, filepath.Join(i.root, "var/lib/dpkg", name), map[string]string{"info/format": "1\n"}[name])
 	}
-	if err := os.Remove(filepath.Join(i.root, "var/lib/dpkg/updates/.none")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Remove(filepath.Join(i.root, "var/lib/dpkg/updates/.none")))
 	for _, dir := range []string{"", "var", "var/lib"} {
-		if err := os.Chmod(filepath.Join(i.root, dir), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Chmod(filepath.Join(i.root, dir), 0o755))
 	}
 	// The directory has no other package, so none that this one depends on.
 	output(t, "dpkg", "--root="+i.root, "--force-script-chrootless", "--force-depends", "--install", deb)
@@ -103,9 +100,7 @@ func install(t *testing.T, deb string) *installed {
 	}
 	for n, id := range []*uint32{&i.uid, &i.gid} {
 		number, err := strconv.ParseUint(user[n+1], 10, 32)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		*id = uint32(number)
 	}
 	return i
@@ -135,12 +130,8 @@ func (i *installed) start(t *testing.T) *service {
 	t.Helper()
 	state := "/var/lib/" + i.setting(t, "StateDirectory")
 	for _, dir := range []string{state, "/run"} {
-		if err := os.MkdirAll(filepath.Join(i.root, dir), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(filepath.Join(i.root, dir), int(i.uid), int(i.gid)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.MkdirAll(filepath.Join(i.root, dir), 0o700))
+		require.NoError(t, os.Chown(filepath.Join(i.root, dir), int(i.uid), int(i.gid)))
 	}
 	address := filepath.Join(i.root, "run/notify")
 	_ = os.Remove(address) // Of the last run.
@@ -150,9 +141,7 @@ func (i *installed) start(t *testing.T) *service {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.notified.Close() })
-	if err := os.Chown(address, int(i.uid), int(i.gid)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Chown(address, int(i.uid), int(i.gid)))
 	words := append(strings.Fields(i.setting(t, "ExecStart")), "--grpc-address=127.0.0.1:0", "--http-address=127.0.0.1:0")
 	s.command = exec.CommandContext(context.WithoutCancel(t.Context()), words[0], words[1:]...)
 	s.command.Dir = state
@@ -161,12 +150,8 @@ func (i *installed) start(t *testing.T) *service {
 		Chroot: i.root, Credential: &syscall.Credential{Uid: i.uid, Gid: i.gid}, Pdeathsig: syscall.SIGKILL,
 	}
 	stderr, err := s.command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, s.command.Start())
 	serving := make(chan struct{})
 	go func() { s.log <- s.read(stderr, serving) }()
 	select {
@@ -200,9 +185,7 @@ func (s *service) read(log io.Reader, serving chan<- struct{}) (lines []string) 
 // awaitNotice reads the next notice to systemd.
 func (s *service) awaitNotice(t *testing.T, want string) {
 	t.Helper()
-	if err := s.notified.SetReadDeadline(time.Now().Add(limit)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.notified.SetReadDeadline(time.Now().Add(limit)))
 	buffer := make([]byte, 4096)
 	if n, err := s.notified.Read(buffer); err != nil || string(buffer[:n]) != want {
 		t.Errorf("systemd got %q, %v; want %s", buffer[:n], err, want)
@@ -212,9 +195,7 @@ func (s *service) awaitNotice(t *testing.T, want string) {
 // stop ends the service as systemd does.
 func (s *service) stop(t *testing.T) {
 	t.Helper()
-	if err := s.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.command.Process.Signal(syscall.SIGTERM))
 	s.awaitNotice(t, "STOPPING=1")
 	lines := <-s.log
 	if err := s.command.Wait(); err != nil {
@@ -239,16 +220,12 @@ func TestPackage(t *testing.T) {
 	i := install(t, deb)
 	t.Run("unit", i.verify)
 	s := i.start(t)
-	if out := i.call(t, s, "--version"); !strings.Contains(out, "v9.8.7-rc.1") {
-		t.Errorf("version: %s", out)
-	}
+	assert.Contains(t, i.call(t, s, "--version"), "v9.8.7-rc.1")
 	i.call(t, s, "model", "create", "demo", "--spec", `{"dimension": 2}`)
 	i.call(t, s, "observe", "--model", "demo", "--observation-id", "first", "--label", "0.7", "--features", "0.1,-0.4")
 	s.stop(t)
 	s = i.start(t)
-	if out := i.call(t, s, "predict", "--model", "demo", "--features", "0.1,-0.4"); !strings.Contains(out, "learned from   1 observation") {
-		t.Errorf("after a restart: %s", out)
-	}
+	assert.Contains(t, i.call(t, s, "predict", "--model", "demo", "--features", "0.1,-0.4"), "learned from   1 observation")
 	s.stop(t)
 
 	output(t, "dpkg", "--root="+i.root, "--force-script-chrootless", "--force-depends", "--purge", "hindsight")
@@ -272,9 +249,7 @@ func (i *installed) verify(t *testing.T) {
 		t.Errorf("systemd-analyze verify:\n%s", out)
 	}
 	// A disk that is full has room some time, and the server is to serve again then.
-	if limit := i.setting(t, "StartLimitIntervalSec"); limit != "0" {
-		t.Errorf("systemd gives up starts that fail: StartLimitIntervalSec=%s", limit)
-	}
+	assert.Equal(t, "0", i.setting(t, "StartLimitIntervalSec"))
 	const worst = 15 // Of 100, the most exposed.
 	out := output(t, analyze, "security", "--offline=true", "--threshold="+strconv.Itoa(worst), "--root="+i.root, "hindsight-server.service")
 	t.Log(lastLine(out))
@@ -312,9 +287,7 @@ func sameFiles(t *testing.T, deb, rpm string) {
 	}
 	a, aOwn := files(listed.String())
 	b, bOwn := files(output(t, program, "-qp", "--list", rpm))
-	if !slices.Equal(a, b) {
-		t.Errorf("the deb has\n%q\nand the rpm\n%q", a, b)
-	}
+	assert.Equal(t, b, a)
 	for _, wanted := range []string{
 		"/usr/bin/hindsight", "/usr/bin/hindsight-server", "/usr/share/man/man8/hindsight-server.8.gz",
 		"/usr/share/hindsight/hindsight.rules.yml", "/usr/share/hindsight/dashboards/hindsight-model.json",

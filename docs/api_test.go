@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/bufbuild/protocompile"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -33,9 +35,7 @@ func TestAPIReference(t *testing.T) {
 	}
 	const directory = "hindsight/v1/"
 	files, err := compiler.Compile(t.Context(), directory+"prediction.proto", directory+"model.proto", directory+"cluster.proto", directory+"spec.proto")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a := api{said: map[string]protoreflect.Descriptor{}}
 	a.WriteString(`# API
 
@@ -63,9 +63,7 @@ field ` + "`model`" + ` (string), an id or an alias; it is listed where it diffe
 			a.enum(file.Enums().Get(n))
 		}
 	}
-	if err := reference.Compare("reference/api.md", strings.TrimRight(a.String(), "\n")+"\n", *update); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, reference.Compare("reference/api.md", strings.TrimRight(a.String(), "\n")+"\n", *update))
 }
 
 // comment is what the source says before a descriptor.
@@ -168,13 +166,9 @@ func route(t *testing.T, m protoreflect.MethodDescriptor) (method, path string) 
 	t.Helper()
 	// The compiler does not know the extension as Go's type; its bytes do.
 	raw, err := proto.Marshal(m.Options())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	options := new(descriptorpb.MethodOptions)
-	if err := proto.Unmarshal(raw, options); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, proto.Unmarshal(raw, options))
 	rule, ok := proto.GetExtension(options, annotations.E_Http).(*annotations.HttpRule)
 	if !ok || rule == nil {
 		return "", ""

@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // goTest is a command that runs some tests of some packages.
@@ -17,9 +19,7 @@ func TestCommandsOfTests(t *testing.T) {
 	found := 0
 	for name := range markdown(t) {
 		text, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(name)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, command := range goTest.FindAllStringSubmatch(string(text), -1) {
 			found++
 			pattern, err := regexp.Compile(command[2])
@@ -46,21 +46,15 @@ func hasTest(t *testing.T, packages string, name *regexp.Regexp) bool {
 	directories := []string{filepath.Join("..", directory)}
 	for depth := 1; below && depth < 4; depth++ {
 		found, err := filepath.Glob(filepath.Join("..", directory, strings.Repeat("*/", depth)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		directories = append(directories, found...)
 	}
 	for _, d := range directories {
 		files, err := filepath.Glob(filepath.Join(d, "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, file := range files {
 			source, err := os.ReadFile(filepath.Clean(file))
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(source, -1) {
 				if name.Match(test[1]) {
 					return true

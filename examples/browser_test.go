@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // browser is a headless Chromium. It is driven by the DevTools protocol over pipes:
@@ -26,13 +28,9 @@ type browser struct {
 func openBrowser(t *testing.T) *browser {
 	t.Helper()
 	commandsRead, commandsWrite, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	answersRead, answersWrite, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), limit)
 	command := exec.CommandContext(ctx, "chromium", "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
 		"--user-data-dir="+t.TempDir(), "--remote-debugging-pipe", "about:blank")
@@ -106,15 +104,11 @@ func (b *browser) visit(t *testing.T, url string) {
 	var target struct {
 		ID string `json:"targetId"`
 	}
-	if err := b.call("Target.createTarget", map[string]any{"url": url}, &target); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.call("Target.createTarget", map[string]any{"url": url}, &target))
 	var attached struct {
 		Session string `json:"sessionId"`
 	}
-	if err := b.call("Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true}, &attached); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.call("Target.attachToTarget", map[string]any{"targetId": target.ID, "flatten": true}, &attached))
 	b.session = attached.Session
 }
 

@@ -19,6 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/servertest"
 )
 
@@ -61,9 +64,7 @@ func start(t *testing.T, flags ...string) server {
 		GRPC string `json:"grpc_address"`
 		HTTP string `json:"http_address"`
 	}
-	if err := json.Unmarshal([]byte(lines), &entry); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal([]byte(lines), &entry))
 	return server{grpc: entry.GRPC, http: "http://" + entry.HTTP}
 }
 
@@ -72,12 +73,8 @@ func start(t *testing.T, flags ...string) server {
 func launch(t *testing.T, command *exec.Cmd, serving string) (line string, kill func()) {
 	t.Helper()
 	stderr, err := command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, command.Start())
 	serves, ended := make(chan string, 1), make(chan string, 1)
 	go func() {
 		var log strings.Builder
@@ -121,9 +118,7 @@ func free(t *testing.T) string {
 		if err != nil {
 			continue
 		}
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Close())
 		return l.Addr().String()
 	}
 	t.Fatal("no port is free")
@@ -151,9 +146,7 @@ func run(t *testing.T, dir, name string, arguments ...string) string {
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir, command.WaitDelay = dir, 10*time.Second
 	out, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", command, err, out)
-	}
+	require.NoError(t, err, "%v %v", command, out)
 	return string(out)
 }
 
@@ -173,9 +166,7 @@ func need(t *testing.T, programs ...string) {
 func wants(t *testing.T, out string, wanted ...string) {
 	t.Helper()
 	for _, w := range wanted {
-		if !strings.Contains(out, w) {
-			t.Errorf("the output has no %s:\n%s", w, out)
-		}
+		assert.Contains(t, out, w)
 	}
 }
 
@@ -198,21 +189,13 @@ func install(t *testing.T) string {
 	dir := t.TempDir()
 	node := filepath.Join(dir, "examples", "node")
 	for _, from := range []string{"api/proto", "third_party"} {
-		if err := os.CopyFS(filepath.Join(dir, from), os.DirFS(filepath.Join("..", from))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.CopyFS(filepath.Join(dir, from), os.DirFS(filepath.Join("..", from))))
 	}
-	if err := os.MkdirAll(node, 0o750); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(node, 0o750))
 	for _, name := range []string{"round.mjs", "package.json", "package-lock.json", ".npmrc"} {
 		content, err := os.ReadFile(filepath.Join("node", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(node, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(filepath.Join(node, name), content, 0o600))
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()

@@ -13,6 +13,9 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // decision is what the services answer to a departure.
@@ -97,9 +100,7 @@ func survive(t *testing.T, service string, s server, startServer, startService f
 		}
 	}
 	get(t, s.http+"/v1/models/connections/stats", &stats)
-	if stats.Stats.Observations != trips {
-		t.Errorf("%d observations, want %d", stats.Stats.Observations, trips)
-	}
+	assert.EqualValues(t, trips, stats.Stats.Observations)
 	waits, kept, blind := 0, 0, 0
 	for n, d := range decisions {
 		if d.AtMost == nil {
@@ -127,12 +128,8 @@ func torn(t *testing.T, journal string) {
 	if err == nil {
 		_, err = file.WriteString(`{"trip": "to`)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := file.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, file.Close())
 }
 
 // settled waits until a service has taken so many labels to the server.
@@ -156,14 +153,10 @@ type row struct {
 func rowsOf(t *testing.T, count int) []row {
 	t.Helper()
 	file, err := os.Open("trips.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer file.Close() //nolint:errcheck // it is read
 	records, err := csv.NewReader(file).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var rows []row
 	for n, r := range records[1 : count+1] {
 		id, inputs := strconv.Itoa(n), map[string]any{"at": r[0][:10] + "T" + r[0][11:] + ":00Z", "city": r[1], "rain": r[2] == "yes", "temp": nil}
@@ -171,9 +164,7 @@ func rowsOf(t *testing.T, count int) []row {
 			inputs["temp"] = temp
 		}
 		delay, err := strconv.ParseFloat(r[4], 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		rows = append(rows, row{map[string]any{"trip": id, "inputs": inputs}, map[string]any{"trip": id, "delay": delay}, delay})
 	}
 	return rows
@@ -182,13 +173,9 @@ func rowsOf(t *testing.T, count int) []row {
 func post(t *testing.T, url string, body any, status int, answer any) {
 	t.Helper()
 	content, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, bytes.NewReader(content))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	request.Header.Set("Content-Type", "application/json")
 	exchange(t, request, status, answer)
 }
@@ -196,29 +183,19 @@ func post(t *testing.T, url string, body any, status int, answer any) {
 func get(t *testing.T, url string, answer any) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	exchange(t, request, http.StatusOK, answer)
 }
 
 func exchange(t *testing.T, request *http.Request, status int, answer any) {
 	t.Helper()
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer response.Body.Close() //nolint:errcheck // it is read
 	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if response.StatusCode != status {
-		t.Fatalf("%s: %d %s, want %d", request.URL, response.StatusCode, text, status)
-	}
+	require.NoError(t, err)
+	require.Equal(t, status, response.StatusCode, "%v %v", request.URL, text)
 	if answer != nil {
-		if err := json.Unmarshal(text, answer); err != nil {
-			t.Fatalf("%s: %s: %v", request.URL, text, err)
-		}
+		require.NoError(t, json.Unmarshal(text, answer), "%v %v", request.URL, text)
 	}
 }

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/servertest"
 	"hindsight/web"
 )
@@ -22,12 +25,8 @@ func TestFilesHaveThePage(t *testing.T) {
 		t.Fatal("the page was not built: make web")
 	}
 	page, err := files.Open("index.html")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := page.Close(); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, page.Close())
 }
 
 // program finds a program that the tests in the browser need, or skips them.
@@ -66,9 +65,7 @@ func TestConsole(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), browserLimit)
 	defer cancel()
 	server, err := servertest.Program(ctx, "..", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// A file has a server and a browser of its own, and much of its time waits for them.
 	args := append([]string{"--test", "--test-concurrency=3", "--test-reporter=tap"}, scripts...)
 	cmd := exec.CommandContext(ctx, node, args...)

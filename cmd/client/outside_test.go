@@ -6,9 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/cmd/internal/child"
 	"hindsight/internal/servertest"
@@ -18,9 +20,7 @@ import (
 func moduleRoot(t *testing.T) string {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return root
 }
 
@@ -48,37 +48,25 @@ func TestOutsideModule(t *testing.T) {
 	root, dir := moduleRoot(t), t.TempDir()
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return string(text)
 	}
 	program := read("client/testdata/outside/main.go")
 	documented := read("client/README.md")
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(program), 0o600))
 	server, err := servertest.Program(t.Context(), root, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	// The modules that the build of this one needed are here already.
 	t.Setenv("GOFLAGS", os.Getenv("GOFLAGS")+" -mod=mod")
 	t.Setenv("GOWORK", "off")
 	command(t, dir, "go", "mod", "init", "outside")
 	command(t, dir, "go", "mod", "edit", "-require", "hindsight@v0.0.0", "-replace", "hindsight="+root)
-	if err := os.WriteFile(filepath.Join(dir, "go.sum"), []byte(read("go.sum")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), []byte(read("go.sum")), 0o600))
 	command(t, dir, "go", "build", "-o", "outside", ".")
 	err = child.Serve(t.Context(), server, func(s *child.Server) error {
 		out := command(t, dir, filepath.Join(dir, "outside"), s.GRPC)
-		if !strings.Contains(documented, out) {
-			t.Errorf("README.md does not show this output:\n%s", out)
-		}
+		assert.Contains(t, documented, out)
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }

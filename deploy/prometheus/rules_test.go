@@ -8,6 +8,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 const rules, unitTests, runbooks = "hindsight.rules.yml", "hindsight.rules.test.yml", "../../docs/runbooks.md"
@@ -15,9 +18,7 @@ const rules, unitTests, runbooks = "hindsight.rules.yml", "hindsight.rules.test.
 func read(t *testing.T, path string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -52,9 +53,7 @@ func TestEveryAlertHasATestAndARunbook(t *testing.T) {
 	if len(alerts) == 0 {
 		t.Fatal("there are no alerts")
 	}
-	if tested := found(`alertname=\\"(\w+)\\", instance=\\"sick\\"`, read(t, unitTests)); !slices.Equal(tested, alerts) {
-		t.Errorf("tested are %v, want %v", tested, alerts)
-	}
+	assert.Equal(t, alerts, found(`alertname=\\"(\w+)\\", instance=\\"sick\\"`, read(t, unitTests)))
 	text := read(t, runbooks)
 	sections := regexp.MustCompile(`(?m)^## (\w+)$`).FindAllStringSubmatchIndex(text, -1)
 	var titles, anchors []string
@@ -70,9 +69,7 @@ func TestEveryAlertHasATestAndARunbook(t *testing.T) {
 			}
 		}
 	}
-	if !slices.Equal(titles, alerts) {
-		t.Errorf("runbooks are %v, want %v", titles, alerts)
-	}
+	assert.Equal(t, alerts, titles)
 	if named := found(`runbook_url: "{{ with \$externalLabels\.runbooks }}{{ \. }}{{ else }}docs/runbooks\.md{{ end }}#(\w+)"\n`, read(t, rules)); !slices.Equal(named, anchors) {
 		t.Errorf("the rules link to %v, want %v", named, anchors)
 	}

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/auth"
 )
 
@@ -55,9 +58,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(p, err)
 	}
 	c.advance(time.Hour - 1)
-	if err := p.Valid(c.now()); err != nil {
-		t.Error("a moment before its end:", err)
-	}
+	assert.NoError(t, p.Valid(c.now()))
 	c.advance(1)
 	if _, err := a.Token(ends); !errors.Is(err, auth.ErrExpired) || !errors.Is(p.Valid(c.now()), auth.ErrExpired) {
 		t.Error("at its end:", err)
@@ -77,18 +78,14 @@ func TestSet(t *testing.T) {
 	principals := map[string]*auth.Principal{}
 	for _, token := range []string{"s", "g", "c", "r"} {
 		p, err := a.Token(token)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		principals[p.Name] = p
 	}
 	a.Set([]auth.Entry{
 		entry("rotates", "r2"), entry("changes", "c", func(e *auth.Entry) { e.Models = []string{"m"} }), entry("stays", "s"),
 	})
 	for name, want := range map[string]error{"stays": nil, "goes": auth.ErrInvalid, "changes": auth.ErrInvalid, "rotates": auth.ErrInvalid} {
-		if err := principals[name].Valid(c.now()); !errors.Is(err, want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, principals[name].Valid(c.now()), want, name)
 	}
 	for token, want := range map[string]error{"s": nil, "g": auth.ErrInvalid, "c": nil, "r": auth.ErrInvalid, "r2": nil} {
 		if _, err := a.Token(token); !errors.Is(err, want) {
@@ -109,9 +106,7 @@ func TestPrincipal(t *testing.T) {
 	a := auth.New(auth.Options{Now: func() time.Time { return start }})
 	a.Set([]auth.Entry{entry("ci", "t", func(e *auth.Entry) { e.Models = []string{"a-", "b"} })})
 	p, err := a.Token("t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for model, want := range map[string]bool{"a-1": true, "b": true, "bc": true, "a": false, "c": false, "": false} {
 		if err := p.Within(model); p.Sees(model) != want || errors.Is(err, auth.ErrScope) == want {
 			t.Errorf("%q: %v, %v", model, p.Sees(model), err)
@@ -135,13 +130,9 @@ func TestLimits(t *testing.T) {
 	}
 	a.Set([]auth.Entry{entry("a", "t", limited(4))})
 	p, err := a.Token("t")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for range 2 {
-		if err := p.Enter(c.now()); err != nil {
-			t.Fatal("two places:", err)
-		}
+		require.NoError(t, p.Enter(c.now()))
 	}
 	var wait *auth.LimitError
 	if err := p.Enter(c.now()); !errors.Is(err, auth.ErrConcurrency) || !errors.As(err, &wait) || wait.Wait <= 0 {
@@ -155,20 +146,14 @@ func TestLimits(t *testing.T) {
 	if err := p.Enter(c.now()); !errors.Is(err, auth.ErrRate) || !errors.As(err, &wait) || wait.Wait != 250*time.Millisecond {
 		t.Error("a fifth call:", err)
 	}
-	if err := p.Spend(c.now()); !errors.Is(err, auth.ErrRate) {
-		t.Error("asking does not help:", err)
-	}
+	assert.ErrorIs(t, p.Spend(c.now()), auth.ErrRate)
 	a.Set([]auth.Entry{entry("a", "t", limited(4), func(e *auth.Entry) { e.Role = auth.Admin })})
 	if p, err = a.Token("t"); err != nil || p.Role != auth.Admin || !errors.Is(p.Spend(c.now()), auth.ErrRate) {
 		t.Error("the limits are spent still:", p, err)
 	}
 	c.advance(250 * time.Millisecond)
-	if err := p.Enter(c.now()); err != nil {
-		t.Error("after the wait:", err)
-	}
-	if err := p.Enter(c.now()); !errors.Is(err, auth.ErrConcurrency) {
-		t.Error("the place that was held before is held still:", err)
-	}
+	assert.NoError(t, p.Enter(c.now()))
+	assert.ErrorIs(t, p.Enter(c.now()), auth.ErrConcurrency)
 	a.Set([]auth.Entry{entry("a", "t", limited(5))})
 	if p, err = a.Token("t"); err != nil || p.Spend(c.now()) != nil {
 		t.Error("other limits begin anew:", err)
@@ -214,16 +199,12 @@ func TestJWTs(t *testing.T) {
 	}
 	// Another entry lets it in from now on.
 	a.Set([]auth.Entry{claim("all", "groups", "staff", auth.Write)})
-	if !errors.Is(p.Valid(c.now()), auth.ErrInvalid) {
-		t.Error("the principal of an entry that is gone is valid")
-	}
+	assert.ErrorIs(t, p.Valid(c.now()), auth.ErrInvalid, "the principal of an entry that is gone is valid")
 	if p, err = a.Token("staff.x.y"); err != nil || p.Name != "all" || p.Subject != "bob" {
 		t.Error(p, err)
 	}
 	c.advance(time.Hour)
-	if !errors.Is(p.Valid(c.now()), auth.ErrExpired) {
-		t.Error("it ends with the JWT")
-	}
+	assert.ErrorIs(t, p.Valid(c.now()), auth.ErrExpired, "it ends with the JWT")
 }
 
 func TestCertificates(t *testing.T) {
@@ -234,9 +215,7 @@ func TestCertificates(t *testing.T) {
 	}
 	a.Set([]auth.Entry{certificate("Ann", time.Time{}), certificate("host.example", time.Time{}), certificate("spiffe://x/y", time.Time{}), certificate("old", start)})
 	uri, err := url.Parse("spiffe://x/y")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []struct {
 		certificate x509.Certificate
 		want        string
@@ -304,9 +283,7 @@ func TestTokenAllocatesNothing(t *testing.T) {
 		}
 		p.Leave()
 	})
-	if n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	assert.EqualValues(t, 0, n)
 }
 
 func BenchmarkHeader(b *testing.B) {

@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/auth"
 )
 
@@ -29,9 +32,7 @@ func TestParse(t *testing.T) {
   role: admin
   claim: groups=ml team
 `))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ci, scraper, people := entries[0], entries[1], entries[2]
 	if ci.Name != "ci" || ci.Role != auth.Write || !reflect.DeepEqual(ci.Models, []string{"team-a-", "b"}) || ci.Hash == nil || ci.Hash[1] != 0x23 ||
 		!ci.NotAfter.Equal(time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC)) || ci.Rate != 2.5 || ci.Concurrency != 8 {
@@ -104,16 +105,12 @@ func TestAddAndRemove(t *testing.T) {
 		Name: "it's-c", Role: auth.Admin, Models: []string{"m-", "null"}, Hash: &hash,
 		NotAfter: time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC), Rate: 0.5, Concurrency: 3,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !strings.HasPrefix(string(added), string(file)+"\n- name: 'it''s-c'\n") || strings.Contains(string(added), secret) {
 		t.Errorf("added:\n%s", added)
 	}
 	entries, err := auth.Parse(added)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := entries[2]
 	if c.Name != "it's-c" || *c.Hash != hash || c.Models[1] != "null" || c.Rate != 0.5 || c.Concurrency != 3 || c.NotAfter.Second() != 5 {
 		t.Errorf("%+v", c)
@@ -175,15 +172,9 @@ func FuzzParse(f *testing.F) {
 func same(t *testing.T, file []byte, want []auth.Entry) {
 	t.Helper()
 	got, err := auth.Parse(file)
-	if err != nil {
-		t.Fatalf("%v in\n%s", err, file)
-	}
-	if len(got) != len(want) {
-		t.Fatalf("%d entries, want %d in\n%s", len(got), len(want), file)
-	}
+	require.NoError(t, err, file)
+	require.Equal(t, len(want), len(got), file)
 	for n := range got {
-		if got[n].Text() != want[n].Text() {
-			t.Errorf("entry %d: %s, want %s in\n%s", n, got[n].Text(), want[n].Text(), file)
-		}
+		assert.Equal(t, want[n].Text(), got[n].Text(), "%v %v", n, file)
 	}
 }

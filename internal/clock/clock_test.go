@@ -2,10 +2,11 @@ package clock_test
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/clock"
 )
@@ -49,22 +50,16 @@ func TestJumps(t *testing.T) {
 			t.Errorf("a jump of %v moves the clock by %v", by, got.Sub(before))
 		}
 		m.pass(59 * time.Minute)
-		if got := m.steady.Now().Sub(before); got != 59*time.Minute {
-			t.Errorf("59 minutes after a jump of %v the clock has moved by %v", by, got)
-		}
+		assert.Equal(t, 59*time.Minute, m.steady.Now().Sub(before), by)
 		m.set(-by)
-		if got := m.steady.Now().Sub(before); got != 59*time.Minute {
-			t.Errorf("after a jump of %v was corrected the clock has moved by %v", by, got)
-		}
+		assert.Equal(t, 59*time.Minute, m.steady.Now().Sub(before), by)
 		m.pass(time.Hour)
 		m.set(by)
 		m.pass(time.Hour + 2*time.Second)
 		if got, want := m.steady.Now(), m.Now; got != want {
 			t.Errorf("an hour after a jump of %v the clock shows %v, want %v", by, got, want)
 		}
-		if want := []string{fmt.Sprint(by, " false"), fmt.Sprint(by, " false"), fmt.Sprint(by, " true")}; !slices.Equal(m.told, want) {
-			t.Errorf("told %q, want %q", m.told, want)
-		}
+		assert.Equal(t, []string{fmt.Sprint(by, " false"), fmt.Sprint(by, " false"), fmt.Sprint(by, " true")}, m.told)
 	}
 }
 

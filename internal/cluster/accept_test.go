@@ -9,6 +9,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/cluster/consensus"
 )
 
@@ -30,13 +33,9 @@ func TestTheClusterPortSurvivesMissingDescriptors(t *testing.T) {
 	l.left.Store(3)
 	reported := make(chan error, 3)
 	s, err := consensus.Listen(l, nil, func(err error) { reported <- err })
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close())
 	}()
 	if err := <-reported; !errors.Is(err, syscall.EMFILE) || !errors.Is(s.Accepts(), syscall.EMFILE) {
 		t.Errorf("reported %v and accepts %v, want EMFILE", err, s.Accepts())
@@ -44,9 +43,7 @@ func TestTheClusterPortSurvivesMissingDescriptors(t *testing.T) {
 	if !reaches(t, s, s, consensus.Members) {
 		t.Error("the cluster port accepts no connection after errors of Accept")
 	}
-	if err := s.Accepts(); err != nil {
-		t.Errorf("a port that accepts says: %v", err)
-	}
+	assert.NoError(t, s.Accepts())
 }
 
 // counted counts the open accepted connections.
@@ -82,9 +79,7 @@ func TestACrowdOfStrangersKeepsNoMemberOut(t *testing.T) {
 	const strangers, members, limit = 200, 5, 64
 	a, l := newAuthority(t), &counted{Listener: listen(t)}
 	to, err := consensus.Listen(l, a.config(t, "127.0.0.1"), func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	var crowd sync.WaitGroup
 	var closed atomic.Int32
@@ -106,9 +101,7 @@ func TestACrowdOfStrangersKeepsNoMemberOut(t *testing.T) {
 	defer func() {
 		stop()
 		crowd.Wait()
-		if err := to.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, to.Close())
 	}()
 	eventually(t, "the port closes connections of the crowd", func() bool { return closed.Load() > 0 })
 	from := stream(t, a.config(t, "127.0.0.1"))

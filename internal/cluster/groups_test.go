@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"google.golang.org/grpc/status"
 
@@ -55,9 +57,7 @@ func (m *machine) start(t *testing.T) {
 		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
 		Now:    time.Now, Logger: zap.NewNop(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ctx, stop := context.WithCancel(context.Background())
 	m.stop = stop
 	host := m.host
@@ -230,18 +230,14 @@ func TestGroups(t *testing.T) {
 
 	leaves := ownerOf(t, 1, all...)
 	if leaves.host.Group(0).Owns() {
-		if err := leaves.host.Group(0).Node().Move(t.Context(), ""); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, leaves.host.Group(0).Node().Move(t.Context(), ""))
 	}
 	id := leaves.host.Group(0).Node().Self().ID
 	if err := ownerOf(t, 0, all...).host.MayLeave(t.Context(), id); !errors.Is(err, cluster.ErrHasGroups) || !strings.HasSuffix(err.Error(), "--leaving "+leaves.address) {
 		t.Errorf("a server with groups may leave: %v", err)
 	}
 	rebalance(t, []string{leaves.address}, all...)
-	if err := ownerOf(t, 0, all...).host.MayLeave(t.Context(), id); err != nil {
-		t.Errorf("a server without groups may not leave: %v", err)
-	}
+	assert.NoError(t, ownerOf(t, 0, all...).host.MayLeave(t.Context(), id))
 	rest := slices.DeleteFunc(slices.Clone(all), func(m *machine) bool { return m == leaves })
 	balanced(t, rest...)
 	eventually(t, "the server has no group", func() bool {
@@ -272,9 +268,7 @@ func TestGroups(t *testing.T) {
 		return now[again] == has[again]
 	})
 	haveGroups(t, 4, rest...)
-	if err := again.host.Drain(t.Context()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, again.host.Drain(t.Context()))
 	if _, owns := hosted(again); owns[again] != 0 {
 		t.Errorf("a drained server owns %d groups", owns[again])
 	}
@@ -294,9 +288,7 @@ func TestGroupsOfALostDirectory(t *testing.T) {
 	}
 	lost := machines[2]
 	lost.close()
-	if err := os.RemoveAll(lost.dir); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.RemoveAll(lost.dir))
 	lost.start(t)
 	haveGroups(t, 1, machines...)
 }
@@ -312,9 +304,7 @@ func TestKilledWhileRemoved(t *testing.T) {
 	leaves := machines[slices.IndexFunc(machines, func(m *machine) bool { return m != owner })]
 	members := func() []cluster.Member { return owner.host.Group(1).Node().Status().Members }
 	leaves.dies = true
-	if err := owner.host.Group(1).Node().Remove(t.Context(), leaves.address); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, owner.host.Group(1).Node().Remove(t.Context(), leaves.address))
 	leaves.ended.Wait()
 	leaves.close()
 	directory := store.GroupDirectory(leaves.dir, 1)
@@ -324,9 +314,7 @@ func TestKilledWhileRemoved(t *testing.T) {
 	leaves.dies = false
 	leaves.start(t)
 	eventually(t, "the server removes its part", func() bool {
-		if len(members()) != 2 {
-			t.Fatalf("the removed server is a member again: %v", members())
-		}
+		require.Len(t, members(), 2)
 		_, err := os.Stat(directory)
 		return errors.Is(err, os.ErrNotExist)
 	})
@@ -364,22 +352,16 @@ func TestGroupsAreFixed(t *testing.T) {
 	ownerOf(t, 2, machines...)
 	machines[0].close()
 	_, err := cluster.OpenHost(t.Context(), cluster.Options{Groups: 1025, Address: "127.0.0.1:1"})
-	if !errors.Is(err, cluster.ErrGroups) {
-		t.Errorf("a cluster of 1,025 groups: %v", err)
-	}
+	assert.ErrorIs(t, err, cluster.ErrGroups)
 	h, err := cluster.OpenHost(t.Context(), cluster.Options{
 		Directory: machines[0].dir, Store: store.Options{Cache: 1 << 20}, Groups: 3, Address: machines[0].address, Listener: machines[0].front.open(),
 		Now: time.Now, Logger: zap.NewNop(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := h.Open(t.Context(), 0); !errors.Is(err, cluster.ErrGroups) {
 		t.Errorf("opened a member of a cluster of 2 groups with 3: %v", err)
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, h.Close())
 }
 
 // TestAnotherOwnerAfterLeaving: a new owner of group 0 does not take the groups of a server that leaves for founded groups that

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/cluster"
 	"hindsight/internal/engine/storage"
 )
@@ -22,9 +25,7 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 	for round := range 3 {
 		first := owner(t, servers...)
 		m, _, err := findOrCreate(t.Context(), first.node().Store(), "m")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		term := first.node().Status().Log.Term
 		put := make(chan string, 1<<20)
 		var moved atomic.Bool
@@ -34,9 +35,7 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 				for k := 0; !moved.Load(); k++ {
 					id := fmt.Sprintf("%d-%d-%d", round, w, k)
 					if err := m.PutPending([]storage.Prediction{{ID: id, Expiry: time.Now().Add(time.Hour), Minted: true}}); err != nil {
-						if !errors.Is(err, storage.ErrNotOwner) {
-							t.Error(err)
-						}
+						assert.ErrorIs(t, err, storage.ErrNotOwner)
 						return
 					}
 					put <- id
@@ -54,9 +53,7 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 			continue
 		}
 		next, _, err := findOrCreate(t.Context(), last.Store(), "m")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all, lost := len(put), 0
 		for id := range put {
 			if _, ok, err := next.GetPending(id); err != nil {
@@ -76,34 +73,20 @@ func TestMoveDrainRemove(t *testing.T) {
 	servers := startAll(t, 3)
 	first := owner(t, servers...)
 	to := servers[1]
-	if err := to.node().Move(t.Context(), ""); !errors.Is(err, storage.ErrNotOwner) {
-		t.Errorf("a replica moved the ownership: %v", err)
-	}
-	if err := first.node().Move(t.Context(), "elsewhere:1"); !errors.Is(err, cluster.ErrNoMember) {
-		t.Errorf("moved to nobody: %v", err)
-	}
-	if err := first.node().Move(t.Context(), to.address); err != nil {
-		t.Fatal(err)
-	}
+	assert.ErrorIs(t, to.node().Move(t.Context(), ""), storage.ErrNotOwner)
+	assert.ErrorIs(t, first.node().Move(t.Context(), "elsewhere:1"), cluster.ErrNoMember)
+	require.NoError(t, first.node().Move(t.Context(), to.address))
 	if got := owner(t, servers...); got != to {
 		t.Errorf("%s owns, want %s", got.address, to.address)
 	}
-	if err := to.node().host.Drain(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, to.node().host.Drain(t.Context()))
 	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
 	next := owner(t, rest...)
 	// A drained server hands the ownership on when it gets it back.
-	if err := next.node().Move(t.Context(), to.node().Self().ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, next.node().Move(t.Context(), to.node().Self().ID))
 	next = owner(t, rest...)
-	if err := next.node().Remove(t.Context(), next.address); !errors.Is(err, cluster.ErrOwnerStays) {
-		t.Errorf("removed the owner: %v", err)
-	}
-	if err := next.node().Remove(t.Context(), to.address); err != nil {
-		t.Fatal(err)
-	}
+	assert.ErrorIs(t, next.node().Remove(t.Context(), next.address), cluster.ErrOwnerStays)
+	require.NoError(t, next.node().Remove(t.Context(), to.address))
 	eventually(t, "the removed server says so", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
 	learn(t, "m", 1, rest...)
 	haveAll(t, map[string]uint64{"m": 1}, rest...)
@@ -119,15 +102,11 @@ func TestDrainNeedsASuccessor(t *testing.T) {
 	servers := newServers(t, 1)
 	servers[0].start(t)
 	only := owner(t, servers...).node()
-	if err := only.host.Drain(t.Context()); !errors.Is(err, cluster.ErrNoSuccessor) {
-		t.Errorf("drained the only server: %v", err)
-	}
+	assert.ErrorIs(t, only.host.Drain(t.Context()), cluster.ErrNoSuccessor)
 	if !only.Owns() || !only.Status().Draining {
 		t.Error("the only server is not the owner")
 	}
-	if err := only.Remove(t.Context(), "elsewhere:1"); !errors.Is(err, cluster.ErrNoMember) {
-		t.Errorf("removed nobody: %v", err)
-	}
+	assert.ErrorIs(t, only.Remove(t.Context(), "elsewhere:1"), cluster.ErrNoMember)
 	if servers[0].restarts() != 0 || only.Self().ID == "" {
 		t.Error("a founder fetched a checkpoint")
 	}

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
@@ -255,9 +257,7 @@ func voters(t *testing.T, n int, servers ...*server) {
 	t.Helper()
 	for _, s := range servers {
 		eventually(t, fmt.Sprintf("%d voters at %s", n, s.address), func() bool {
-			if err := s.failure(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.failure())
 			count := 0
 			for _, m := range s.node().Status().Members {
 				if m.Voter {
@@ -312,9 +312,7 @@ func contents(t *testing.T, s *server) map[string]uint64 {
 		out[e.Name] = last
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -352,9 +350,7 @@ func TestThreeEmptyServersFoundACluster(t *testing.T) {
 	first := owner(t, servers...)
 	// The first by address founds, and the others begin with its store.
 	for k, s := range servers {
-		if n := s.restarts(); n != min(k, 1) {
-			t.Errorf("%s got %d checkpoints", s.address, n)
-		}
+		assert.Equal(t, min(k, 1), s.restarts(), s.address)
 	}
 	learn(t, "m", 3, servers...)
 	haveAll(t, map[string]uint64{"m": 3}, servers...)
@@ -387,25 +383,19 @@ func TestAServerWithModelsFounds(t *testing.T) {
 	servers := newServers(t, 3)
 	with := servers[2]
 	alone, err := store.Open(with.dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m, err := alone.Create(t.Context(), "old", []byte("value"))
 	if err == nil {
 		err = m.Append(t.Context(), storage.Commit{Record: storage.Record{First: 1, Last: 1}})
 	}
-	if err := errors.Join(err, alone.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, alone.Close()))
 	servers[0].start(t)
 	servers[1].start(t)
 	with.start(t)
 	voters(t, 3, servers...)
 	haveAll(t, map[string]uint64{"old": 1}, servers...)
 	for _, s := range servers[:2] {
-		if n := s.restarts(); n != 1 {
-			t.Errorf("%s got %d checkpoints, want 1", s.address, n)
-		}
+		assert.Equal(t, 1, s.restarts(), s.address)
 	}
 	learn(t, "new", 2, servers...)
 	haveAll(t, map[string]uint64{"old": 1, "new": 2}, servers...)
@@ -421,9 +411,7 @@ func TestFoundingWaitsForEveryServer(t *testing.T) {
 	if _, err := servers[0].node().Conn(ctx); !errors.Is(err, storage.ErrNotOwner) {
 		t.Errorf("a connection to an owner: %v", err)
 	}
-	if n := len(servers[0].node().Status().Members) + len(servers[1].node().Status().Members); n != 0 {
-		t.Errorf("two of three servers have %d members", n)
-	}
+	assert.Equal(t, 0, len(servers[0].node().Status().Members)+len(servers[1].node().Status().Members))
 	servers[2].start(t)
 	voters(t, 3, servers...)
 }
@@ -432,13 +420,9 @@ func TestTwoServersWithModelsReject(t *testing.T) {
 	servers := newServers(t, 2)
 	for _, s := range servers {
 		alone, err := store.Open(s.dir, store.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = alone.Create(t.Context(), "m", nil)
-		if err := errors.Join(err, alone.Close()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(err, alone.Close()))
 	}
 	for _, s := range servers {
 		s.start(t)
@@ -447,9 +431,7 @@ func TestTwoServersWithModelsReject(t *testing.T) {
 		return slices.ContainsFunc(servers, func(s *server) bool { return errors.Is(s.failure(), cluster.ErrFounders) })
 	})
 	for _, s := range servers {
-		if len(s.node().Status().Members) != 0 {
-			t.Errorf("%s is a member", s.address)
-		}
+		assert.Len(t, s.node().Status().Members, 0, s.address)
 	}
 }
 
@@ -472,9 +454,7 @@ func TestAnEmptiedDiskIsANewMember(t *testing.T) {
 		return len(members) == 3 && !slices.ContainsFunc(members, func(m cluster.Member) bool { return m.ID == id || !m.Voter })
 	})
 	haveAll(t, map[string]uint64{"m": 5}, lost)
-	if n := lost.restarts() - before; n != 1 {
-		t.Errorf("%d checkpoints, want 1", n)
-	}
+	assert.Equal(t, 1, lost.restarts()-before)
 }
 
 func TestAMemberFarBehindGetsACheckpoint(t *testing.T) {
@@ -503,9 +483,7 @@ func TestAMemberFarBehindGetsACheckpoint(t *testing.T) {
 	}
 	late.start(t)
 	haveAll(t, map[string]uint64{"a": 2, "b": 500}, late)
-	if n := late.restarts() - before; n != 1 {
-		t.Errorf("%d checkpoints, want 1", n)
-	}
+	assert.Equal(t, 1, late.restarts()-before)
 	learn(t, "c", 1, servers...)
 	haveAll(t, map[string]uint64{"a": 2, "b": 500, "c": 1}, servers...)
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 
 	"hindsight/internal/cluster"
@@ -16,9 +18,7 @@ func TestConnectionsToRemovedServersClose(t *testing.T) {
 	conn := func(address string) *grpc.ClientConn {
 		t.Helper()
 		c, err := p.Conn(address)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return c
 	}
 	stays, leaves := conn("127.0.0.1:1"), conn("127.0.0.1:2")
@@ -29,17 +29,11 @@ func TestConnectionsToRemovedServersClose(t *testing.T) {
 		if now = now.Add(c.after); c.after == time.Minute {
 			conn("127.0.0.1:2") // Another call.
 		}
-		if err := p.Keep("127.0.0.1:1"); err != nil {
-			t.Error(err)
-		}
-		if got := leaves.GetState().String() == "SHUTDOWN"; got != c.closed {
-			t.Errorf("%v after a call: closed is %v, want %v", c.after, got, c.closed)
-		}
+		assert.NoError(t, p.Keep("127.0.0.1:1"))
+		assert.Equal(t, c.closed, leaves.GetState().String() == "SHUTDOWN", c.after)
 	}
 	if conn("127.0.0.1:1") != stays || conn("127.0.0.1:2") == leaves {
 		t.Error("a connection to a member was closed, or a closed one is used again")
 	}
-	if err := p.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, p.Close())
 }

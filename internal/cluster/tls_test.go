@@ -15,6 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/cluster/consensus"
 )
 
@@ -57,9 +60,7 @@ func (a *authority) config(t *testing.T, host string) *tls.Config {
 func sign(t *testing.T, by *authority, template *x509.Certificate) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	template.SerialNumber = big.NewInt(time.Now().UnixNano())
 	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(time.Hour)
 	parent, signer := template, key
@@ -67,13 +68,9 @@ func sign(t *testing.T, by *authority, template *x509.Certificate) (*x509.Certif
 		parent, signer = by.certificate, by.key
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return c, key
 }
 
@@ -93,13 +90,9 @@ func TestAClusterWithTLS(t *testing.T) {
 func stream(t *testing.T, config *tls.Config) *consensus.Stream {
 	t.Helper()
 	s, err := consensus.Listen(listen(t), config, func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close())
 	})
 	return s
 }
@@ -115,9 +108,7 @@ func reachesGroup(t *testing.T, s *consensus.Stream, group uint32) bool {
 	t.Helper()
 	l := s.Group(group, "a")
 	defer func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Close())
 	}()
 	return arrives(t, l, func(ctx context.Context, address string) (net.Conn, error) {
 		return s.DialGroup(ctx, group, "a", address)
@@ -186,9 +177,7 @@ func TestTheClusterPortTellsKindsApart(t *testing.T) {
 	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, consensus.ErrOtherMember) {
 		t.Errorf("the log of another member: %v", err)
 	}
-	if err := other.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, other.Close())
 }
 
 func TestTheClusterPortRejectsStrangers(t *testing.T) {
@@ -220,9 +209,7 @@ func (public) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), 
 func TestNoPlaintextBeyondLoopback(t *testing.T) {
 	l := listen(t)
 	defer func() {
-		if err := l.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, l.Close())
 	}()
 	if _, err := consensus.Listen(public{l}, nil, func(error) {}); !errors.Is(err, consensus.ErrPlaintext) {
 		t.Errorf("listened: %v", err)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/dataset"
 )
 
@@ -22,9 +24,7 @@ func fileOf(t *testing.T, delimiter rune, cells ...string) string {
 	for _, cell := range cells {
 		rows = append(rows, []string{"a", cell})
 	}
-	if err := w.WriteAll(rows); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.WriteAll(rows))
 	return b.String()
 }
 
@@ -32,9 +32,7 @@ func fileOf(t *testing.T, delimiter rune, cells ...string) string {
 func numbersOf(t *testing.T, r io.Reader) (values []float64, err error) {
 	t.Helper()
 	table, err := dataset.NewTable(r, "a.csv", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for {
 		record, err := table.Read()
 		if errors.Is(err, io.EOF) {
@@ -159,9 +157,7 @@ func TestTheColumnDecidesThePoint(t *testing.T) {
 // Labels are read as the numbers of their column.
 func TestLabelsOfDecimalCommas(t *testing.T) {
 	r, err := readerOf(strings.NewReader("x1;y\n1;1.234\n2;12,5\n"), "y", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var y [1]float64
 	if _, err := r.Read(nil, y[:]); err != nil || y[0] != 1234 {
 		t.Errorf("label %v, %v, want 1234", y[0], err)
@@ -179,9 +175,7 @@ func TestTheOtherColumnsDecide(t *testing.T) {
 			var b strings.Builder
 			w := csv.NewWriter(&b)
 			w.Comma = delimiter
-			if err := w.WriteAll([][]string{{"weight", "x"}, {c.other, c.x}, {c.other, c.x}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, w.WriteAll([][]string{{"weight", "x"}, {c.other, c.x}, {c.other, c.x}}))
 			if got, err := numbersOf(t, strings.NewReader(b.String())); err != nil || !slices.Equal(got, []float64{c.want, c.want}) {
 				t.Errorf("%q beside %q with %q between: %g, %v, want %g", c.x, c.other, delimiter, got, err, c.want)
 			}

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/dataset"
 )
 
@@ -45,9 +48,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 			continue
 		}
 		for _, w := range says {
-			if !strings.Contains(err.Error(), w) {
-				t.Errorf("%q: %v, want it to say %s", text, err, w)
-			}
+			assert.Contains(t, err.Error(), w, "%v %v", text, err)
 		}
 	}
 }
@@ -55,9 +56,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 // A blank line of a file of one column is a row without a value. Blank lines at its end are none.
 func TestBlankLinesOfOneColumn(t *testing.T) {
 	table, err := dataset.NewTable(strings.NewReader("\nx\n1\n\n\r\n\"2\n3\"\n\n4\n\n\n"), "a.csv", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	type row struct {
 		line int
 		cell string
@@ -68,17 +67,13 @@ func TestBlankLinesOfOneColumn(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		rows = append(rows, row{table.Line(), record[0]})
 		if place := fmt.Sprintf("line %d, ", table.Line()); !strings.Contains(table.AtField(0, io.EOF).Error(), place) {
 			t.Errorf("%v, want %s", table.AtField(0, io.EOF), place)
 		}
 	}
-	if want := []row{{3, "1"}, {4, ""}, {5, ""}, {6, "2\n3"}, {8, ""}, {9, "4"}}; !slices.Equal(rows, want) {
-		t.Errorf("rows %v, want %v", rows, want)
-	}
+	assert.Equal(t, []row{{3, "1"}, {4, ""}, {5, ""}, {6, "2\n3"}, {8, ""}, {9, "4"}}, rows)
 }
 
 // The delimiter is that of which the header has most, or the one that is asked for.
@@ -146,9 +141,7 @@ func TestFilesWithoutNames(t *testing.T) {
 		"1100.5,1102.5,1104.5,fat\n1,2,3,4\n": 1, "id,2021,2020,2019\n1,2,3,4\n": 1, "name,1,10,2,3\na,1,2,3,4\n": 1, "a,1\nb,2\n": 1,
 	} {
 		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		n, lines := 0, []int{}
 		for {
 			record, err := table.Read()
@@ -173,18 +166,14 @@ func TestTotals(t *testing.T) {
 		"store,n,y\na,1,2\nTotal,1,2\n": "Total", "store,n,y\na,1,2\nTotally,,2\n": "Totally", "store,n,y\nTotal,,2\nTotal,,3\n": "Total",
 	} {
 		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		got, line := "", 0
 		for {
 			record, err := table.Read()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			got = record[0]
 			if line++; table.Line() != line+1 {
 				t.Errorf("%q: row %d in line %d", text, line, table.Line())
@@ -200,9 +189,7 @@ func TestTotals(t *testing.T) {
 func TestWindows1252(t *testing.T) {
 	for text, want := range map[string]string{"Gr\xf6\xdfe,y\n\x80,1\n": "Größe €", "ö,y\n\xff,1\n": "ö \xff", "a,y\né,1\n": "a é"} {
 		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		record, err := table.Read()
 		if got := table.Columns()[0] + " " + record[0]; err != nil || got != want {
 			t.Errorf("%q: %q, %v", text, got, err)
@@ -214,9 +201,7 @@ func TestWindows1252(t *testing.T) {
 func TestNoLabel(t *testing.T) {
 	for _, label := range []string{"", "NA", "nan", "null", "?", "none", "-", "inf", "-Infinity"} {
 		r, err := readerOf(strings.NewReader("x1,y,x2\n1,"+label+",2\n3,4,5\n"), "y", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var y [1]float64
 		x, err := r.Read(nil, y[:])
 		if !errors.Is(err, dataset.ErrNoLabel) || len(x) != 2 || x[0] != 1 || x[1] != 2 {
@@ -250,9 +235,7 @@ func FuzzReader(f *testing.F) {
 			if err != nil {
 				return
 			}
-			if len(x) != r.Dimension() {
-				t.Fatalf("%d features, want %d", len(x), r.Dimension())
-			}
+			require.Equal(t, r.Dimension(), len(x))
 			for _, v := range append(x, y...) {
 				if math.IsNaN(v) || math.IsInf(v, 0) {
 					t.Fatalf("row %v, %v", x, y)
@@ -271,9 +254,7 @@ func TestUTF16(t *testing.T) {
 			file = append(file, byte(c>>mark[0]), byte(c>>mark[1]))
 		}
 		table, err := dataset.NewTable(bytes.NewReader(file), "a.csv", 0)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, name)
 		record, err := table.Read()
 		if err != nil || !slices.Equal(table.Columns(), []string{"by", "y"}) || !slices.Equal(record, []string{"Bodø", "1,5"}) {
 			t.Errorf("%s: %q, %q, %v", name, table.Columns(), record, err)

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // A proxy that ends a request by its Content-Length takes the chunk behind for another request. So the server answers nothing
@@ -25,9 +27,7 @@ func TestAChunkedRequestEndsItsConnection(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			conn := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
 			defer func() {
-				if err := conn.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, conn.Close())
 			}()
 			one := "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + c.headers + "\r\n" + c.body
 			must(io.WriteString(conn, one+one))(t)
@@ -38,14 +38,10 @@ func TestAChunkedRequestEndsItsConnection(t *testing.T) {
 					break
 				}
 				must(io.Copy(io.Discard, r.Body))(t)
-				if err := r.Body.Close(); err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, r.Body.Close())
 				answers++
 			}
-			if ended := answers == 1; ended != c.ends {
-				t.Errorf("%d answers to two requests", answers)
-			}
+			assert.Equal(t, c.ends, answers == 1, answers)
 		})
 	}
 }

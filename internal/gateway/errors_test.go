@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -48,9 +50,7 @@ func (a *answer) rejected(t *testing.T, what string, httpStatus int, code, reaso
 	if got := a.detail("ErrorInfo"); got["reason"] != reason || got["domain"] != "hindsight" {
 		t.Errorf("%s: %s, want the reason %s", what, a.body, reason)
 	}
-	if !strings.Contains(message, says) {
-		t.Errorf("%s: %q, want it to say %q", what, message, says)
-	}
+	assert.Contains(t, message, says, what)
 	violations, _ := a.detail("BadRequest")["fieldViolations"].([]any)
 	if field == "" {
 		return
@@ -151,9 +151,7 @@ func TestRejections(t *testing.T) {
 		if c.status == http.StatusMethodNotAllowed && !strings.Contains(c.says, a.header.Get("Allow")) {
 			t.Errorf("%s: Allow is %q, want what follows %q", c.what, a.header.Get("Allow"), c.says)
 		}
-		if a.header.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: a browser may guess the type", c.what)
-		}
+		assert.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"), c.what)
 		// The gateway counts what it rejects itself, and leaves the calls to the server.
 		if _, counted := rejected.LoadAndDelete(c.reason); counted != (slices.Contains(own, c.reason) || strings.HasPrefix(c.what, "no ") && c.reason == "INVALID_ID") {
 			t.Errorf("%s: counted %v", c.what, counted)
@@ -251,27 +249,17 @@ func TestAnAnswerBeforeTheBodyIsRead(t *testing.T) {
 	for _, kind := range []string{"application/json", "text/plain"} {
 		var dialer net.Dialer
 		c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		const size = 32 << 20 // More than the buffers of the two sockets.
 		_, err = fmt.Fprintf(c, "POST /v1/models/m:predict HTTP/1.1\r\nHost: h\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n", kind, size)
 		if err == nil {
 			_, err = c.Write(make([]byte, size))
 		}
-		if err != nil {
-			t.Fatalf("%s: the body is not taken: %v", kind, err)
-		}
+		require.NoError(t, err, kind)
 		response, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatalf("%s: no answer: %v", kind, err)
-		}
-		if want := map[string]int{"application/json": 413, "text/plain": 415}[kind]; response.StatusCode != want {
-			t.Errorf("%s: %d, want %d", kind, response.StatusCode, want)
-		}
-		if err := errors.Join(response.Body.Close(), c.Close()); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, err, kind)
+		assert.Equal(t, map[string]int{"application/json": 413, "text/plain": 415}[kind], response.StatusCode, kind)
+		assert.NoError(t, errors.Join(response.Body.Close(), c.Close()))
 	}
 }
 
@@ -294,9 +282,7 @@ func TestCodes(t *testing.T) {
 	for _, code := range slices.Sorted(maps.Keys(want)) {
 		s, err := status.New(code, "so").WithDetails(
 			&errdetails.ErrorInfo{Reason: "WHY", Domain: "hindsight"}, &errdetails.RetryInfo{RetryDelay: durationpb.New(1050 * time.Millisecond)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		h := new(host)
 		h.start(t, failing{err: s.Err()})
 		a := h.call(t, "GET", "/v1/models", "")
@@ -330,9 +316,7 @@ func words(name string) []string {
 func TestCallsPassTheInterceptors(t *testing.T) {
 	h := serve(t)
 	h.want(t, "POST", "/v1/models", linear("m"))
-	if got := h.handled(t, hindsightv1.ModelService_CreateModel_FullMethodName); got != 1 {
-		t.Errorf("%v calls of CreateModel were counted, want 1", got)
-	}
+	assert.EqualValues(t, 1, h.handled(t, hindsightv1.ModelService_CreateModel_FullMethodName))
 	a := h.call(t, "GET", "/v1/models/m/stats", "", "Grpc-Timeout", "1n")
 	if a.status != 504 || a.at("error", "status") != "DEADLINE_EXCEEDED" {
 		t.Errorf("a call without time: %d %s", a.status, a.body)
@@ -362,13 +346,9 @@ func TestBodiesHoldMemory(t *testing.T) {
 	<-began
 	a := h.call(t, "POST", "/v1/models/m:predict", body)
 	a.rejected(t, "the second body", 429, "RESOURCE_EXHAUSTED", "OVERLOADED", "", "memory")
-	if a.header.Get("Retry-After") != "1" {
-		t.Errorf("Retry-After is %q", a.header.Get("Retry-After"))
-	}
+	assert.Equal(t, "1", a.header.Get("Retry-After"))
 	close(release)
-	if got := <-first; got != 200 {
-		t.Errorf("the first body: %d", got)
-	}
+	assert.Equal(t, 200, <-first)
 	if a := h.call(t, "POST", "/v1/models/m:predict", body); a.status != 200 {
 		t.Errorf("a body after the first: %d %s", a.status, a.body)
 	}
@@ -407,9 +387,7 @@ func TestDrain(t *testing.T) {
 			return
 		}
 		text, err := io.ReadAll(response.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		_ = response.Body.Close()
 		first <- text
 	}()

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -62,9 +64,7 @@ func (w *watched) serve(t *testing.T, settings ...func(*gateway.Options)) *host 
 		h.gateway.Drain()
 		_ = connection.Close()
 		server.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-served)
 	})
 	return h
 }
@@ -132,9 +132,7 @@ func TestEvents(t *testing.T) {
 	if got := <-asked; got.GetStatsInterval().AsDuration() != 3*time.Second || got.GetModel() != want.GetModel() || got.GetMaxOutcomesPerSecond() != 2.5 {
 		t.Errorf("asked for %v", got)
 	}
-	if got := <-told; got != "Bearer t" {
-		t.Errorf("authorization %q", got)
-	}
+	assert.Equal(t, "Bearer t", <-told)
 }
 
 // isEvent reports whether a block of a stream has the head and the message.
@@ -190,16 +188,14 @@ func TestEventsEnd(t *testing.T) {
 	response, next := h.stream(t)
 	next()
 	next()
-	noError(t, response.Body.Close())
+	require.NoError(t, response.Body.Close())
 	<-ended
 	_, next = h.stream(t)
 	next()
 	next()
 	h.gateway.Drain()
 	<-ended
-	if got := next(); got != "" {
-		t.Errorf("after the end: %q", got)
-	}
+	assert.Equal(t, "", next())
 }
 
 // A client that reads nothing holds no more than buffers, and ends when the write to it

@@ -18,6 +18,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -254,9 +255,7 @@ func TestCrossSiteRequests(t *testing.T) {
 		"no word":            {nil, http.StatusForbidden},
 		"a null origin":      {[]string{"Origin", "null"}, http.StatusForbidden},
 	} {
-		if got := create(c.headers...); got != c.want {
-			t.Errorf("%s: %d, want %d", name, got, c.want)
-		}
+		assert.Equal(t, c.want, create(c.headers...), name)
 	}
 	for _, path := range []string{"/login", "/logout"} {
 		for _, headers := range [][]string{nil, {"Origin", "https://evil.example"}} {
@@ -297,9 +296,7 @@ func TestAuditOfRequests(t *testing.T) {
 		"admin login OK ", " login UNAUTHENTICATED TOKEN_INVALID", "admin /hindsight.v1.ModelService/CreateModel OK ",
 		" GET /openapi.json UNAUTHENTICATED TOKEN_INVALID", "admin logout OK ",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
+	assert.Equal(t, want, got)
 }
 
 // What changes something at a page of operators is in the audit log, with and without tokens.
@@ -329,9 +326,7 @@ func TestAuditOfPages(t *testing.T) {
 			page.ServeHTTP(httptest.NewRecorder(), r)
 		}
 		want := []string{name + " PUT /debug/loglevel OK", name + " PUT /debug/loglevel INVALID_ARGUMENT"}
-		if !slices.Equal(got, want) {
-			t.Errorf("got  %q\nwant %q", got, want)
-		}
+		assert.Equal(t, want, got)
 	}
 }
 
@@ -402,9 +397,7 @@ func TestCertificatesOverHTTP(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		page.ServeHTTP(w, r)
-		if w.Code != c.want {
-			t.Errorf("%s: %d %s, want %d", name, w.Code, w.Body, c.want)
-		}
+		assert.Equal(t, c.want, w.Code, "%v %v", name, w.Body)
 	}
 	certificate := &x509.Certificate{Subject: pkix.Name{CommonName: "scraper"}}
 	for origin, want := range map[string]int{"": http.StatusNoContent, "https://example.com": http.StatusNoContent, "https://evil.example": http.StatusForbidden} {
@@ -421,7 +414,5 @@ func TestCertificatesOverHTTP(t *testing.T) {
 	var none *gateway.Guard
 	w := httptest.NewRecorder()
 	none.Require(auth.Admin, page).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))
-	if w.Code != http.StatusUnauthorized {
-		t.Errorf("without a guard the page itself answers: %d", w.Code)
-	}
+	assert.EqualValues(t, http.StatusUnauthorized, w.Code)
 }

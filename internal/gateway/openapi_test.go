@@ -12,6 +12,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/api/openapi"
 )
@@ -28,7 +30,7 @@ type contract struct {
 func load(t *testing.T) *openapi3.T {
 	t.Helper()
 	document := must(openapi3.NewLoader().LoadFromData(openapi.Document()))(t)
-	noError(t, document.Validate(t.Context()))
+	require.NoError(t, document.Validate(t.Context()))
 	return document
 }
 
@@ -78,16 +80,12 @@ func (c *contract) call(t *testing.T, operation, method, path, body string, head
 	checked := c.request(t, method, path, body, headers...)
 	input := &openapi3filter.RequestValidationInput{Request: checked, PathParams: parameters, Route: route}
 	openapi3filter.RegisterBodyDecoder("application/octet-stream", openapi3filter.FileBodyDecoder)
-	if err := openapi3filter.ValidateRequest(t.Context(), input); err != nil {
-		t.Errorf("%s: the request: %v", operation, err)
-	}
+	assert.NoError(t, openapi3filter.ValidateRequest(t.Context(), input), operation)
 	a := c.do(t, request)
 	response := &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: input, Status: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)),
 	}
-	if err := openapi3filter.ValidateResponse(t.Context(), response); err != nil {
-		t.Errorf("%s: the answer: %v\n%s", operation, err, a.body)
-	}
+	assert.NoError(t, openapi3filter.ValidateResponse(t.Context(), response), "%v %v", operation, a.body)
 	return a
 }
 
@@ -95,9 +93,7 @@ func (c *contract) call(t *testing.T, operation, method, path, body string, head
 func (c *contract) good(t *testing.T, operation, method, path, body string, headers ...string) *answer {
 	t.Helper()
 	a := c.call(t, operation, method, path, body, headers...)
-	if a.status != http.StatusOK {
-		t.Errorf("%s: %d %s", operation, a.status, a.body)
-	}
+	assert.EqualValues(t, http.StatusOK, a.status, "%v %v", operation, a.body)
 	return a
 }
 

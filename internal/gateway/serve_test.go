@@ -18,6 +18,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
@@ -52,8 +54,7 @@ type host struct {
 func listen(tb testing.TB) net.Listener {
 	tb.Helper()
 	var config net.ListenConfig
-	l := must(config.Listen(tb.Context(), "tcp", "127.0.0.1:0"))(tb)
-	return l
+	return must(config.Listen(tb.Context(), "tcp", "127.0.0.1:0"))(tb)
 }
 
 // serve is a gateway before a real server with a store in memory.
@@ -99,9 +100,7 @@ func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gatewa
 	tb.Cleanup(func() {
 		h.gateway.Drain()
 		server.Drain(context.Background())
-		if err := errors.Join(<-served, remote.Close(), e.Close(), disk.Close()); err != nil {
-			tb.Error(err)
-		}
+		assert.NoError(tb, errors.Join(<-served, remote.Close(), e.Close(), disk.Close()))
 	})
 	return h
 }
@@ -139,12 +138,8 @@ func (h *host) start(tb testing.TB, server grpc.ClientConnInterface, settings ..
 	h.client = &http.Client{Transport: transport}
 	tb.Cleanup(func() {
 		transport.CloseIdleConnections()
-		if err := web.Close(); err != nil {
-			tb.Error(err)
-		}
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			tb.Error(err)
-		}
+		assert.NoError(tb, web.Close())
+		assert.ErrorIs(tb, <-served, http.ErrServerClosed)
 		connections.Wait()
 	})
 }
@@ -205,9 +200,7 @@ func (h *host) call(tb testing.TB, method, path, body string, headers ...string)
 func (h *host) do(tb testing.TB, r *http.Request) *answer {
 	tb.Helper()
 	response, err := h.client.Do(r)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	a := &answer{status: response.StatusCode, header: response.Header}
 	a.body, err = io.ReadAll(response.Body)
 	if closeErr := response.Body.Close(); err != nil || closeErr != nil {
@@ -216,9 +209,7 @@ func (h *host) do(tb testing.TB, r *http.Request) *answer {
 	if a.header.Get("Content-Type") == "application/json" && r.Method != http.MethodHead {
 		decoder := json.NewDecoder(bytes.NewReader(a.body))
 		decoder.UseNumber()
-		if err := decoder.Decode(&a.json); err != nil {
-			tb.Fatalf("%s %s: %q: %v", r.Method, r.URL, a.body, err)
-		}
+		require.NoError(tb, decoder.Decode(&a.json), "%v %v %v", r.Method, r.URL, a.body)
 	}
 	return a
 }
@@ -227,9 +218,7 @@ func (h *host) do(tb testing.TB, r *http.Request) *answer {
 func (h *host) want(tb testing.TB, method, path, body string, headers ...string) *answer {
 	tb.Helper()
 	a := h.call(tb, method, path, body, headers...)
-	if a.status != http.StatusOK {
-		tb.Fatalf("%s %s: %d %s", method, path, a.status, a.body)
-	}
+	require.EqualValues(tb, http.StatusOK, a.status, "%v %v %v", method, path, a.body)
 	return a
 }
 
@@ -242,7 +231,7 @@ func linear(id string) string {
 func (h *host) handled(tb testing.TB, method string) float64 {
 	tb.Helper()
 	registry := prometheus.NewPedanticRegistry()
-	noError(tb, registry.Register(h.metrics))
+	require.NoError(tb, registry.Register(h.metrics))
 	families := must(registry.Gather())(tb)
 	service, name, _ := strings.Cut(strings.TrimPrefix(method, "/"), "/")
 	sum := 0.0
@@ -267,15 +256,7 @@ func (h *host) handled(tb testing.TB, method string) float64 {
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
-		noError(tb, err)
+		require.NoError(tb, err)
 		return v
-	}
-}
-
-// noError ends the test with an error.
-func noError(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

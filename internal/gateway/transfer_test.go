@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -76,7 +77,7 @@ func TestRejectedImportWithoutABody(t *testing.T) {
 		must(fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
 			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length))(t)
 		// The server would wait a minute for the body.
-		noError(t, connection.SetReadDeadline(time.Now().Add(30*time.Second)))
+		require.NoError(t, connection.SetReadDeadline(time.Now().Add(30*time.Second)))
 		if line, err := bufio.NewReader(connection).ReadString('\n'); err != nil || line != "HTTP/1.1 403 Forbidden\r\n" {
 			t.Errorf("%d bytes: %q, %v", length, line, err)
 		}

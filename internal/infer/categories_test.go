@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/infer"
 )
@@ -15,16 +18,12 @@ import (
 // The Python client reads the same cases.
 func TestCategoriesAndKeys(t *testing.T) {
 	raw, err := os.ReadFile("testdata/categories.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var cases []struct {
 		Case, Name, Kind string
 		Cells, Labels    []any
 	}
-	if err := json.Unmarshal(raw, &cases); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &cases))
 	for _, c := range cases {
 		var b strings.Builder
 		w := csv.NewWriter(&b)
@@ -45,9 +44,7 @@ func TestCategoriesAndKeys(t *testing.T) {
 		if column.Input.GetCategorical().GetKey() {
 			got = "key"
 		}
-		if got != c.Kind {
-			t.Errorf("%s: %s (%s), want %s", c.Case, got, column.Reason, c.Kind)
-		}
+		assert.Equal(t, c.Kind, got, "%v %v", c.Case, column.Reason)
 	}
 }
 

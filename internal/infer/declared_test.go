@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -16,9 +18,7 @@ import (
 func inputs(t *testing.T, text string) []*hindsightv1.Input {
 	t.Helper()
 	spec := new(hindsightv1.ModelSpec)
-	if err := protojson.Unmarshal([]byte(`{"inputs":`+text+`}`), spec); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, protojson.Unmarshal([]byte(`{"inputs":`+text+`}`), spec))
 	return spec.GetInputs()
 }
 
@@ -32,9 +32,7 @@ func TestDeclaredValues(t *testing.T) {
 		"1;3,,NA,,,,,q\n" +
 		"-,?,,n/a,Oslo,,23,q\n"
 	c, err := declaredCSV(strings.NewReader(text), inputs(t, everyKind))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if c.Rows != 4 || len(c.Columns) != 6 {
 		t.Errorf("%d rows, %d columns", c.Rows, len(c.Columns))
 	}
@@ -63,9 +61,7 @@ func TestDeclaredValues(t *testing.T) {
 func TestDeclaredDecimalCommas(t *testing.T) {
 	const declared = `[{"name": "n", "numeric": {}}, {"name": "c", "categorical": {}}]`
 	c, err := declaredCSV(strings.NewReader("n;c;q\n1.234;1.000;1.234\n12,5;2.000.000;1\n"), inputs(t, declared))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, want := range map[string]any{"n": 1234.0, "c": 1234.0} {
 		if v, err := c.Columns[name].Value("1.234"); err != nil || v != want {
 			t.Errorf("%s: %v, %v, want %v", name, v, err, want)
@@ -83,9 +79,7 @@ func TestDeclaredDecimalCommas(t *testing.T) {
 // integer are one.
 func TestDeclaredIDs(t *testing.T) {
 	c, err := declaredCSV(strings.NewReader("id,y\n9007199254740992,1\n9007199254740993,2\n7,3\n"), inputs(t, `[{"name": "id", "categorical": {}}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for cell, want := range map[string]any{
 		"7": "7", "9007199254740992": "9007199254740992", "9007199254740993": "9007199254740993",
 		"-18446744073709551615": "-18446744073709551615",
@@ -114,9 +108,7 @@ func TestDeclaredOddCells(t *testing.T) {
 	text := "n,at,y\n" + strings.Repeat("1.5,2026-11-21,1\n", 40) + "oops,soon,1\n"
 	const declared = `[{"name": "n", "numeric": {}%s}, {"name": "at", "time": {}%s}]`
 	c, err := declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, "", "")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, says := range map[string]string{
 		"n": `n is a number: "oops" in line 42 is no number, and is taken for a missing value`, "at": `at is a time: "soon" in line 42 is no time, and is taken for a missing value`,
 	} {
@@ -126,9 +118,7 @@ func TestDeclaredOddCells(t *testing.T) {
 				t.Errorf("%s: %q is %v, %v", name, cell, v, err)
 			}
 		}
-		if column.Notice() != says {
-			t.Errorf("%s: %q, want %q", name, column.Notice(), says)
-		}
+		assert.Equal(t, says, column.Notice(), name)
 	}
 	const reject = `, "missing": "MISSING_REJECT"`
 	if _, err := declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, "", reject))); err == nil || !strings.Contains(err.Error(), `"soon" in line 42`) {
@@ -151,15 +141,11 @@ func TestInferredAsDeclared(t *testing.T) {
 	}
 	r := read(t, b.String(), infer.Options{Target: "y"})
 	c, err := declaredCSV(strings.NewReader(b.String()), r.Spec.GetInputs())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, line := range strings.Split(strings.TrimSpace(b.String()), "\n")[1:] {
 		for k, cell := range strings.Split(line, ",")[:5] {
 			want, err := r.Columns[k].Value(cell)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if got, err := c.Columns[r.Columns[k].Name].Value(cell); err != nil || got != want {
 				t.Fatalf("row %d: %q is %v, %v, inferred %v", i, cell, got, err, want)
 			}
@@ -205,13 +191,9 @@ func TestTargets(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, name)
 		var why strings.Builder
-		if err := r.Explain(&why); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, r.Explain(&why))
 		if spec := specOf(t, r); !strings.HasSuffix(spec, c.spec+"\n") || !strings.Contains(why.String(), c.says) {
 			t.Errorf("%s: %s\n%s, want %s\n%s", name, spec, why.String(), c.spec, c.says)
 		}
@@ -224,9 +206,7 @@ func FuzzDeclared(f *testing.F) {
 	f.Add("n,b,c,hour,at,v\n1,yes,x,7.0,2026-11-21,1 2\n")
 	f.Add("at,v\n21.11.2026 18:00,\"[1;2, -3e5]\"\n,[]\n")
 	declarations := new(hindsightv1.ModelSpec)
-	if err := protojson.Unmarshal([]byte(`{"inputs":`+everyKind+`}`), declarations); err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, protojson.Unmarshal([]byte(`{"inputs":`+everyKind+`}`), declarations))
 	f.Fuzz(func(t *testing.T, text string) {
 		c, err := declaredCSV(strings.NewReader(text), declarations.GetInputs())
 		if err != nil {

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -41,9 +43,7 @@ func declaredCSV(r io.Reader, inputs []*hindsightv1.Input) (*infer.Conventions, 
 func read(t *testing.T, text string, o infer.Options) *infer.Result {
 	t.Helper()
 	r, err := readCSV(strings.NewReader(text), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return r
 }
 
@@ -51,9 +51,7 @@ func read(t *testing.T, text string, o infer.Options) *infer.Result {
 func specOf(t *testing.T, r *infer.Result) string {
 	t.Helper()
 	raw, err := r.SpecJSON()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	spec := new(hindsightv1.ModelSpec)
 	if err := protojson.Unmarshal(raw, spec); err != nil || !proto.Equal(spec, r.Spec) {
 		t.Fatalf("%s is read as %v, %v", raw, spec, err)
@@ -70,9 +68,7 @@ func column(t *testing.T, cells ...string) *infer.Column {
 	for i, cell := range cells {
 		rows = append(rows, []string{cell, strconv.Itoa(i)})
 	}
-	if err := w.WriteAll(rows); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, w.WriteAll(rows))
 	return read(t, b.String(), infer.Options{}).Columns[0]
 }
 
@@ -101,13 +97,9 @@ func TestAWholeSpec(t *testing.T) {
 	if _, err := io.WriteString(z, b.String()); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, z.Close())
 	r, err := readCSV(&packed, infer.Options{Target: "y"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := `{"inputs": [
   {"name":"at","time":{"cycles":["CYCLE_HOUR_OF_DAY","CYCLE_DAY_OF_WEEK","CYCLE_DAY_OF_YEAR"],"trend":true}},
   {"name":"temp","numeric":{}},
@@ -116,21 +108,15 @@ func TestAWholeSpec(t *testing.T) {
   {"name":"zip","categorical":{"key":true}}
 ], "label": {"min":0}}
 `
-	if got := specOf(t, r); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	assert.Equal(t, want, specOf(t, r))
 	var why strings.Builder
-	if err := r.Explain(&why); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.Explain(&why))
 	for _, says := range []string{
 		"at    time      times as year-month-day from 2024-01-01 to 2026-04-13, 833 days: hour_of_day, day_of_week, day_of_year and a trend; records have RFC 3339, into which replay converts them",
 		"temp  number    numbers from 0 to 34.5; 2223 cells are empty", "rain  boolean   4000 cells are true and 16000 false",
 		"zip   category  codes with a leading 0, 100 categories; more than 64, so that each is a key, whose effect auto learns", "y     label     numbers from 0 to 19999; whole numbers from 0 on, so that label.min of the spec is 0",
 	} {
-		if !strings.Contains(why.String(), says) {
-			t.Errorf("%q is not in\n%s", says, why.String())
-		}
+		assert.Contains(t, why.String(), says)
 	}
 }
 
@@ -188,9 +174,7 @@ func TestKinds(t *testing.T) {
 		if got.Kind != c.kind || !strings.Contains(got.Reason, c.says) {
 			t.Errorf("%s: %s (%s), want %s (%s)", name, got.Kind, got.Reason, c.kind, c.says)
 		}
-		if (got.Input == nil) != (c.kind == infer.LeftOut) {
-			t.Errorf("%s: %+v", name, got.Input)
-		}
+		assert.Equal(t, (c.kind == infer.LeftOut), (got.Input == nil), "%v %v", name, got.Input)
 		if got.Input == nil {
 			continue
 		}
@@ -247,9 +231,7 @@ func TestOddCells(t *testing.T) {
 		}
 	}
 	y := read(t, "x,y\n1,1\n2,2\n3,oops\n", infer.Options{Target: "y"}).Columns[1]
-	if want := `y is a class: texts, 3 classes; 2 of 3 cells are numbers, and "oops" in line 4 is none`; y.Notice() != want {
-		t.Errorf("a target: %q, want %q", y.Notice(), want)
-	}
+	assert.Equal(t, `y is a class: texts, 3 classes; 2 of 3 cells are numbers, and "oops" in line 4 is none`, y.Notice())
 }
 
 // Numbers are seconds since 1970 if the name of the column says that they are times.
@@ -280,9 +262,7 @@ func TestMissingMarkers(t *testing.T) {
 			}
 		}
 		y := read(t, "x,y\n1,up\n2,"+marker+"\n3,down\n", infer.Options{Target: "y"}).Columns[1]
-		if !strings.Contains(y.Reason, "2 classes; 1 row has no label") {
-			t.Errorf("the class %s: %s", marker, y.Reason)
-		}
+		assert.Contains(t, y.Reason, "2 classes; 1 row has no label", marker)
 	}
 }
 
@@ -294,9 +274,7 @@ func TestHugeIntegers(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	declared, err := declaredCSV(strings.NewReader("id,n\n"+strings.Join(ids, ",1\n")+",1\n"), inputs(t, `[{"name": "id", "categorical": {}}]`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, c := range []*infer.Column{c, declared.Columns["id"]} {
 		for _, id := range ids {
 			v, err := c.Value(id)
@@ -351,9 +329,7 @@ func TestSemicolons(t *testing.T) {
 	if v, err := r.Columns[0].Value("1,5"); r.Columns[0].Kind != infer.Number || v != 1.5 || err != nil {
 		t.Errorf("%+v: %v, %v", r.Columns[0], v, err)
 	}
-	if !strings.Contains(r.Columns[2].Reason, "numbers from 1.25 to 2.5") {
-		t.Errorf("%+v", r.Columns[2])
-	}
+	assert.Contains(t, r.Columns[2].Reason, "numbers from 1.25 to 2.5", r.Columns[2])
 	for text, want := range map[string]any{"1.234": 1234.0, "12,5": 12.5} {
 		c := read(t, "a;y\n1.234;1\n950;2\n12,5;3\n", infer.Options{Target: "y"}).Columns[0]
 		if v, err := c.Value(text); c.Kind != infer.Number || !strings.Contains(c.Reason, "numbers from 12.5 to 1234") || v != want || err != nil {
@@ -460,13 +436,9 @@ func TestMemoryIsBounded(t *testing.T) {
 	used := func(rows int) uint64 {
 		d := &different{n: rows, columns: columns}
 		r, err := readCSV(io.MultiReader(strings.NewReader(header), d), infer.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, c := range r.Columns {
-			if c.Kind != infer.LeftOut {
-				t.Fatalf("%s: %s", c.Name, c.Reason)
-			}
+			require.Equal(t, infer.LeftOut, c.Kind, "%v %v", c.Name, c.Reason)
 		}
 		return d.used
 	}

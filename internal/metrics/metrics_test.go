@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	dto "github.com/prometheus/client_model/go"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/metrics"
 )
@@ -23,9 +24,7 @@ func newMetrics(tb testing.TB, opts metrics.Options) (*metrics.Metrics, *prometh
 	tb.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	m, err := metrics.New(registry, opts)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return m, registry
 }
 
@@ -36,9 +35,7 @@ func expose(t *testing.T, registry prometheus.Gatherer, accept string) string {
 	request.Header.Set("Accept", accept)
 	answer := httptest.NewRecorder()
 	promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP(answer, request)
-	if answer.Code != http.StatusOK {
-		t.Fatalf("status %d: %s", answer.Code, answer.Body)
-	}
+	require.EqualValues(t, http.StatusOK, answer.Code, answer.Body)
 	return answer.Body.String()
 }
 
@@ -47,9 +44,7 @@ func exposes(t *testing.T, registry prometheus.Gatherer, lines ...string) {
 	t.Helper()
 	text := expose(t, registry, "text/plain")
 	for _, want := range lines {
-		if !strings.Contains(text, "\n"+want+"\n") {
-			t.Errorf("not exposed: %s", want)
-		}
+		assert.Contains(t, text, "\n"+want+"\n", want)
 	}
 }
 
@@ -57,9 +52,7 @@ func exposes(t *testing.T, registry prometheus.Gatherer, lines ...string) {
 func series(t *testing.T, registry prometheus.Gatherer, name string) []*dto.Metric {
 	t.Helper()
 	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, f := range families {
 		if f.GetName() == name {
 			return f.GetMetric()
@@ -92,22 +85,16 @@ func rows() []metrics.Row[figure] {
 func TestWatch(t *testing.T) {
 	m, registry := newMetrics(t, metrics.Options{})
 	now := figure{1, -2, math.NaN()}
-	if err := metrics.Watch(m, func() figure { return now }, rows()...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, metrics.Watch(m, func() figure { return now }, rows()...))
 	exposes(t, registry, "# TYPE hindsight_test_events_total counter", "hindsight_test_events_total 1",
 		"# HELP hindsight_test_level A level.", "# TYPE hindsight_test_level gauge", "hindsight_test_level -2")
 	now = figure{2, 0, math.Inf(1)}
 	exposes(t, registry, "hindsight_test_events_total 2", "hindsight_test_level 0")
-	if all := series(t, registry, "hindsight_test_unknown"); len(all) != 0 {
-		t.Errorf("a value that is not finite is shown: %v", all)
-	}
+	assert.Empty(t, series(t, registry, "hindsight_test_unknown"))
 }
 
 func TestTimestampAndFlag(t *testing.T) {
-	if got := metrics.Timestamp(time.Unix(5, 5e8)); got != 5.5 {
-		t.Errorf("timestamp %v, want 5.5", got)
-	}
+	assert.Equal(t, 5.5, metrics.Timestamp(time.Unix(5, 5e8)))
 	if got := metrics.Timestamp(time.Time{}); !math.IsNaN(got) {
 		t.Errorf("the zero time is %v, want NaN", got)
 	}
@@ -123,9 +110,7 @@ func TestBuildInfoAndRuntime(t *testing.T) {
 		`hindsight_build_info{go_version="` + runtime.Version() + `",version="v1.2.3"} 1`,
 		"go_goroutines ", "process_start_time_seconds ",
 	} {
-		if !strings.Contains(text, "\n"+want) {
-			t.Errorf("not exposed: %s", want)
-		}
+		assert.Contains(t, text, "\n"+want, want)
 	}
 }
 
@@ -133,9 +118,7 @@ func TestBuildInfoAndRuntime(t *testing.T) {
 func TestRejections(t *testing.T) {
 	m, registry := newMetrics(t, metrics.Options{})
 	rejected, err := m.Rejections([]string{"OVERLOADED", "NONE", "OTHER"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, reason := range []string{"OVERLOADED", "unheard of", "OTHER"} {
 		rejected(reason)
 	}
@@ -147,9 +130,7 @@ func TestCluster(t *testing.T) {
 	err := m.WatchCluster(func() metrics.Cluster {
 		return metrics.Cluster{Behind: 3, Age: 1500 * time.Millisecond, Offset: time.Second, Members: map[string]int{"owner": 1, "voter": 2}}
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	exposes(t, registry, `hindsight_cluster_members{state="owner"} 1`, `hindsight_cluster_members{state="voter"} 2`,
 		`hindsight_cluster_members{state="missing"} 0`, "hindsight_state_behind 3", "hindsight_state_age_seconds 1.5",
 		"hindsight_cluster_clock_offset_seconds 1")
@@ -172,9 +153,7 @@ func TestExemplars(t *testing.T) {
 	m, registry := newMetrics(t, metrics.Options{})
 	timings := m.Timings("a", learner)
 	timings.Predict(3e-3, "")
-	if got := traced(histogram(t, registry, "hindsight_predict_seconds")); got != "map[] 0" {
-		t.Errorf("exemplars without a trace: %s", got)
-	}
+	assert.Equal(t, "map[] 0", traced(histogram(t, registry, "hindsight_predict_seconds")))
 	timings.Predict(3e-3, "0a")
 	timings.Predict(4e-3, "0b")
 	timings.Predict(20, "0c")
@@ -183,16 +162,12 @@ func TestExemplars(t *testing.T) {
 	m.Stages.Queue(-1, "0f")
 	m.Stages.Learn(math.Inf(1), "10")
 	m.Stages.Fsync(1e-3)
-	if got := traced(histogram(t, registry, "hindsight_predict_seconds")); got != "map[0.005:0b +Inf:0c] 3" {
-		t.Errorf("exemplars %s", got)
-	}
+	assert.Equal(t, "map[0.005:0b +Inf:0c] 3", traced(histogram(t, registry, "hindsight_predict_seconds")))
 	for name, want := range map[string]string{
 		"hindsight_commit_seconds": "map[0.005:0e] 1", "hindsight_queue_seconds": "map[1e-06:0f] 1",
 		"hindsight_learn_seconds": "map[] 0", "hindsight_store_fsync_seconds": "map[] 0",
 	} {
-		if got := traced(histogram(t, registry, name)); got != want {
-			t.Errorf("%s has the exemplars %s, want %s", name, got, want)
-		}
+		assert.Equal(t, want, traced(histogram(t, registry, name)), name)
 	}
 }
 
@@ -250,9 +225,7 @@ func TestLint(t *testing.T) {
 	src.set(regression(), classifier())
 	m.Timings("energy", learner).Predict(1e-4, "")
 	problems, err := testutil.GatherAndLint(registry)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, p := range problems {
 		t.Errorf("%s: %s", p.Metric, p.Text)
 	}
@@ -264,9 +237,7 @@ func TestNewRejects(t *testing.T) {
 		t.Error("a negative limit is accepted")
 	}
 	m, err := metrics.New(registry, metrics.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := metrics.New(registry, metrics.Options{}); err == nil {
 		t.Error("the same registry is accepted twice")
 	}
@@ -275,12 +246,8 @@ func TestNewRejects(t *testing.T) {
 		"rows":       func() error { return metrics.Watch(m, func() figure { return figure{} }, rows()...) },
 		"rejections": func() error { _, err := m.Rejections([]string{"A"}); return err },
 	} {
-		if err := register(); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if register() == nil {
-			t.Errorf("%s are registered twice", name)
-		}
+		assert.NoError(t, register(), name)
+		assert.Error(t, register(), name)
 	}
 }
 

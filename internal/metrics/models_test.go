@@ -15,6 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
@@ -43,9 +45,7 @@ func watch(tb testing.TB, limit int) (*metrics.Metrics, *prometheus.Registry, *s
 	tb.Helper()
 	m, registry := newMetrics(tb, metrics.Options{MaxModels: limit})
 	src := new(source)
-	if err := m.WatchModels(src); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, m.WatchModels(src))
 	return m, registry, src
 }
 
@@ -204,9 +204,7 @@ unsnapshotted_observations 0`,
 		}
 	}
 	src.set()
-	if got := lines(t, registry, "energy"); len(got) != 0 {
-		t.Errorf("a model that is not listed has %q", got)
-	}
+	assert.Empty(t, lines(t, registry, "energy"))
 }
 
 // models are the model labels of a metric, sorted.
@@ -226,9 +224,7 @@ func models(t *testing.T, registry prometheus.Gatherer, name string) (found []st
 // wantModels fails unless these models have series, and without models have none.
 func wantModels(t *testing.T, registry prometheus.Gatherer, without int, want ...string) {
 	t.Helper()
-	if got := models(t, registry, "hindsight_observations_total"); !slices.Equal(got, want) {
-		t.Errorf("series of %q, want %q", got, want)
-	}
+	assert.Equal(t, want, models(t, registry, "hindsight_observations_total"))
 	if got := series(t, registry, "hindsight_models_without_series")[0].GetGauge().GetValue(); got != float64(without) {
 		t.Errorf("%v models without series, want %d", got, without)
 	}
@@ -258,12 +254,8 @@ func TestPlaces(t *testing.T) {
 	}
 	src.set(all[2], all[1], all[0])
 	wantModels(t, registry, 1, "a", "b")
-	if got := models(t, registry, "hindsight_predict_seconds"); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("histograms of %q", got)
-	}
-	if got := histogram(t, registry, "hindsight_predict_seconds").GetSampleCount(); got != 2 {
-		t.Errorf("%d calls, want 2", got)
-	}
+	assert.Equal(t, []string{"a", "b"}, models(t, registry, "hindsight_predict_seconds"))
+	assert.EqualValues(t, 2, histogram(t, registry, "hindsight_predict_seconds").GetSampleCount())
 	m.Forget("a", learner)
 	m.Forget("a", learner)
 	m.Forget("never seen", learner)
@@ -275,9 +267,7 @@ func TestPlaces(t *testing.T) {
 	m.Timings("b", learner).Predict(1, "")
 	src.set(all[1:]...)
 	wantModels(t, registry, 1, "b", "d")
-	if got := histogram(t, registry, "hindsight_predict_seconds").GetSampleCount(); got != 1 {
-		t.Errorf("a new model of the name begins with %d calls, want 1", got)
-	}
+	assert.EqualValues(t, 1, histogram(t, registry, "hindsight_predict_seconds").GetSampleCount())
 }
 
 // What would make the registry reject a whole scrape costs one model at most.
@@ -333,9 +323,7 @@ func TestCountersCountBetweenScrapesAroundARestore(t *testing.T) {
 	scrape := func(n, want int) {
 		t.Helper()
 		src.set(plain("a", n))
-		if got := value(t, registry, "hindsight_observations_total", "a"); got != float64(want) {
-			t.Errorf("%v observations, want %d", got, want)
-		}
+		assert.Equal(t, float64(want), value(t, registry, "hindsight_observations_total", "a"), want)
 	}
 	restore := func(from, to int) {
 		for _, n := range []int{from, to} {
@@ -432,9 +420,7 @@ func TestConcurrentUse(t *testing.T) {
 	const rounds, workers = 100, 4
 	m, registry := newMetrics(t, metrics.Options{MaxModels: 3})
 	h := &host{m: m, models: map[string]bool{}}
-	if err := m.WatchModels(h); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.WatchModels(h))
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {
@@ -481,9 +467,7 @@ func TestFormats(t *testing.T) {
 	for _, accept := range []string{"text/plain;version=0.0.4", "application/openmetrics-text;version=1.0.0"} {
 		text := expose(t, registry, accept)
 		for _, want := range []string{"\nhindsight_loss_total{", "\nhindsight_baseline_loss_total{", `model="odd \"name\"\\\n"`} {
-			if !strings.Contains(text, want) {
-				t.Errorf("%s: no %s in\n%s", accept, want, text)
-			}
+			assert.Contains(t, text, want, accept)
 		}
 	}
 	if n, err := testutil.GatherAndCount(registry, "hindsight_loss_total"); n != 4 || err != nil {

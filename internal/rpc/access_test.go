@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -102,9 +104,7 @@ func TestEveryMethodHasARule(t *testing.T) {
 	}
 	ruled := rpc.RuledMethods()
 	slices.Sort(ruled)
-	if all := slices.Sorted(maps.Keys(have)); !slices.Equal(all, ruled) {
-		t.Errorf("the server has %v\nrules have %v", all, ruled)
-	}
+	assert.Equal(t, ruled, slices.Sorted(maps.Keys(have)))
 }
 
 // naming is a request that names a model wherever it can.
@@ -130,9 +130,7 @@ func naming(tb testing.TB, m protoreflect.MethodDescriptor, model string) proto.
 func (g *guarded) call(ctx context.Context, tb testing.TB, m protoreflect.MethodDescriptor, request proto.Message) codes.Code {
 	tb.Helper()
 	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	response := kind.New().Interface()
 	if !m.IsStreamingClient() && !m.IsStreamingServer() {
 		return status.Code(g.connection.Invoke(ctx, fullName(m), request, response))
@@ -191,9 +189,7 @@ func TestEveryCallByEveryRole(t *testing.T) {
 func TestAccessReference(t *testing.T) {
 	const head = "# Access\n\nGenerated from the proto files by `make reference`; do not edit. " +
 		"[Security](../security.md#who-may-do-what) explains the roles.\n\n"
-	if err := reference.Compare("../../docs/reference/access.md", head+rpc.AccessTable(), *update); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, reference.Compare("../../docs/reference/access.md", head+rpc.AccessTable(), *update))
 }
 
 // Every rejection has a reason, and those of limits say how long to wait.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
@@ -37,7 +38,7 @@ func checked(tb testing.TB) func() error {
 func TestCheckingAllocatesTheContext(t *testing.T) {
 	call := checked(t)
 	if n := testing.AllocsPerRun(100, func() {
-		noError(t, call())
+		require.NoError(t, call())
 	}); n > 2 {
 		t.Errorf("%v allocations, want 2", n)
 	}

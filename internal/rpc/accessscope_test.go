@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -25,9 +27,7 @@ func TestScopes(t *testing.T) {
 	admin := as(t.Context(), "admin")
 	must := func(err error) {
 		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 	_, err := g.models.CreateModel(admin, &hindsightv1.CreateModelRequest{Id: "b-f", Spec: linear(2), Follows: "a-1"})
 	must(err)
@@ -68,9 +68,7 @@ func TestScopes(t *testing.T) {
 		{"ab", &hindsightv1.ListModelsRequest{PageSize: 3, ShowDeleted: true}, []string{"a-1", "a-2", "a-f"}},
 		{"admin", &hindsightv1.ListModelsRequest{Prefix: "c"}, []string{"c-1"}},
 	} {
-		if got := ids(c.who, c.request); !slices.Equal(got, c.want) {
-			t.Errorf("%s, %v: %v, want %v", c.who, c.request, got, c.want)
-		}
+		assert.Equal(t, c.want, ids(c.who, c.request), "%v %v", c.who, c.request)
 	}
 	a := as(t.Context(), "a")
 	aliases, err := g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{})
@@ -193,10 +191,8 @@ func TestStreamsEndWithTheirPrincipal(t *testing.T) {
 	g := guard(t, who("admin", auth.Admin), who("goes", auth.Admin), brief)
 	g.create2(t, "m")
 	upload, err := g.models.ImportModel(as(t.Context(), "goes"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	noError(t, upload.Send(&hindsightv1.ImportModelRequest{Id: "new"}))
+	require.NoError(t, err)
+	require.NoError(t, upload.Send(&hindsightv1.ImportModelRequest{Id: "new"}))
 	watch := must(g.models.WatchModel(as(t.Context(), "goes"), &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100}))(t)
 	must(watch.Recv())(t)
 	must(g.Observe(as(t.Context(), "goes"), observeTwo("m")))(t)
@@ -204,7 +200,7 @@ func TestStreamsEndWithTheirPrincipal(t *testing.T) {
 		t.Fatal("the outcome:", err)
 	}
 	g.auth.Set([]auth.Entry{who("admin", auth.Admin), brief})
-	noError(t, upload.Send(&hindsightv1.ImportModelRequest{Chunk: []byte("more")}))
+	require.NoError(t, upload.Send(&hindsightv1.ImportModelRequest{Chunk: []byte("more")}))
 	if a, err := upload.CloseAndRecv(); reason(status.Convert(err)) != "TOKEN_INVALID" {
 		t.Error("an import after the token was revoked:", a, err)
 	}
@@ -215,9 +211,7 @@ func TestStreamsEndWithTheirPrincipal(t *testing.T) {
 			t.Error("a revoked watcher is told an outcome")
 		}
 	}
-	if reason(status.Convert(err)) != "TOKEN_INVALID" {
-		t.Error("a watch after the token was revoked:", err)
-	}
+	assert.Equal(t, "TOKEN_INVALID", reason(status.Convert(err)), err)
 }
 
 // Callers that the gateway has found are those of calls and of streams from within.
@@ -300,7 +294,5 @@ func TestAudit(t *testing.T) {
 			t.Errorf("%+v", r)
 		}
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %v\nwant %v", got, want)
-	}
+	assert.Equal(t, want, got)
 }

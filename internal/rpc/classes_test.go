@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -124,7 +125,7 @@ func TestRejectionsOfClasses(t *testing.T) {
 	rejected(t, observe(&hindsightv1.ObserveRequest{Target: class("")}), invalid, "INVALID_CLASS", "class")
 	rejected(t, observe(&hindsightv1.ObserveRequest{Target: class(long(257))}), invalid, "INVALID_CLASS", "class", "257")
 	for _, name := range []string{"b", "a"} {
-		noError(t, observe(&hindsightv1.ObserveRequest{Target: class(name), ObservationId: name}))
+		require.NoError(t, observe(&hindsightv1.ObserveRequest{Target: class(name), ObservationId: name}))
 	}
 	rejected(t, observe(&hindsightv1.ObserveRequest{Target: class("c")}), codes.FailedPrecondition, "CLASS_LIMIT", "class")
 	rejected(t, observe(&hindsightv1.ObserveRequest{Target: class("a"), ObservationId: "b"}), codes.AlreadyExists, "OBSERVATION_CONFLICT", `"b"`)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -22,19 +24,13 @@ func TestClusterService(t *testing.T) {
 	for _, s := range r.GetServers() {
 		states = append(states, s.GetState().String())
 	}
-	if want := []string{"STATE_OWNER", "STATE_VOTER", "STATE_JOINING"}; !slices.Equal(states, want) {
-		t.Errorf("states %v, want %v", states, want)
-	}
+	assert.Equal(t, []string{"STATE_OWNER", "STATE_VOTER", "STATE_JOINING"}, states)
 	_, err = p.replica.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Server: "b"})
 	// Both servers of the pair say that they are b: the other one refuses to be a.
 	_, drainErr := p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "a"})
-	if reason(status.Convert(drainErr)) != "SERVER_NOT_FOUND" {
-		t.Errorf("drain another: %v", drainErr)
-	}
+	assert.Equal(t, "SERVER_NOT_FOUND", reason(status.Convert(drainErr)), drainErr)
 	_, removeErr := p.replica.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "c"})
-	if err := errors.Join(err, removeErr); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, removeErr))
 	_, err = p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "b"})
 	if here, there := []string{"drain "}, []string{"move b", "remove c"}; err != nil || !slices.Equal(p.ofOwner.calls, there) || !slices.Equal(p.ofReplica.calls, here) {
 		t.Errorf("%v: the owner made %v, want %v; the other %v, want %v", err, p.ofOwner.calls, there, p.ofReplica.calls, here)
@@ -44,9 +40,7 @@ func TestClusterService(t *testing.T) {
 		"INVALID_REQUEST":  second(p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{})),
 		"NO_CLUSTER":       second(serve(t).cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{})),
 	} {
-		if reason(status.Convert(err)) != want {
-			t.Errorf("%v, want %s", err, want)
-		}
+		assert.Equal(t, want, reason(status.Convert(err)), err)
 	}
 	if _, err := p.replica.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 1}); reason(status.Convert(err)) != "INVALID_REQUEST" {
 		t.Errorf("group 1: %v", err)

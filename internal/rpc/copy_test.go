@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
@@ -113,9 +115,7 @@ func TestSpecHasTheFieldsOfTheAPI(t *testing.T) {
 	for i := range learners.Len() {
 		names = append(names, string(learners.Get(i).Name()))
 	}
-	if got := model.LearnerNames(); !slices.Equal(got, names) {
-		t.Errorf("learners %v, in the API %v", got, names)
-	}
+	assert.Equal(t, names, model.LearnerNames())
 }
 
 // filler fills messages. No two numbers in them are the same.
@@ -191,16 +191,12 @@ func TestNoFieldOfASpecIsLost(t *testing.T) {
 		p := new(hindsightv1.ModelSpec)
 		f.fill(p.ProtoReflect())
 		spec, err := rpc.SpecFromProto(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if back := rpc.SpecToProto(spec); !proto.Equal(back, p) {
 			t.Fatalf("got  %v\nwant %v", back, p)
 		}
 		stored, err := codec.EncodeSpec(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if again, err := codec.DecodeSpec(stored); err != nil || !reflect.DeepEqual(again, spec) {
 			t.Fatalf("%+v, %v; want %+v", again, err, spec)
 		}
@@ -253,21 +249,15 @@ func TestSpecsAreStoredUnderTheNamesOfTheAPI(t *testing.T) {
 		},
 	} {
 		p := new(hindsightv1.ModelSpec)
-		if err := prototext.Unmarshal([]byte(c.text), p); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, prototext.Unmarshal([]byte(c.text), p))
 		spec, err := rpc.SpecFromProto(p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stored, err := codec.EncodeSpec(spec)
 		if err != nil || string(stored) != c.stored {
 			t.Errorf("%s: %v\ngot  %s\nwant %s", c.text, err, stored, c.stored)
 		}
 		var read model.Spec
-		if err := json.Unmarshal([]byte(c.stored), &read); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(c.stored), &read))
 		if back := rpc.SpecToProto(read); !proto.Equal(back, p) {
 			t.Errorf("got  %v\nwant %v", back, p)
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -24,9 +26,7 @@ func TestExplain(t *testing.T) {
 		s.observes(t, "auto", row, labels[n])
 	}
 	r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	weight, value := 0.0, 0.0
 	var families []string
 	for _, f := range r.GetPrediction().GetExplanation() {
@@ -59,9 +59,7 @@ func TestExplain(t *testing.T) {
 	}; !slices.Equal(slices.Compact(names), want) {
 		t.Errorf("importances of %v, want %v", names, want)
 	}
-	if n := len(stats.GetStats().GetFamilies()); n != len(families)-1 {
-		t.Errorf("%d families, want %d", n, len(families)-1)
-	}
+	assert.Equal(t, len(families)-1, len(stats.GetStats().GetFamilies()))
 	s.create(t, "linear", linear(1))
 	_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "linear", Features: []float64{1}, Explain: true, Remember: proto.Bool(false)})
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "explain", "auto")
@@ -106,9 +104,7 @@ func TestExplainKeys(t *testing.T) {
 	if d := high["user"] - low["user"]; !(math.Abs(d-4) < 0.6) || !(math.Abs(high["shop"]) < 0.5) || len(high) != 2 {
 		t.Errorf("users whose labels differ by 4: %v, %v", high, low)
 	}
-	if unknown["user"] != 0 {
-		t.Errorf("the part of a user without labels is %v", unknown)
-	}
+	assert.EqualValues(t, 0, unknown["user"], unknown)
 	if !(missing["user"] < -3) {
 		t.Errorf("the part of a missing user, whose labels are 8 lower, is %v", missing)
 	}

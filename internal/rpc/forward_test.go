@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -39,27 +41,19 @@ func servePair(t *testing.T, settings ...func(*rpc.Options)) *pair {
 	p.ofOwner.owns.Store(true)
 	p.owner = serve(t, func(o *rpc.Options) { rpc.WithCluster(o, p.ofOwner) })
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var served sync.WaitGroup
 	served.Go(func() {
-		if err := p.owner.server.ServeMembers(listener); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, p.owner.server.ServeMembers(listener))
 	})
 	t.Cleanup(func() { p.owner.end(); served.Wait() })
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p.ofReplica.conn.Store(conn)
 	p.replica = serve(t, append(settings, func(o *rpc.Options) { rpc.WithCluster(o, p.ofReplica) })...)
 	t.Cleanup(func() {
 		p.replica.end()
-		if err := conn.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, conn.Close())
 	})
 	return p
 }
@@ -80,9 +74,7 @@ func observation(n int) *hindsightv1.ObserveRequest {
 func TestEveryCallHasAPlace(t *testing.T) {
 	placed, ruled := rpc.PlacedMethods(), rpc.RuledMethods()
 	ruled = slices.DeleteFunc(ruled, func(m string) bool { return m[:len("/hindsight.")] != "/hindsight." })
-	if !slices.Equal(placed, ruled) {
-		t.Errorf("placed: %v\nruled: %v", placed, ruled)
-	}
+	assert.Equal(t, ruled, placed)
 }
 
 // A server that is not the owner sends changes to the owner, and answers reads itself.
@@ -106,10 +98,7 @@ func TestCallsAreForwarded(t *testing.T) {
 		t.Errorf("a batch: %v, %v", r, err)
 	}
 	sequence := func(s *service) uint64 {
-		r, err := s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "m"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must(s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "m"}))(t)
 		return r.GetModel().GetSequence()
 	}
 	if here, there := sequence(p.replica), sequence(p.owner); here != 0 || there != 4 {
@@ -139,9 +128,7 @@ func TestCallsAreForwarded(t *testing.T) {
 	}
 	// A rejection of the owner arrives unchanged.
 	_, err := p.replica.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)})
-	if reason(status.Convert(err)) != "DIMENSION_MISMATCH" {
-		t.Errorf("a wrong observation: %v", err)
-	}
+	assert.Equal(t, "DIMENSION_MISMATCH", reason(status.Convert(err)), err)
 	// A call from within the process, as JSON makes it, is forwarded too.
 	var created hindsightv1.CreateModelResponse
 	if err := p.replica.local(t).Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created); err != nil {
@@ -167,9 +154,7 @@ func TestCallsAreForwarded(t *testing.T) {
 func TestFreshness(t *testing.T) {
 	p := servePair(t)
 	p.both(t)
-	if _, err := p.owner.Observe(t.Context(), observation(1)); err != nil {
-		t.Fatal(err)
-	}
+	must(p.owner.Observe(t.Context(), observation(1)))(t)
 	p.ofReplica.age.Store(int64(time.Second))
 	for name, c := range map[string]struct {
 		sequence  uint64
@@ -191,9 +176,7 @@ func TestFreshness(t *testing.T) {
 	}
 	for name, bad := range map[string]*durationpb.Duration{"negative": {Seconds: -1}, "invalid": {Nanos: -1, Seconds: 1}} {
 		_, err := p.replica.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MaxStaleness: bad})
-		if reason(status.Convert(err)) != "INVALID_REQUEST" {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.Equal(t, "INVALID_REQUEST", reason(status.Convert(err)), "%v %v", name, err)
 	}
 }
 
@@ -201,32 +184,20 @@ func TestFreshness(t *testing.T) {
 func TestTransfersAreForwarded(t *testing.T) {
 	p := servePair(t)
 	p.owner.create(t, "m", linear(2))
-	if _, err := p.owner.Observe(t.Context(), observation(1)); err != nil {
-		t.Fatal(err)
-	}
-	export, err := p.replica.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(p.owner.Observe(t.Context(), observation(1)))(t)
+	export := must(p.replica.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"}))(t)
 	var data []byte
 	for {
 		r, err := export.Recv()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		data = append(data, r.GetChunk()...)
 	}
 	load := func(id string) (*hindsightv1.ImportModelResponse, error) {
-		load, err := p.replica.models.ImportModel(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := load.Send(&hindsightv1.ImportModelRequest{Id: id}); err != nil {
-			t.Fatal(err)
-		}
+		load := must(p.replica.models.ImportModel(t.Context()))(t)
+		require.NoError(t, load.Send(&hindsightv1.ImportModelRequest{Id: id}))
 		if id == "new" {
 			if _, err := load.Header(); err != nil { // The chunks may follow.
 				t.Fatal(err)
@@ -292,18 +263,14 @@ func TestNoOwner(t *testing.T) {
 		answered <- err
 	}()
 	p.ofOwner.owns.Store(true)
-	if err := <-answered; err != nil {
-		t.Errorf("observe at an owner that becomes ready: %v", err)
-	}
+	assert.NoError(t, <-answered)
 }
 
 // If the connection breaks during a call, the owner may have made the call. Without a connection
 // the owner has not made the call.
 func TestTheOwnerDies(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	called := make(chan struct{})
 	dying := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		close(called)
@@ -314,9 +281,7 @@ func TestTheOwnerDies(t *testing.T) {
 	served.Go(func() { _ = dying.Serve(listener) })
 	t.Cleanup(func() { dying.Stop(); served.Wait() })
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	p := servePair(t)
 	p.replica.end()
 	p.ofReplica = new(fakeCluster)
@@ -338,9 +303,7 @@ func TestTheOwnerDies(t *testing.T) {
 		if status.Code(err) == codes.DeadlineExceeded && wait < time.Minute {
 			continue
 		}
-		if reason(status.Convert(err)) != "NOT_OWNER" {
-			t.Errorf("no connection: %v", err)
-		}
+		assert.Equal(t, "NOT_OWNER", reason(status.Convert(err)), err)
 		break
 	}
 }
@@ -348,9 +311,7 @@ func TestTheOwnerDies(t *testing.T) {
 // A call to an owner that hangs ends when another server has become the owner.
 func TestTheOwnerHangs(t *testing.T) {
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	called := make(chan struct{}, 2)
 	hung := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		called <- struct{}{}
@@ -361,17 +322,13 @@ func TestTheOwnerHangs(t *testing.T) {
 	served.Go(func() { _ = hung.Serve(listener) })
 	t.Cleanup(func() { hung.Stop(); served.Wait() })
 	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	c := new(fakeCluster)
 	c.conn.Store(conn)
 	s := serve(t, func(o *rpc.Options) { rpc.WithCluster(o, c) })
 	t.Cleanup(func() { s.end(); _ = conn.Close() })
 	stream, err := s.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var turned sync.WaitGroup
 	turned.Go(func() {
 		<-called
@@ -410,9 +367,7 @@ func TestThePrincipalIsForwarded(t *testing.T) {
 		_, err := p.replica.models.CreateModel(as(t.Context(), as_), &hindsightv1.CreateModelRequest{Id: id, Spec: linear(2), Follows: follows})
 		return err
 	}
-	if err := create("scoped", "mine-1", ""); err != nil {
-		t.Errorf("an own model: %v", err)
-	}
+	assert.NoError(t, create("scoped", "mine-1", ""))
 	if err := create("scoped", "theirs", ""); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
 		t.Errorf("another's model: %v", err)
 	}
@@ -420,9 +375,7 @@ func TestThePrincipalIsForwarded(t *testing.T) {
 		t.Errorf("a reader: %v", err)
 	}
 	// The alias is known to the owner alone, which checks its target.
-	if _, err := p.owner.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "mine-alias", Model: "theirs"}); err != nil {
-		t.Fatal(err)
-	}
+	must(p.owner.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "mine-alias", Model: "theirs"}))(t)
 	o := observation(1)
 	o.Model = "mine-alias"
 	if _, err := p.replica.Observe(as(t.Context(), "scoped"), o); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
@@ -443,8 +396,6 @@ func TestThePrincipalIsForwarded(t *testing.T) {
 	for call, want := range map[string]string{
 		"scoped ModelService/CreateModel": "PERMISSION_DENIED MODEL_OUT_OF_SCOPE", "all ModelService/DeleteModel": "NOT_FOUND MODEL_NOT_FOUND",
 	} {
-		if audit[call] != want {
-			t.Errorf("audit of %s: %q, want %q", call, audit[call], want)
-		}
+		assert.Equal(t, want, audit[call], call)
 	}
 }

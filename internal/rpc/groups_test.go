@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -107,26 +109,18 @@ func serveMany(t *testing.T, n int, set func(*engine.Options)) *many {
 			o.Groups = g
 		})
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var served sync.WaitGroup
 		served.Go(func() {
-			if err := m.owners[k].server.ServeMembers(listener); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, m.owners[k].server.ServeMembers(listener))
 		})
 		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		m.fakes[k].conn.Store(conn)
 		t.Cleanup(func() {
 			m.owners[k].end()
 			served.Wait()
-			if err := conn.Close(); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, conn.Close())
 		})
 	}
 	m.groups = m.newGroups()
@@ -190,28 +184,20 @@ func TestListsMergeGroups(t *testing.T) {
 		alias := n%7 == 0
 		now.Add(1e8) // An engine makes two models at different times.
 		for _, s := range []*service{m.owners[groupOf(name, 4)], one} {
-			if _, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: name, Spec: linear(1), Labels: labels}); err != nil {
-				t.Fatal(err)
-			}
+			must(s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: name, Spec: linear(1), Labels: labels}))(t)
 			for k := range rows {
 				if _, err := s.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1}, Target: label(float64((k * n) % 5))}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if alias {
-				if _, err := s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: name + ".now", Model: name}); err != nil {
-					t.Fatal(err)
-				}
+				must(s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: name + ".now", Model: name}))(t)
 			} else if deleted {
-				if _, err := s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: name}); err != nil {
-					t.Fatal(err)
-				}
+				must(s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: name}))(t)
 			}
 		}
 	}
-	if len(counts) != 4 {
-		t.Fatalf("models a group: %v", counts)
-	}
+	require.Equal(t, 4, len(counts), counts)
 	now.Add(5e9)
 	for _, order := range []string{"", "id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate", "health"} {
 		for k := range 16 {
@@ -230,9 +216,7 @@ func TestListsMergeGroups(t *testing.T) {
 				r := proto.CloneOf(r)
 				for {
 					page, err := s.models.ListModels(ctx, r)
-					if err != nil {
-						t.Fatalf("%v: %v", r, err)
-					}
+					require.NoError(t, err, r)
 					for _, model := range page.GetModels() {
 						model.Etag = ""
 					}
@@ -305,9 +289,7 @@ func TestCallsGoToTheirGroup(t *testing.T) {
 		t.Errorf("observe in group 1, which has no owner: %v", err)
 	}
 	watch, err := m.front.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: names[2]})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if event, err := watch.Recv(); err != nil || event.GetStats().GetObservations() != 1 {
 		t.Errorf("a watch of group 2: %v, %v", event, err)
 	}
@@ -327,9 +309,7 @@ func TestCallsGoToTheirGroup(t *testing.T) {
 	for err == nil {
 		_, err = watch.Recv()
 	}
-	if reason(status.Convert(err)) != "SHUTTING_DOWN" {
-		t.Errorf("the watch ends with %v", err)
-	}
+	assert.Equal(t, "SHUTTING_DOWN", reason(status.Convert(err)), err)
 }
 
 // When this server closes an engine to open the store of its group again, the calls in between go to the owner.
@@ -433,8 +413,6 @@ func TestClusterOfGroups(t *testing.T) {
 		t.Errorf("remove from a group: %v", err)
 	}
 	for n, want := range [][]string{{"drain ", "remove c"}, {"move a"}, nil} {
-		if !slices.Equal(m.fakes[n].calls, want) {
-			t.Errorf("calls of group %d: %v, want %v", n, m.fakes[n].calls, want)
-		}
+		assert.Equal(t, want, m.fakes[n].calls, n)
 	}
 }

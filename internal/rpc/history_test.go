@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc/codes"
@@ -37,8 +39,7 @@ func (s *service) learn(t *testing.T, id string, rows int) {
 
 func (s *service) history(t *testing.T, id string) *hindsightv1.GetModelHistoryResponse {
 	t.Helper()
-	h := must(s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: id}))(t)
-	return h
+	return must(s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: id}))(t)
 }
 
 // The points of a history add up to the statistics, and the last one has the figures of
@@ -54,9 +55,7 @@ func TestGetModelHistory(t *testing.T) {
 	s.learn(t, "m", 1301)
 	h := s.history(t, "m")
 	r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stats := r.GetStats()
 	const digits = 1e-5
 	near := func(got, want float64) bool { return math.Abs(got-want) <= digits*math.Abs(want) }
@@ -121,9 +120,7 @@ func TestHistoryLeavesOutWhatIsNotKnown(t *testing.T) {
 			(served.RunningMeanLoss != nil) != has.baselines || (p.GetClasses() != nil) != has.classes || (len(p.GetExpertWeights()) > 0) != has.experts {
 			t.Errorf("%s: %d points, the last is %v", id, len(h.GetPoints()), p)
 		}
-		if len(h.GetExperts()) != len(p.GetExpertWeights()) {
-			t.Errorf("%s: %d experts, %d weights", id, len(h.GetExperts()), len(p.GetExpertWeights()))
-		}
+		assert.Equal(t, len(p.GetExpertWeights()), len(h.GetExperts()), id)
 	}
 }
 
@@ -131,9 +128,7 @@ func TestHistoryLeavesOutWhatIsNotKnown(t *testing.T) {
 func (s *service) watching(t *testing.T, r *hindsightv1.WatchModelRequest) (next func() (*hindsightv1.WatchModelResponse, error), first *hindsightv1.ModelStats) {
 	t.Helper()
 	stream, err := s.models.WatchModel(t.Context(), r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e, err := stream.Recv()
 	if err != nil || e.GetStats() == nil {
 		t.Fatalf("%v, %v; want statistics", e, err)
@@ -170,9 +165,7 @@ func TestWatchModel(t *testing.T) {
 			t.Errorf("outcome %d is %v", n, o)
 		}
 	}
-	if stand != 4 {
-		t.Errorf("the outcomes are of %d observations", stand)
-	}
+	assert.EqualValues(t, 4, stand)
 	e, err := next()
 	if err != nil || e.GetStats().GetObservations() != 9 {
 		t.Fatalf("%v, %v; want statistics", e, err)
@@ -267,9 +260,7 @@ func TestWatcherIsToldTheNewest(t *testing.T) {
 	for stand = 0; last < 20_100; {
 		of, by := outcomes(t, lazy, 1)
 		last, stand = of[0].GetOutcome().GetSequence(), stand+by
-		if last != stand {
-			t.Fatalf("sequence %d after %d observations", last, stand)
-		}
+		require.Equal(t, stand, last)
 	}
 }
 
@@ -294,9 +285,7 @@ func TestWatchEnds(t *testing.T) {
 	_, err = other()
 	rejected(t, err, codes.Unavailable, "SHUTTING_DOWN")
 	<-drained
-	if limit.Err() != nil {
-		t.Error("a watcher held up the end")
-	}
+	assert.NoError(t, limit.Err(), "a watcher held up the end")
 	for _, line := range lines.All() {
 		t.Errorf("the log has an error: %s %v", line.Message, line.ContextMap())
 	}
@@ -307,9 +296,7 @@ func TestWatchRejects(t *testing.T) {
 	s.create(t, "m", linear(1))
 	first := func(r *hindsightv1.WatchModelRequest) error {
 		stream, err := s.models.WatchModel(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		_, err = stream.Recv()
 		if errors.Is(err, io.EOF) {
 			t.Fatal("it ended")
@@ -328,9 +315,7 @@ func TestWatchRejects(t *testing.T) {
 	if err == nil {
 		_, err = stream.Recv()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	cancel()
 	if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
 		t.Errorf("given up: %v", err)
@@ -343,8 +328,6 @@ func TestPeriodOfARate(t *testing.T) {
 	for rate, want := range map[float64]time.Duration{
 		100: 10 * time.Millisecond, 0.5: 2 * time.Second, 1e-12: 365 * 24 * time.Hour, math.SmallestNonzeroFloat64: 365 * 24 * time.Hour,
 	} {
-		if got := rpc.PeriodOf(rate); got != want {
-			t.Errorf("%g a second: every %s, want %s", rate, got, want)
-		}
+		assert.Equal(t, want, rpc.PeriodOf(rate), rate)
 	}
 }

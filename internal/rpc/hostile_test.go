@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -37,14 +39,12 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 		t.Error(err)
 	}
 	for _, c := range silent {
-		noError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
 		// The server may send its settings first.
 		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 			t.Error("a silent connection stays open")
 		}
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, c.Close())
 	}
 }
 
@@ -54,9 +54,7 @@ func TestOversizedMessage(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(1))
 	_, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 1<<18)})
-	if status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("2 MiB: %v", err)
-	}
+	assert.Equal(t, codes.ResourceExhausted, status.Code(err), err)
 	many := &hindsightv1.PredictBatchRequest{Model: "m"}
 	for range 101 {
 		many.Rows = append(many.Rows, &hindsightv1.Row{Features: []float64{1}})
@@ -94,15 +92,11 @@ func TestHalfSentCallsEnd(t *testing.T) {
 		body, more := io.Pipe()
 		go func() { _, _ = more.Write(half) }() // It ends with the body.
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.connection.CanonicalTarget()[len("dns:///"):]+method, body)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
 		began := time.Now()
 		response, err := client.RoundTrip(r)
-		if err != nil {
-			t.Fatalf("%s: %v", method, err)
-		}
+		require.NoError(t, err, method)
 		if _, err := io.Copy(io.Discard, response.Body); err != nil {
 			t.Errorf("%s: %v", method, err)
 		}
@@ -110,13 +104,9 @@ func TestHalfSentCallsEnd(t *testing.T) {
 		if want := strconv.Itoa(int(codes.DeadlineExceeded)); code != want || took < 200*time.Millisecond || took > 15*time.Second {
 			t.Errorf("%s: status %q after %v", method, code, took)
 		}
-		if err := errors.Join(response.Body.Close(), body.Close()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(response.Body.Close(), body.Close()))
 	}
-	if left := s.server.Stats().RequestBytes; left != 0 {
-		t.Errorf("%d bytes in progress", left)
-	}
+	assert.EqualValues(t, 0, s.server.Stats().RequestBytes)
 }
 
 // Models that are sent in share their memory. One alone may take more.
@@ -125,7 +115,7 @@ func TestTransfersAreBounded(t *testing.T) {
 	s := serve(t, func(o *rpc.Options) { o.MemoryLimit = 8 * limit })
 	begin := func(id string, size int) hindsightv1.ModelService_ImportModelClient {
 		stream := must(s.models.ImportModel(t.Context()))(t)
-		noError(t, stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: make([]byte, size)}))
+		require.NoError(t, stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: make([]byte, size)}))
 		return stream
 	}
 	first := begin("first", 2*limit)
@@ -133,9 +123,7 @@ func TestTransfersAreBounded(t *testing.T) {
 	for deadline := time.Now().Add(20 * time.Second); s.server.Stats().RequestBytes == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	if got := s.server.Stats().RequestBytes; got != 2*limit {
-		t.Errorf("%d bytes in progress, want %d", got, 2*limit)
-	}
+	assert.EqualValues(t, 2*limit, s.server.Stats().RequestBytes)
 	_, err := begin("second", 1).CloseAndRecv()
 	rejected(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
 	// Other calls have an account of their own.
@@ -144,9 +132,7 @@ func TestTransfersAreBounded(t *testing.T) {
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
 	_, err = begin("second", 1).CloseAndRecv()
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
-	if left := s.server.Stats().RequestBytes; left != 0 {
-		t.Errorf("%d bytes in progress", left)
-	}
+	assert.EqualValues(t, 0, s.server.Stats().RequestBytes)
 }
 
 // Requests in progress share their memory. One alone is always taken.

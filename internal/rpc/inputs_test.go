@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -33,7 +35,7 @@ const shop = `[
 func inputsOf(tb testing.TB, text string) []*hindsightv1.Input {
 	tb.Helper()
 	var spec hindsightv1.ModelSpec
-	noError(tb, protojson.Unmarshal([]byte(`{"inputs": `+text+`}`), &spec))
+	require.NoError(tb, protojson.Unmarshal([]byte(`{"inputs": `+text+`}`), &spec))
 	return spec.GetInputs()
 }
 
@@ -48,9 +50,7 @@ func schemaOf(tb testing.TB, text string) *input.Schema {
 func object(tb testing.TB, text string) *structpb.Struct {
 	tb.Helper()
 	s := new(structpb.Struct)
-	if err := protojson.Unmarshal([]byte(text), s); err != nil {
-		tb.Fatalf("%s: %v", text, err)
-	}
+	require.NoError(tb, protojson.Unmarshal([]byte(text), s), text)
 	return s
 }
 
@@ -103,9 +103,7 @@ func TestRecordsOfRequests(t *testing.T) {
 			records.GiveBack(r)
 		}
 		if c.sentinel == nil {
-			if err != nil {
-				t.Errorf("%s: %v", given, err)
-			}
+			assert.NoError(t, err, given)
 			continue
 		}
 		var field *model.FieldError
@@ -262,9 +260,7 @@ func TestRecordsAreLentWithoutAllocating(t *testing.T) {
 		if err == nil {
 			err = schema.Settle(r)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		x = e.Encode(x[:0], r)
 		_ = r.Append(nil)
 		records.GiveBack(r)
@@ -291,7 +287,7 @@ func TestRecordsAreCountedInMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
 		for range copies {
-			noError(t, proto.Unmarshal(wire, decoded))
+			require.NoError(t, proto.Unmarshal(wire, decoded))
 		}
 		runtime.ReadMemStats(&after)
 		taken, counted := int64(after.TotalAlloc-before.TotalAlloc)/copies, rpc.HeldBytes(decoded)
@@ -300,9 +296,7 @@ func TestRecordsAreCountedInMemory(t *testing.T) {
 		}
 	}
 	plain := &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 100)}
-	if got := rpc.HeldBytes(plain); got != int64(proto.Size(plain)) {
-		t.Errorf("%d bytes counted of %v", got, plain)
-	}
+	assert.Equal(t, int64(proto.Size(plain)), rpc.HeldBytes(plain), plain)
 }
 
 // BenchmarkRecord is what 20 inputs by name cost a request: their Struct, and beyond
@@ -315,7 +309,7 @@ func BenchmarkRecord(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var decoded structpb.Struct
-			noError(b, proto.Unmarshal(wire, &decoded))
+			require.NoError(b, proto.Unmarshal(wire, &decoded))
 		}
 	})
 	var records rpc.Records
@@ -327,9 +321,7 @@ func BenchmarkRecord(b *testing.B) {
 			if err == nil {
 				err = schema.Settle(r)
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			x = e.Encode(x[:0], r)
 			records.GiveBack(r)
 		}
@@ -341,9 +333,7 @@ func BenchmarkRecord(b *testing.B) {
 			if err == nil {
 				err = schema.Settle(r)
 			}
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			x = e.Encode(x[:0], r)
 			_ = r.Append(nil)
 			records.GiveBack(r)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/status"
@@ -67,9 +69,7 @@ func TestLocalLimits(t *testing.T) {
 	s.create(t, "m", linear(2))
 	within := hindsightv1.NewPredictionServiceClient(s.local(t))
 	_, err := within.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 1<<17)})
-	if status.Code(err) != codes.ResourceExhausted {
-		t.Errorf("a message of more than 1 MiB: %v", err)
-	}
+	assert.Equal(t, codes.ResourceExhausted, status.Code(err), err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := within.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); status.Code(err) != codes.Canceled {
@@ -91,18 +91,14 @@ func TestLocalStreams(t *testing.T) {
 	s.create(t, "m", linear(2))
 	within := hindsightv1.NewModelServiceClient(s.local(t))
 	stream, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	size := 0
 	for {
 		piece, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		size += len(piece.GetChunk())
 	}
 	if size == 0 {
@@ -115,9 +111,7 @@ func TestLocalStreams(t *testing.T) {
 	for err == nil {
 		_, err = watch.Recv()
 	}
-	if reason(status.Convert(err)) != "SHUTTING_DOWN" {
-		t.Errorf("a watch after the end: %v", err)
-	}
+	assert.Equal(t, "SHUTTING_DOWN", reason(status.Convert(err)), err)
 	if _, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"}); reason(status.Convert(err)) != "SHUTTING_DOWN" {
 		t.Errorf("a stream after the end: %v", err)
 	}
@@ -134,9 +128,7 @@ func TestLocalNeedsNoTLS(t *testing.T) {
 	if err == nil {
 		_, err = stream.Recv()
 	}
-	if err != nil {
-		t.Errorf("a stream: %v", err)
-	}
+	assert.NoError(t, err)
 	outside := hindsightv1.NewModelServiceClient(s.connection)
 	if _, err := outside.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); status.Code(err) != codes.Unavailable {
 		t.Errorf("plaintext from outside: %v", err)
@@ -147,15 +139,9 @@ func TestLocalNeedsNoTLS(t *testing.T) {
 func TestAnswersFromWithin(t *testing.T) {
 	s := serve(t)
 	within := s.local(t)
-	if err := within.Answers(t.Context()); err != nil {
-		t.Errorf("a server that serves: %v", err)
-	}
+	assert.NoError(t, within.Answers(t.Context()))
 	s.server.StopServing()
-	if err := within.Answers(t.Context()); err != nil {
-		t.Errorf("a server whose disk rejects writes: %v", err)
-	}
+	assert.NoError(t, within.Answers(t.Context()))
 	s.server.Drain(t.Context())
-	if err := within.Answers(t.Context()); err == nil {
-		t.Error("a server that has drained answers")
-	}
+	assert.Error(t, within.Answers(t.Context()), "a server that has drained answers")
 }

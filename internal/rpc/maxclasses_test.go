@@ -17,8 +17,7 @@ func TestClassesThatNobodyKnows(t *testing.T) {
 	spec := &hindsightv1.ModelSpec{Dimension: 2, Classes: &hindsightv1.Classes{}}
 	price := func(given *hindsightv1.ModelSpec) *hindsightv1.ValidateSpecResponse {
 		t.Helper()
-		r := must(s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: given}))(t)
-		return r
+		return must(s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: given}))(t)
 	}
 	// The default budget spends on two classes what 64 classes leave no time for.
 	rich := &hindsightv1.ModelSpec_Auto{Auto: &hindsightv1.Auto{MaxMicroseconds: new(1e5)}}

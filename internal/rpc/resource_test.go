@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -68,9 +70,7 @@ func TestMetadata(t *testing.T) {
 	checked := proto.CloneOf(request)
 	checked.ValidateOnly = true
 	would, err := s.models.CreateModel(t.Context(), checked)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sameMetadata(t, would.GetModel(), request)
 	if would.GetModel().GetCreateTime() != nil || would.GetModel().GetEtag() != "" || would.GetModel().GetSpec().GetOutputs() != 1 {
 		t.Errorf("it would be %v", would)
@@ -103,9 +103,7 @@ func TestUpdateModel(t *testing.T) {
 	fs := vfs.NewMem()
 	s := serveOver(t, fs, kept)
 	created, err := s.models.CreateModel(t.Context(), described())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	now := created.GetModel()
 	update := func(change *hindsightv1.Model, paths ...string) *hindsightv1.Model {
 		t.Helper()
@@ -210,13 +208,11 @@ func TestMetadataOfPredictions(t *testing.T) {
 	}
 	first, err := predict()
 	second, secondErr := predict()
-	noError(t, errors.Join(err, secondErr))
+	require.NoError(t, errors.Join(err, secondErr))
 	_, err = predict()
 	rejected(t, err, codes.ResourceExhausted, "PENDING_LIMIT", "the limit is 2")
 	now.Add(int64(90 * time.Minute)) // Beyond what the server waits by default.
-	if err := observe(first); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, observe(first))
 	now.Add(int64(time.Hour))
 	rejected(t, observe(second), codes.NotFound, "PREDICTION_NOT_FOUND", "observation_id", "label_ttl")
 }
@@ -227,9 +223,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	fs := vfs.NewMem()
 	s := serveOver(t, fs, kept)
 	created, err := s.models.CreateModel(t.Context(), described())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.create(t, "other", linear(1))
 	for n := range 5 {
 		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{float64(n)}, Target: label(1), ObservationId: strconv.Itoa(n)}))(t)
@@ -262,12 +256,8 @@ func TestDeleteAndUndelete(t *testing.T) {
 		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.models.CreateModel(t.Context(), described())
 		rejected(t, err, codes.AlreadyExists, "MODEL_EXISTS", "UndeleteModel", "purge", until)
-		if got := s.listed(t, &hindsightv1.ListModelsRequest{}); got != "other of 1" {
-			t.Errorf("listed %s", got)
-		}
-		if got := s.listed(t, &hindsightv1.ListModelsRequest{ShowDeleted: true}); got != "m other of 2" {
-			t.Errorf("listed with deleted ones %s", got)
-		}
+		assert.Equal(t, "other of 1", s.listed(t, &hindsightv1.ListModelsRequest{}))
+		assert.Equal(t, "m other of 2", s.listed(t, &hindsightv1.ListModelsRequest{ShowDeleted: true}))
 	}
 	gone()
 	s.end()
@@ -282,9 +272,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	if err != nil || !proto.Equal(again, back) {
 		t.Errorf("brought back again %v, %v", again, err)
 	}
-	if s.digest(t) != digest {
-		t.Error("it came back in another state")
-	}
+	assert.Equal(t, digest, s.digest(t), "it came back in another state")
 	if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: waiting.GetPrediction().GetPredictionId(), Target: label(1)}); err != nil {
 		t.Errorf("the label of a prediction of before: %v", err)
 	}
@@ -315,9 +303,7 @@ func TestPurge(t *testing.T) {
 	}
 	s.end()
 	s = serveOver(t, fs, kept)
-	if got := s.listed(t, &hindsightv1.ListModelsRequest{ShowDeleted: true}); got != " of 0" {
-		t.Errorf("listed %s", got)
-	}
+	assert.Equal(t, " of 0", s.listed(t, &hindsightv1.ListModelsRequest{ShowDeleted: true}))
 	if m := s.create(t, "there", linear(2)); m.GetSequence() != 0 {
 		t.Errorf("created anew: %v", m)
 	}
@@ -365,16 +351,12 @@ func TestListModels(t *testing.T) {
 		"b1 of 1":            {Contains: "UMBER B"},
 		"a1 b1 of 2":         {Contains: "1"},
 	} {
-		if got := s.listed(t, r); got != want {
-			t.Errorf("%v lists %s, want %s", r, got, want)
-		}
+		assert.Equal(t, want, s.listed(t, r), r)
 	}
 	// What is not known is last: a1 has learned nothing, and raker's regret is solved.
 	summaries := map[string]*hindsightv1.ModelSummary{}
 	all, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{IncludeSummary: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, m := range all.GetModels() {
 		summaries[m.GetId()] = m.GetSummary()
 		if m.GetSummary().GetState() != hindsightv1.ModelSummary_STATE_LOADED || (m.GetSequence() > 0) != (m.GetSummary().GetObservationRate() > 0) {
@@ -457,9 +439,7 @@ func TestAllViolations(t *testing.T) {
 	}
 	slices.Sort(fields)
 	slices.Sort(want)
-	if !slices.Equal(fields, want) {
-		t.Errorf("violations %q, want %q", fields, want)
-	}
+	assert.Equal(t, want, fields)
 	for _, call := range []func() error{
 		func() error { _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{}); return err },
 		func() error {

@@ -16,6 +16,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -105,9 +107,7 @@ func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...
 			e.Close, s.Close,
 		}
 		for _, c := range closers {
-			if err := c(); err != nil {
-				tb.Error(err)
-			}
+			assert.NoError(tb, c())
 		}
 	}
 	tb.Cleanup(func() { once.Do(end) })
@@ -156,9 +156,7 @@ func rejected(t *testing.T, err error, code codes.Code, reason string, words ...
 		t.Errorf("rejected with %v %q (%v), want %v %q", s.Code(), got, err, code, reason)
 	}
 	for _, w := range words {
-		if !strings.Contains(s.Message(), w) {
-			t.Errorf("%q does not say %q", s.Message(), w)
-		}
+		assert.Contains(t, s.Message(), w)
 	}
 }
 
@@ -288,9 +286,7 @@ func TestModels(t *testing.T) {
 			break
 		}
 	}
-	if got := strings.Join(ids, " "); got != "a1 a2 a3" {
-		t.Errorf("listed %q", got)
-	}
+	assert.Equal(t, "a1 a2 a3", strings.Join(ids, " "))
 	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "b"}); err != nil {
 		t.Error(err)
 	}
@@ -367,15 +363,11 @@ func TestHealthFollowsDraining(t *testing.T) {
 		r := must(watch.Recv())(t)
 		return r.GetStatus()
 	}
-	if got := next(); got != healthv1.HealthCheckResponse_SERVING {
-		t.Errorf("at first %v", got)
-	}
+	assert.Equal(t, healthv1.HealthCheckResponse_SERVING, next())
 	limit, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
 	s.server.Drain(limit)
-	if got := next(); got != healthv1.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("draining: %v", got)
-	}
+	assert.Equal(t, healthv1.HealthCheckResponse_NOT_SERVING, next())
 }
 
 // A model of several outputs answers lists where one of a single output
@@ -390,9 +382,7 @@ func TestSeveralOutputs(t *testing.T) {
 		t.Errorf("defaults %v", m)
 	}
 	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: []float64{1}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	prediction := p.GetPrediction()
 	if v := prediction.GetValues(); len(v) != 2 || v[0] != 1 || v[1] != -1 || prediction.Value != nil || len(prediction.GetStandardErrors()) != 0 {
 		t.Errorf("%v", prediction)
@@ -418,15 +408,7 @@ func TestSeveralOutputs(t *testing.T) {
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
-		noError(tb, err)
+		require.NoError(tb, err)
 		return v
-	}
-}
-
-// noError ends the test with an error.
-func noError(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

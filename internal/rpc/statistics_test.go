@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -22,7 +23,7 @@ import (
 func wantMessage(t *testing.T, name string, got proto.Message, want string) {
 	t.Helper()
 	expected := got.ProtoReflect().New().Interface()
-	noError(t, protojson.Unmarshal([]byte(want), expected))
+	require.NoError(t, protojson.Unmarshal([]byte(want), expected))
 	if !proto.Equal(got, expected) {
 		t.Errorf("%s is\n%s, want\n%s", name, protojson.Format(got), protojson.Format(expected))
 	}

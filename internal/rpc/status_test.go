@@ -37,15 +37,9 @@ func TestEverySentinelHasARow(t *testing.T) {
 	declared := regexp.MustCompile(`(?m)^(?:var |\t)(Err\w+)\s*=\s*errors\.New\("(.*)"\)`)
 	found := 0
 	for _, directory := range []string{"../engine", "../model", "../model/input", "../auth"} {
-		files, err := filepath.Glob(filepath.Join(directory, "*.go"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must(filepath.Glob(filepath.Join(directory, "*.go")))(t)
 		for _, file := range files {
-			source, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
+			source := must(os.ReadFile(file))(t)
 			for _, sentinel := range declared.FindAllStringSubmatch(string(source), -1) {
 				found++
 				// The engine says ErrCorrupt or ErrInvalidRequest for these.
@@ -62,10 +56,7 @@ func TestEverySentinelHasARow(t *testing.T) {
 
 // Package client has a sentinel for every reason of the table, and for no other.
 func TestEveryReasonHasASentinelOfTheClient(t *testing.T) {
-	source, err := os.ReadFile("../../client/errors.go")
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must(os.ReadFile("../../client/errors.go"))(t)
 	var sentinels []string
 	for _, found := range regexp.MustCompile(`(?m)^\tErr\w+ +error = reason\(hindsightv1\.ErrorReason_([A-Z_]+)\)$`).FindAllStringSubmatch(string(source), -1) {
 		sentinels = append(sentinels, found[1])
@@ -206,10 +197,7 @@ func TestStatusFitsTrailers(t *testing.T) {
 			}
 			for _, err := range []error{fields, fields[0], fmt.Errorf("%s: %w", text, engine.ErrInvalidRequest)} {
 				s := rpc.StatusOf(err)
-				details, err := proto.Marshal(s.Proto())
-				if err != nil {
-					t.Fatal(err)
-				}
+				details := must(proto.Marshal(s.Proto()))(t)
 				bytes := base64.StdEncoding.EncodedLen(len(details))
 				for _, c := range []byte(s.Message()) {
 					if bytes++; c < ' ' || c > '~' || c == '%' {

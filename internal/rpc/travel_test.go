@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -26,9 +27,7 @@ func (s *service) exported(t *testing.T, r *hindsightv1.ExportModelRequest) []by
 		if errors.Is(err, io.EOF) {
 			return data
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		data = append(data, piece.GetChunk()...)
 	}
 }
@@ -36,9 +35,7 @@ func (s *service) exported(t *testing.T, r *hindsightv1.ExportModelRequest) []by
 func (s *service) importFrom(t *testing.T, id string, data []byte) (*hindsightv1.Model, error) {
 	t.Helper()
 	stream, err := s.models.ImportModel(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for n := 0; n < len(data) || n == 0; n += 1000 {
 		if err := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: data[n:min(n+1000, len(data))]}); err != nil {
 			break // The answer says why.
@@ -64,9 +61,7 @@ func TestTimeTravel(t *testing.T) {
 	observe(1)
 	observe(2)
 	kept, err := s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	at2 := digest("m")
 	if k := kept.GetSnapshot(); k.GetSequence() != 2 || k.GetStateDigest() != at2 || k.GetBytes() == 0 || k.GetCreateTime().GetSeconds() == 0 {
 		t.Errorf("%v", kept)

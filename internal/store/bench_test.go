@@ -10,20 +10,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
 
 func openReal(b *testing.B) *store.Store {
 	b.Helper()
-	s, err := store.Open(b.TempDir(), store.Options{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must(store.Open(b.TempDir(), store.Options{}))(b)
 	b.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			b.Error(err)
-		}
+		assert.NoError(b, s.Close())
 	})
 	return s
 }
@@ -62,19 +60,12 @@ func BenchmarkAppend(b *testing.B) {
 
 // BenchmarkWriteSync is the peer: a bare write and fsync.
 func BenchmarkWriteSync(b *testing.B) {
-	f, err := os.Create(filepath.Join(b.TempDir(), "log"))
-	if err != nil {
-		b.Fatal(err)
-	}
+	f := must(os.Create(filepath.Join(b.TempDir(), "log")))(b)
 	defer func() { _ = f.Close() }()
 	data := make([]byte, 200)
 	for b.Loop() {
-		if _, err := f.Write(data); err != nil {
-			b.Fatal(err)
-		}
-		if err := f.Sync(); err != nil {
-			b.Fatal(err)
-		}
+		must(f.Write(data))(b)
+		require.NoError(b, f.Sync())
 	}
 }
 
@@ -87,10 +78,7 @@ func BenchmarkPutWaiting(b *testing.B) {
 func benchmarkPutWaiting(b *testing.B, minted bool) {
 	b.Helper()
 	s := openReal(b)
-	m, err := s.Create(b.Context(), "m", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must(s.Create(b.Context(), "m", nil))(b)
 	value := make([]byte, 200)
 	n := 0
 	b.ReportAllocs()
@@ -106,19 +94,14 @@ func benchmarkPutWaiting(b *testing.B, minted bool) {
 // the database.
 func BenchmarkID(b *testing.B) {
 	s := openReal(b)
-	m, err := s.Create(b.Context(), "m", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must(s.Create(b.Context(), "m", nil))(b)
 	const ids = 500_000
 	entries := make([]storage.ID, 100)
 	for n := 0; n < ids; n += len(entries) {
 		for k := range entries {
 			entries[k] = storage.ID{ID: fmt.Sprintf("%d-%d", (n+k)%256, (n+k)/256), At: time.Unix(1, int64(n)), Value: make([]byte, 80)}
 		}
-		if err := m.PutIDs(b.Context(), entries); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, m.PutIDs(b.Context(), entries))
 	}
 	for name, offset := range map[string]int{"hit": 0, "miss": ids} {
 		b.Run(name, func(b *testing.B) {
@@ -141,10 +124,7 @@ func BenchmarkID(b *testing.B) {
 func BenchmarkRaftLog(b *testing.B) {
 	for _, shape := range []struct{ entries, size int }{{1, 200}, {1, 64 << 10}, {1, 512 << 10}, {16, 64 << 10}} {
 		b.Run(fmt.Sprintf("entries=%d/bytes=%d", shape.entries, shape.size), func(b *testing.B) {
-			l, err := store.OpenRaftLog(filepath.Join(b.TempDir(), "groups", "0", "raft"), store.Options{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			l := must(store.OpenRaftLog(filepath.Join(b.TempDir(), "groups", "0", "raft"), store.Options{}))(b)
 			data, entries, index := make([]byte, shape.size), make([]store.RaftEntry, shape.entries), uint64(0)
 			keep := uint64(64<<20) / uint64(shape.size)
 			b.SetBytes(int64(shape.entries * shape.size))
@@ -155,19 +135,13 @@ func BenchmarkRaftLog(b *testing.B) {
 					index++
 					entries[n] = store.RaftEntry{Index: index, Term: 1, Data: data}
 				}
-				if err := l.Append(entries); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, l.Append(entries))
 				if first, err := l.FirstIndex(); err != nil || index-first >= 2*keep {
-					if err := errors.Join(err, l.DeleteRange(first, index-keep)); err != nil {
-						b.Fatal(err)
-					}
+					require.NoError(b, errors.Join(err, l.DeleteRange(first, index-keep)))
 				}
 			}
 			b.StopTimer()
-			if err := l.Close(); err != nil {
-				b.Error(err)
-			}
+			assert.NoError(b, l.Close())
 		})
 	}
 }
@@ -175,17 +149,12 @@ func BenchmarkRaftLog(b *testing.B) {
 // BenchmarkAppendPosition is appends of a replicated log's commands, one after the other.
 func BenchmarkAppendPosition(b *testing.B) {
 	s := openReal(b)
-	m, err := s.Create(b.Context(), "m", nil)
-	if err != nil {
-		b.Fatal(err)
-	}
+	m := must(s.Create(b.Context(), "m", nil))(b)
 	data := make([]byte, 200)
 	b.ReportAllocs()
 	b.ResetTimer()
 	for k := range uint64(b.N) {
 		ctx := storage.At(b.Context(), storage.Position{Index: k + 1})
-		if err := m.Append(ctx, storage.Commit{Record: storage.Record{First: k + 1, Last: k + 1, Data: data}}); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, m.Append(ctx, storage.Commit{Record: storage.Record{First: k + 1, Last: k + 1, Data: data}}))
 	}
 }

@@ -16,6 +16,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -48,10 +50,7 @@ func round(ctx context.Context, s *store.Store, m storage.Model, n uint64) error
 // prediction waits or is answered.
 func TestCheckpointUnderLoad(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(store.Open(dir, store.Options{}))(t)
 	m := create(t, s, "m")
 	var acknowledged atomic.Uint64
 	var writer sync.WaitGroup
@@ -67,17 +66,12 @@ func TestCheckpointUnderLoad(t *testing.T) {
 	})
 	for range times(5, 25) {
 		before := acknowledged.Load()
-		at, err := s.Checkpoint(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		at := must(s.Checkpoint(t.Context()))(t)
 		wantCheckpoint(t, at, before)
 	}
 	stop()
 	writer.Wait()
-	if err := s.RemoveCheckpoint(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.RemoveCheckpoint())
 	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint*")); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
@@ -138,18 +132,14 @@ func TestCheckpointOnFullDisk(t *testing.T) {
 		}))
 		m := create(t, s, "m")
 		for n := uint64(1); n <= 7; n++ {
-			if err := round(t.Context(), s, m, n); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, round(t.Context(), s, m, n))
 		}
 		full.Store(true)
 		if at, err := s.Checkpoint(t.Context()); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("%s: %q, %v", fails, at, err)
 		}
 		full.Store(false)
-		if err := errors.Join(s.Failed(), round(t.Context(), s, m, 8)); err != nil {
-			t.Errorf("%s: %v", fails, err)
-		}
+		assert.NoError(t, errors.Join(s.Failed(), round(t.Context(), s, m, 8)), fails)
 		if at, err := s.Checkpoint(t.Context()); err != nil || at == "" {
 			t.Errorf("%s: %q, %v", fails, at, err)
 		}
@@ -170,9 +160,7 @@ func TestCheckpointAfterRejectedWrite(t *testing.T) {
 	}))
 	m := create(t, s, "m")
 	full.Store(true)
-	if err := m.Append(t.Context(), commit(1)); err == nil {
-		t.Fatal("appended")
-	}
+	require.Error(t, m.Append(t.Context(), commit(1)), "appended")
 	full.Store(false)
 	if _, err := s.Checkpoint(t.Context()); !errors.Is(err, storage.ErrFailed) {
 		t.Errorf("%v", err)
@@ -185,13 +173,9 @@ func TestCheckpointAfterRejectedWrite(t *testing.T) {
 func TestOpenRemovesCheckpointAndRejectsHalfRestored(t *testing.T) {
 	dir := t.TempDir()
 	s, err := store.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	at, err := s.Checkpoint(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	closed(t, s)
 	if s, err = store.Open(dir, store.Options{}); err != nil {
 		t.Fatal(err)
@@ -200,9 +184,7 @@ func TestOpenRemovesCheckpointAndRejectsHalfRestored(t *testing.T) {
 		t.Errorf("%s: %v", at, err)
 	}
 	closed(t, s)
-	if err := os.WriteFile(filepath.Join(dir, store.RestoringMark), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, store.RestoringMark), nil, 0o600))
 	if _, err := store.Open(dir, store.Options{}); !errors.Is(err, store.ErrRestoring) {
 		t.Error(err)
 	}

@@ -15,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -131,9 +133,7 @@ func learnedModel(t *testing.T, s *store.Store, name string) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Sync(t.Context()))
 }
 
 func idsOf(t *testing.T, m storage.Model) (sequences []int) {
@@ -184,9 +184,7 @@ func cutPower[K comparable](
 				}
 				closed(t, s)
 				all := crashes(t, disk, rng, set, func(s *store.Store) { //nolint:contextcheck // It has no context.
-					if err := do(ctx, s); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, do(ctx, s))
 				})
 				counts := map[K]int{}
 				for n, left := range some(rng, all) {
@@ -253,10 +251,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 	}); err != nil {
 		t.Fatal(err)
 	}
-	last, err := m.Last()
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := must(m.Last())(t)
 	switch {
 	case outcome == "rewinding":
 		if records := replayed(t, m); records[0].First != 1 || records[len(records)-1].Last != learned {
@@ -264,9 +259,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 		}
 		ahead := back
 		ahead.Sequence, ahead.Last = back.Sequence+1, nil
-		if err := m.Rewind(t.Context(), ahead); err == nil {
-			t.Error("another rewind was taken before the first was completed")
-		}
+		assert.Error(t, m.Rewind(t.Context(), ahead), "another rewind was taken before the first was completed")
 	case last == learned:
 		outcome = "as it was"
 		wantState(t, m, learned)
@@ -275,9 +268,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 		outcome = "done"
 		wantState(t, m, int(back.Sequence))
 	}
-	if err := m.Rewind(t.Context(), back); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Rewind(t.Context(), back))
 	wantState(t, m, int(back.Sequence))
 	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
 		if e.Rewinding != nil {
@@ -340,9 +331,7 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 	if there {
 		counted += len(from.IDs)
 	}
-	if got := s.Metrics().RememberedIDs; got != counted {
-		t.Errorf("%d ids counted, want %d", got, counted)
-	}
+	assert.Equal(t, counted, s.Metrics().RememberedIDs)
 	for n := range 3 { // Whatever numbers they get.
 		m := create(t, s, fmt.Sprint("new", n))
 		last, err1 := m.Last()
@@ -373,8 +362,6 @@ func deleteOutcome(t *testing.T, left vfs.FS, set func(*store.Options)) (there b
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got := s.Metrics().RememberedIDs; got != models*learned {
-		t.Errorf("%d ids of %d models counted", got, models)
-	}
+	assert.Equal(t, models*learned, s.Metrics().RememberedIDs, models)
 	return there
 }

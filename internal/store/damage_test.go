@@ -14,6 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -27,13 +29,8 @@ func tamper(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
 
 func tamperIn(t *testing.T, fs vfs.FS, directory string, change func(db *pebble.DB) error) {
 	t.Helper()
-	db, err := pebble.Open(directory, &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(change(db), db.Close()); err != nil {
-		t.Fatal(err)
-	}
+	db := must(pebble.Open(directory, &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}}))(t)
+	require.NoError(t, errors.Join(change(db), db.Close()))
 }
 
 type silent struct{}
@@ -116,9 +113,7 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 			}
 		}
 	}
-	if err := gone.WriteSnapshot(1, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, gone.WriteSnapshot(1, nil))
 	closed(t, s)
 	// As after a crash that kept an old number from the disk, too.
 	tamper(t, fs, func(db *pebble.DB) error {
@@ -128,17 +123,11 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 		)
 	})
 	s = open(t, fs)
-	if got := s.Metrics().RememberedIDs; got != 1000 {
-		t.Errorf("%d ids counted, want 1000", got)
-	}
-	if got := find(t, s, "stays").CountPending(); got != 1000 {
-		t.Errorf("%d wait, want 1000", got)
-	}
+	assert.Equal(t, 1000, s.Metrics().RememberedIDs)
+	assert.EqualValues(t, 1000, find(t, s, "stays").CountPending())
 	// No number is given twice.
 	again := create(t, s, "gone")
-	if err := again.WriteSnapshot(1, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, again.WriteSnapshot(1, nil))
 	for n, want := range map[string]bool{"1": false, "2": true, "3": true} {
 		if files, err := fs.List("data/snapshots/" + n); (err == nil && len(files) > 0) != (want && n == "3") {
 			t.Errorf("snapshots of number %s: %v, %v", n, files, err)
@@ -151,16 +140,10 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 			t.Errorf("model %s: waits %v, remembered %v, %v", name, waits, seen, err)
 		}
 	}
-	if err := errors.Join(find(t, s, "stays").Delete(t.Context()), again.Delete(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	if got := s.Metrics().RememberedIDs; got != 0 {
-		t.Errorf("%d ids counted, want none", got)
-	}
+	require.NoError(t, errors.Join(find(t, s, "stays").Delete(t.Context()), again.Delete(t.Context())))
+	assert.Equal(t, 0, s.Metrics().RememberedIDs)
 	closed(t, s)
-	if err := s.Close(); err != nil {
-		t.Errorf("closed again: %v", err)
-	}
+	assert.NoError(t, s.Close())
 	tamper(t, fs, func(db *pebble.DB) error { return empty(t, db, 'a', 's', 'l', 'w', 'r') })
 	tamperIn(t, fs, "data/pending", func(db *pebble.DB) error { return empty(t, db, 'p') })
 }
@@ -191,9 +174,7 @@ func TestUnreadableRegistryEntries(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d"} {
 		appended(t, create(t, s, name), record(1))
 	}
-	if err := find(t, s, "b").PutIDs(t.Context(), []storage.ID{{ID: "x", At: time.Unix(1, 0)}}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, find(t, s, "b").PutIDs(t.Context(), []storage.ID{{ID: "x", At: time.Unix(1, 0)}}))
 	closed(t, s)
 	var good []byte
 	tamper(t, fs, func(db *pebble.DB) error {
@@ -210,9 +191,7 @@ func TestUnreadableRegistryEntries(t *testing.T) {
 	s = open(t, fs)
 	got := map[string]error{}
 	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
-		if (e.Model == nil) != (e.Err != nil) {
-			t.Errorf("entry %+v", e)
-		}
+		assert.Equal(t, (e.Err != nil), (e.Model == nil), e)
 		got[e.Name] = e.Err
 		return nil
 	}); err != nil || len(got) != 4 || got["c"] != nil {
@@ -247,9 +226,7 @@ func TestUnreadableRows(t *testing.T) {
 		ids = append(ids, storage.ID{ID: name, At: time.Unix(1, 0), Value: []byte(name)})
 		rows = append(rows, storage.Prediction{ID: name, Expiry: time.Unix(1, 0)})
 	}
-	if err := errors.Join(m.PutIDs(t.Context(), ids), m.PutPending(rows)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(m.PutIDs(t.Context(), ids), m.PutPending(rows)))
 	closed(t, s)
 	tamper(t, fs, func(db *pebble.DB) error { return db.Set(append(numbered('s', 1), 'b'), []byte("short"), pebble.Sync) })
 	tamperIn(t, fs, "data/pending", func(db *pebble.DB) error {
@@ -270,9 +247,7 @@ func TestUnreadableRows(t *testing.T) {
 		}
 	}
 	undone := func(value []byte) bool { return string(value) == "c" }
-	if err := m.Rewind(t.Context(), storage.Rewind{Sequence: 1, Undone: undone}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 1, Undone: undone}))
 	if got := s.Metrics().RememberedIDs; got != 2 || len(replayed(t, m)) != 1 {
 		t.Errorf("%d ids counted, want 2", got)
 	}
@@ -359,13 +334,9 @@ func TestLastBesideAppend(t *testing.T) {
 			})
 		}
 		begun.Wait()
-		if err := m.Append(t.Context(), commit(next)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, m.Append(t.Context(), commit(next)))
 		group.Wait()
-		if err := m.Append(t.Context(), commit(next+1)); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, m.Append(t.Context(), commit(next+1)))
 		closed(t, s)
 	}
 }

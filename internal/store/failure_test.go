@@ -14,6 +14,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -108,9 +110,7 @@ func reject(t *testing.T, size int, rejects func(errorfs.Op) bool) {
 		group.Go(func() {
 			for k := uint64(1); ; k++ {
 				if err := m.Append(t.Context(), storage.Commit{Record: storage.Record{First: k, Last: k, Data: data}}); err != nil {
-					if !errors.Is(err, storage.ErrFailed) {
-						t.Errorf("append: %v", err)
-					}
+					assert.ErrorIs(t, err, storage.ErrFailed)
 					return
 				}
 				acknowledged[n].Store(k)
@@ -165,9 +165,7 @@ func TestRejectedWhileOpening(t *testing.T) {
 		return s, step.Load(), err
 	}
 	whole, all, err := steps(disk(), 1<<40)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	closed(t, whole)
 	for n := int64(1); n <= all; n++ {
 		fs := disk()
@@ -183,9 +181,7 @@ func TestRejectedWhileOpening(t *testing.T) {
 			}
 		})
 		again := open(t, fs.CrashClone(vfs.CrashCloneCfg{}))
-		if got := replayed(t, find(t, again, "m")); len(got) != 2 {
-			t.Errorf("step %d: %d records", n, len(got))
-		}
+		assert.Len(t, replayed(t, find(t, again, "m")), 2, n)
 		closed(t, again)
 	}
 	closed(t, s)
@@ -211,9 +207,7 @@ func TestFullWhileOpening(t *testing.T) {
 		t.Errorf("Open: %v, want that the disk is full alone", err)
 	}
 	again := open(t, disk.CrashClone(vfs.CrashCloneCfg{}))
-	if got := replayed(t, find(t, again, "m")); len(got) != 2 {
-		t.Errorf("%d records", len(got))
-	}
+	assert.Len(t, replayed(t, find(t, again, "m")), 2)
 	closed(t, again)
 }
 
@@ -243,9 +237,7 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 				t.Fatal(err)
 			}
 			if rng.IntN(100) == 0 {
-				if err := s.Sync(t.Context()); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, s.Sync(t.Context()))
 				covered = k
 			}
 		}

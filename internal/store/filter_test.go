@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -31,10 +33,7 @@ func TestFilterHasEveryID(t *testing.T) {
 		}
 	})
 	for n := range models {
-		m, err := s.Create(t.Context(), strconv.Itoa(n), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must(s.Create(t.Context(), strconv.Itoa(n), nil))(t)
 		writers.Go(func() {
 			for round := range rounds {
 				ids := []storage.ID{{ID: id(n, round), At: time.Unix(1, int64(round)), Value: []byte{1}}}
@@ -63,9 +62,7 @@ func TestFilterHasEveryID(t *testing.T) {
 	writers.Wait()
 	ended.Store(true)
 	sweeper.Wait()
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(errs...))
 	check := func(s *store.Store) {
 		t.Helper()
 		wrong := 0
@@ -85,21 +82,15 @@ func TestFilterHasEveryID(t *testing.T) {
 					wrong++
 				}
 			}
-			if n := m.CountPending(); n != rounds {
-				t.Errorf("%d predictions wait, want %d", n, rounds)
-			}
+			assert.EqualValues(t, rounds, m.CountPending())
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if wrong > models*rounds/20 {
 			t.Errorf("the filter lets %d of %d new ids through", wrong, models*rounds)
 		}
 	}
-	if err := s.Forget(t.Context(), time.Unix(0, 0), 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Forget(t.Context(), time.Unix(0, 0), 0))
 	check(s)
 	closed(t, s)
 	s = open(t, fs, store.SmallFilter)

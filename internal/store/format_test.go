@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -22,19 +24,14 @@ func write(t *testing.T, fs vfs.FS, name, text string) {
 		_, err = f.Write([]byte(text))
 		err = errors.Join(err, f.Sync(), f.Close())
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // all returns the contents of all files below a directory.
 func all(t *testing.T, fs vfs.FS, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	names, err := fs.List(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(fs.List(dir))(t)
 	for _, name := range names {
 		path := fs.PathJoin(dir, name)
 		if info, err := fs.Stat(path); err == nil && info.IsDir() {
@@ -42,13 +39,9 @@ func all(t *testing.T, fs vfs.FS, dir string) map[string]string {
 			continue
 		}
 		f, err := fs.Open(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		data, err := io.ReadAll(f)
-		if err := errors.Join(err, f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(err, f.Close()))
 		out[path] = string(data)
 	}
 	return out
@@ -68,15 +61,11 @@ func TestAnotherFormatIsRejected(t *testing.T) {
 			return fmt.Sprintf("format %d of version v0.1, want %d", storage.OldestFormat-1, storage.OldestFormat)
 		},
 		"without a format": func(fs vfs.FS) string {
-			if err := fs.Remove("data/format"); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, fs.Remove("data/format"))
 			return "has no file"
 		},
 		"newer checkpoint": func(fs vfs.FS) string {
-			if err := fs.MkdirAll("data/groups/0/incoming", 0o750); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, fs.MkdirAll("data/groups/0/incoming", 0o750))
 			write(t, fs, "data/groups/0/incoming/format", newer)
 			write(t, fs, "data/groups/0/incoming/complete", "7")
 			return "start version v9.9"
@@ -95,9 +84,7 @@ func TestAnotherFormatIsRejected(t *testing.T) {
 					t.Errorf("%v, want %q", err, want)
 				}
 			}
-			if after := all(t, fs, "data"); !maps.Equal(before, after) {
-				t.Errorf("the directory has changed: %d files, want %d", len(after), len(before))
-			}
+			assert.Equal(t, all(t, fs, "data"), before)
 		})
 	}
 }
@@ -121,25 +108,14 @@ func TestADamagedFormatIsNoOther(t *testing.T) {
 func TestFormats(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
-	if got := s.Format(); got != storage.Format {
-		t.Errorf("alone: format %d, want %d", got, storage.Format)
-	}
+	assert.Equal(t, storage.Format, s.Format())
 	closed(t, s)
 	fs = vfs.NewMem()
 	for _, want := range []uint32{storage.OldestFormat, storage.Format} {
-		s, err := store.Open("data", store.Options{FS: fs, Member: true, Version: "v1"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := s.Format(); got != want {
-			t.Errorf("member: format %d, want %d", got, want)
-		}
-		if err := s.Raise(t.Context(), storage.Format, "v2"); err != nil {
-			t.Error(err)
-		}
-		if err := s.Raise(t.Context(), storage.Format+1, "v3"); !errors.Is(err, storage.ErrNewer) {
-			t.Errorf("a format that this program does not write: %v", err)
-		}
+		s := must(store.Open("data", store.Options{FS: fs, Member: true, Version: "v1"}))(t)
+		assert.Equal(t, want, s.Format())
+		assert.NoError(t, s.Raise(t.Context(), storage.Format, "v2"))
+		assert.ErrorIs(t, s.Raise(t.Context(), storage.Format+1, "v3"), storage.ErrNewer)
 		closed(t, s)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -23,13 +25,9 @@ func member(o *store.Options) {
 func send(t *testing.T, from, to *store.Store, base uint64) {
 	t.Helper()
 	dir, err := from.Checkpoint(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	in, err := to.Receive()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	err = from.EachFile(t.Context(), dir, func(name string, r io.Reader) error {
 		if err := in.Create(name); err != nil {
 			return err
@@ -43,9 +41,7 @@ func send(t *testing.T, from, to *store.Store, base uint64) {
 	if err == nil && base > 0 {
 		err = in.Complete(base)
 	}
-	if err := errors.Join(err, in.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, in.Close()))
 }
 
 // sender is a store with a model, a snapshot, a pending prediction and a position.
@@ -54,14 +50,9 @@ func sender(t *testing.T) *store.Store {
 	s := open(t, vfs.NewMem(), store.SmallMemTables)
 	t.Cleanup(func() { closed(t, s) })
 	ctx := storage.At(t.Context(), storage.Position{Index: 7})
-	m, err := s.Create(ctx, "sent", []byte("value"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(s.Create(ctx, "sent", []byte("value")))(t)
 	for n := range uint64(3) {
-		if err := m.Append(storage.At(t.Context(), storage.Position{Index: 8 + n}), commit(n+1)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.Append(storage.At(t.Context(), storage.Position{Index: 8 + n}), commit(n+1)))
 	}
 	if err := errors.Join(m.WriteSnapshot(2, []byte("state")), m.PutPending([]storage.Prediction{{ID: "p", Value: []byte("row")}})); err != nil {
 		t.Fatal(err)
@@ -97,14 +88,10 @@ func receiver(t *testing.T) *vfs.MemFS {
 	t.Helper()
 	disk := vfs.NewCrashableMem()
 	s := open(t, disk, member)
-	if _, err := s.Member(); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Member())(t)
 	m := create(t, s, "old")
 	appended(t, m, record(1))
-	if err := m.WriteSnapshot(1, []byte("old state")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.WriteSnapshot(1, []byte("old state")))
 	closed(t, s)
 	return disk
 }
@@ -113,10 +100,7 @@ func TestAReceivedCheckpointReplacesTheStore(t *testing.T) {
 	from := sender(t)
 	disk := receiver(t)
 	s := open(t, disk, member)
-	id, err := s.Member()
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := must(s.Member())(t)
 	send(t, from, s, 12)
 	find(t, s, "old") // Until the store is opened again.
 	closed(t, s)
@@ -205,25 +189,16 @@ func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
 func TestIncomingRejects(t *testing.T) {
 	s := open(t, vfs.NewMem(), member)
 	defer closed(t, s)
-	in, err := s.Receive()
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must(s.Receive())(t)
 	for _, name := range []string{"", "log", "LOCK", "log/../../LOCK", "/log/x", "other/x", "log//x"} {
-		if in.Create(name) == nil {
-			t.Errorf("created %q", name)
-		}
+		assert.Error(t, in.Create(name), name)
 	}
 	if _, err := in.Write(nil); err == nil {
 		t.Error("wrote no file")
 	}
-	if err := in.Create("log/1"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, in.Create("log/1"))
 	if in.Create("log/2") == nil || in.Complete(1) == nil {
 		t.Error("went on within a file")
 	}
-	if in.End([]byte("other")) == nil {
-		t.Error("took other bytes")
-	}
+	assert.Error(t, in.End([]byte("other")), "took other bytes")
 }

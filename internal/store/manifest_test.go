@@ -3,12 +3,13 @@ package store_test
 import (
 	"errors"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -46,9 +47,7 @@ func TestDamagedManifest(t *testing.T) {
 		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
 		directory := []string{"data/log", "data/pending"}[n%2]
 		current, err := pebble.Peek(directory, disk)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		path := directory + "/" + disk.PathBase(current.ManifestFilename)
 		data := contentOf(t, disk, path)
 		at := rng.IntN(len(data))
@@ -64,18 +63,12 @@ func TestDamagedManifest(t *testing.T) {
 			if err == nil {
 				t.Fatalf("byte %d of %d of %s: opened with %d records", at, len(data), path, len(replayed(t, find(t, s, "m"))))
 			}
-			if !strings.Contains(err.Error(), "MANIFEST") {
-				t.Errorf("byte %d of %d of %s: %v, want the manifest named", at, len(data), path, err)
-			}
+			assert.Contains(t, err.Error(), "MANIFEST", "%v %v %v %v", at, len(data), path, err)
 			continue
 		}
-		if err != nil {
-			t.Fatalf("byte %d of %d of %s: %v", at, len(data), path, err)
-		}
+		require.NoError(t, err, "%v %v %v", at, len(data), path)
 		m := find(t, s, "m")
-		if got := len(replayed(t, m)); got != rows {
-			t.Errorf("%d records", got)
-		}
+		assert.EqualValues(t, rows, len(replayed(t, m)))
 		_, err = disk.Stat("data/pending.damaged-1")
 		if got := m.CountPending(); got != rows && err != nil {
 			t.Errorf("byte %d of %d of %s: %d predictions wait, and nothing was set aside", at, len(data), path, got)

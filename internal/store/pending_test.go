@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -50,10 +51,7 @@ func withTables(t *testing.T, rng *rand.Rand) (fs *vfs.MemFS, waiting int) {
 // tablesOf are the paths of the tables of a database.
 func tablesOf(t *testing.T, fs vfs.FS, directory string) (paths []string) {
 	t.Helper()
-	names, err := fs.List(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(fs.List(directory))(t)
 	for _, name := range names {
 		if strings.HasSuffix(name, ".sst") {
 			paths = append(paths, directory+"/"+name)
@@ -73,26 +71,18 @@ func flipBit(t *testing.T, rng *rand.Rand, fs vfs.FS) (at string) {
 		tables := tablesOf(t, fs, "data/pending")
 		path := tables[rng.IntN(len(tables))]
 		f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		info, err := f.Stat()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if info.Size() == 0 { // It was removed, and made again by the call above.
-			if err := errors.Join(f.Close(), fs.Remove(path)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(f.Close(), fs.Remove(path)))
 			continue
 		}
 		n, bit, b := rng.Int64N(info.Size()), rng.IntN(8), make([]byte, 1)
 		_, err = f.ReadAt(b, n)
 		b[0] ^= 1 << bit
 		_, writeErr := f.WriteAt(b, n)
-		if err := errors.Join(err, writeErr, f.Sync(), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(err, writeErr, f.Sync(), f.Close()))
 		return fmt.Sprintf("byte %d of %d of %s, bit %d", n, info.Size(), path, bit)
 	}
 }
@@ -119,19 +109,11 @@ func TestDamagedPendingTable(t *testing.T) {
 		}
 		m := find(t, s, "m")
 		there := useWaiting(t, m, waiting)
-		if err := s.Expire(t.Context(), time.Unix(int64(waiting/2), 0), func(storage.Model) {}); err != nil {
-			t.Fatalf("%s: expire: %v", at, err)
-		}
-		if err := s.Sync(t.Context()); err != nil {
-			t.Fatalf("%s: sync: %v", at, err)
-		}
-		if err := s.Failed(); err != nil {
-			t.Fatalf("%s: the store takes no writes: %v", at, err)
-		}
+		require.NoError(t, s.Expire(t.Context(), time.Unix(int64(waiting/2), 0), func(storage.Model) {}), at)
+		require.NoError(t, s.Sync(t.Context()), at)
+		require.NoError(t, s.Failed(), at)
 		appended(t, m, record(11))
-		if got := len(replayed(t, m)); got != 11 {
-			t.Fatalf("%s: %d records", at, got)
-		}
+		require.Equal(t, 11, len(replayed(t, m)), at)
 		rows := int64(0)
 		if err := m.EachPending(t.Context(), func(storage.Prediction) error { rows++; return nil }); err != nil || rows != m.CountPending() || rows != s.CountPending() {
 			t.Fatalf("%s: %d rows, %d and %d counted, %v", at, rows, m.CountPending(), s.CountPending(), err)
@@ -145,9 +127,7 @@ func TestDamagedPendingTable(t *testing.T) {
 			aside[atRest]++
 		}
 		s = open(t, disk)
-		if got := s.CountPending(); got != rows {
-			t.Fatalf("%s: %d wait after another start, want %d", at, got, rows)
-		}
+		require.Equal(t, rows, s.CountPending(), at)
 		closed(t, s)
 	}
 	t.Logf("%d flips: set aside at a start %d, later %d", flips, aside[true], aside[false])

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -35,9 +36,7 @@ func TestPositionCrashes(t *testing.T) {
 				script.Apply(t, s, n, n+1)
 				switch choices.IntN(8) {
 				case 0:
-					if err := s.Sync(t.Context()); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, s.Sync(t.Context()))
 				case 1, 2:
 					storetest.Snapshot(t, choices, s)
 				}
@@ -67,15 +66,10 @@ func TestPositionCrashes(t *testing.T) {
 func TestPositionsAreNotSynced(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs)
-	m, err := s.Create(storage.At(t.Context(), at(1)), "m", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(s.Create(storage.At(t.Context(), at(1)), "m", nil))(t)
 	before := s.LogSyncs()
 	for n := uint64(1); n <= 100; n++ {
-		if err := m.Append(storage.At(t.Context(), at(1+n)), commit(n)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.Append(storage.At(t.Context(), at(1+n)), commit(n)))
 	}
 	if got := s.LogSyncs() - before; got > 0 {
 		t.Errorf("%d syncs of 100 appends", got)
@@ -97,32 +91,20 @@ func TestPositionIsCopied(t *testing.T) {
 	s := open(t, fs)
 	defer closed(t, s)
 	m, err := s.Create(storage.At(t.Context(), at(7)), "m", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	last := storage.Position{Index: 1 << 40, Command: 3}
-	if err := m.Append(storage.At(t.Context(), last), commit(1)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Append(storage.At(t.Context(), last), commit(1)))
 	dir, err := s.Checkpoint(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := m.Append(storage.At(t.Context(), storage.Position{Index: 1 << 41}), commit(2)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, m.Append(storage.At(t.Context(), storage.Position{Index: 1 << 41}), commit(2)))
 	inspected, pending, err := store.Inspect(dir, store.Options{FS: fs})
-	if err := errors.Join(pending, err); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(pending, err))
 	if inspected.Position() != last || len(replayed(t, find(t, inspected, "m"))) != 1 {
 		t.Errorf("position %v", inspected.Position())
 	}
 	closed(t, inspected)
 	again, err := store.Open(dir, store.Options{FS: fs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer closed(t, again)
 	other, err := again.Create(storage.At(t.Context(), storage.Position{Index: 1 << 41}), "other", nil)
 	if err != nil || other.Number() != 2 || again.Position() != (storage.Position{Index: 1 << 41}) {
@@ -134,9 +116,7 @@ func TestResetPosition(t *testing.T) {
 	fs := vfs.NewCrashableMem()
 	s := open(t, fs)
 	m, err := s.Create(storage.At(t.Context(), at(7)), "m", nil)
-	if err := errors.Join(err, s.ResetPosition()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, s.ResetPosition()))
 	cut := fs.CrashClone(vfs.CrashCloneCfg{})
 	closed(t, s)
 	s = open(t, cut)
@@ -192,9 +172,7 @@ func TestNumbersAreGivenAgain(t *testing.T) {
 		}
 		cut := fs.CrashClone(vfs.CrashCloneCfg{})
 		closed(t, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fs = cut
 		s = open(t, fs)
 		if name == "m" && s.Position() != (storage.Position{}) {

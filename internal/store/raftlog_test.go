@@ -20,6 +20,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -29,11 +31,7 @@ const raftDirectory = "data/groups/0/raft"
 
 func openRaft(t *testing.T, fs vfs.FS, set ...func(*store.Options)) *store.RaftLog {
 	t.Helper()
-	l, err := tryRaft(fs, set...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must(tryRaft(fs, set...))(t)
 }
 
 func tryRaft(fs vfs.FS, set ...func(*store.Options)) (*store.RaftLog, error) {
@@ -46,9 +44,7 @@ func tryRaft(fs vfs.FS, set ...func(*store.Options)) (*store.RaftLog, error) {
 
 func closedRaft(t *testing.T, l *store.RaftLog) {
 	t.Helper()
-	if err := errors.Join(l.Close(), l.Close()); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(l.Close(), l.Close()))
 }
 
 func entry(index, term uint64) store.RaftEntry {
@@ -76,11 +72,7 @@ func (r raftState) clone() raftState { return raftState{maps.Clone(r.entries), m
 // raftStateOf reads all of a log: the entries between its ends, and the values of some keys.
 func raftStateOf(t *testing.T, l *store.RaftLog) raftState {
 	t.Helper()
-	out, err := readRaft(l)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
+	return must(readRaft(l))(t)
 }
 
 func readRaft(l *store.RaftLog) (raftState, error) {
@@ -123,9 +115,7 @@ func sameRaft(a, b raftState) bool {
 func wantIndices(t *testing.T, l *store.RaftLog, want ...uint64) {
 	t.Helper()
 	got := slices.Sorted(maps.Keys(raftStateOf(t, l).entries))
-	if !slices.Equal(got, want) {
-		t.Errorf("entries %v, want %v", got, want)
-	}
+	assert.Equal(t, want, got)
 }
 
 func TestRaftLog(t *testing.T) {
@@ -141,9 +131,7 @@ func TestRaftLog(t *testing.T) {
 	}
 	do := func(errs ...error) {
 		t.Helper()
-		if err := errors.Join(errs...); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(errs...))
 	}
 	do(l.Append(nil), l.Append(entriesOf(1, 1, 2, 3, 4, 5)))
 	again(1, 2, 3, 4, 5)
@@ -270,10 +258,7 @@ func TestRaftLogCrashes(t *testing.T) {
 		want := []raftState{raftStateOf(t, l)}
 		choices := rand.New(rand.NewPCG(rng.Uint64(), 1))
 		for n := range 120 {
-			next, err := raftStep(choices, l, want[n])
-			if err != nil {
-				t.Fatal(err)
-			}
+			next := must(raftStep(choices, l, want[n]))(t)
 			want = append(want, next)
 			done.Add(1)
 		}
@@ -311,9 +296,7 @@ func TestRaftLogRejectedWrites(t *testing.T) {
 				}
 				return nil
 			}), store.SmallMemTables)
-			if err := errors.Join(l.Append(entriesOf(1, 1, 2)), l.SetUint64([]byte("term"), 1)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(l.Append(entriesOf(1, 1, 2)), l.SetUint64([]byte("term"), 1)))
 			failing.Store(true)
 			acknowledged := uint64(2)
 			within(t, "appending", func() {
@@ -334,9 +317,7 @@ func TestRaftLogRejectedWrites(t *testing.T) {
 			for what, err := range map[string]error{
 				"append": l.Append(entriesOf(1, 99)), "delete": l.DeleteRange(1, 1), "set": l.SetUint64([]byte("term"), 2), "failed": l.Failed(),
 			} {
-				if !errors.Is(err, storage.ErrFailed) {
-					t.Errorf("%s after the failure: %v", what, err)
-				}
+				assert.ErrorIs(t, err, storage.ErrFailed, what)
 			}
 			if e, err := l.Entry(acknowledged); err != nil || e.Index != acknowledged {
 				t.Errorf("entry %d: %+v, %v", acknowledged, e.Index, err)
@@ -362,10 +343,7 @@ func TestRaftLogDamage(t *testing.T) {
 	l := openRaft(t, disk, store.SmallMemTables)
 	want := raftStateOf(t, l)
 	for range 150 {
-		next, err := raftStep(rng, l, want)
-		if err != nil {
-			t.Fatal(err)
-		}
+		next := must(raftStep(rng, l, want))(t)
 		want = next
 	}
 	whole := func(disk *vfs.MemFS) *vfs.MemFS {
@@ -374,10 +352,7 @@ func TestRaftLogDamage(t *testing.T) {
 	left := whole(disk) // Compactions still remove files of disk.
 	closedRaft(t, l)
 	directory := raftDirectory + "/log"
-	files, err := left.List(directory)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(left.List(directory))(t)
 	images := map[bool]int{}
 	for range times(150, 1000) {
 		fs := whole(left)
@@ -409,25 +384,17 @@ func TestRaftLogDamage(t *testing.T) {
 func flip(t *testing.T, rng *rand.Rand, fs vfs.FS, path string) bool {
 	t.Helper()
 	f, err := fs.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, f.Close()))
 	if len(data) == 0 {
 		return false
 	}
 	data[rng.IntN(len(data))] ^= 1 << rng.IntN(8)
 	f, err = fs.Create(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
 	return true
 }
 
@@ -435,9 +402,7 @@ func flip(t *testing.T, rng *rand.Rand, fs vfs.FS, path string) bool {
 func TestRaftLogChecksums(t *testing.T) {
 	whole := vfs.NewCrashableMem()
 	l := openRaft(t, whole)
-	if err := errors.Join(l.Append(entriesOf(7, 1, 2, 3)), l.SetUint64([]byte("term"), 7)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(l.Append(entriesOf(7, 1, 2, 3)), l.SetUint64([]byte("term"), 7)))
 	closedRaft(t, l)
 	for _, k := range [][]byte{numbered('l', 2), []byte("kterm")} {
 		for bit := 0; ; bit += 13 {

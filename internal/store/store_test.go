@@ -20,6 +20,8 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"hindsight/internal/engine/storage"
@@ -46,27 +48,17 @@ func open(t *testing.T, fs vfs.FS, set ...func(*store.Options)) *store.Store {
 	for _, f := range set {
 		f(&o)
 	}
-	s, err := store.Open("data", o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must(store.Open("data", o))(t)
 }
 
 func closed(t *testing.T, s *store.Store) {
 	t.Helper()
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Close())
 }
 
 func create(t *testing.T, s *store.Store, name string) storage.Model {
 	t.Helper()
-	m, err := s.Create(t.Context(), name, []byte(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return must(s.Create(t.Context(), name, []byte(name)))(t)
 }
 
 // find is a model that is registered.
@@ -96,9 +88,7 @@ func commit(n uint64, ids ...storage.ID) storage.Commit {
 func appended(t *testing.T, m storage.Model, records ...storage.Record) {
 	t.Helper()
 	for _, r := range records {
-		if err := m.Append(t.Context(), storage.Commit{Record: r}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.Append(t.Context(), storage.Commit{Record: r}))
 	}
 }
 
@@ -110,9 +100,7 @@ func replayed(t *testing.T, m storage.Model) []storage.Record {
 		out = append(out, r)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -124,9 +112,7 @@ func TestRememberedIDsAreCounted(t *testing.T) {
 	id := func(name string, second int64) storage.ID { return storage.ID{ID: name, At: time.Unix(second, 0)} }
 	count := func(want int) {
 		t.Helper()
-		if got := s.Metrics().RememberedIDs; got != want {
-			t.Errorf("%d ids counted, want %d", got, want)
-		}
+		assert.Equal(t, want, s.Metrics().RememberedIDs)
 	}
 	if err := errors.Join(
 		m.PutIDs(t.Context(), []storage.ID{id("a", 1)}), m.PutIDs(context.Background(), []storage.ID{id("a", 1)}), m.Append(t.Context(), commit(1, id("b", 2))),
@@ -144,9 +130,7 @@ func TestRememberedIDsAreCounted(t *testing.T) {
 		before     int64
 		keep, left int
 	}{{10, 5, 5}, {2, 0, 5}, {10, 4, 4}, {10, 3, 3}, {4, 0, 3}, {5, 0, 2}} {
-		if err := s.Forget(t.Context(), time.Unix(step.before, 0), step.keep); err != nil {
-			t.Errorf("%+v: %v", step, err)
-		}
+		assert.NoError(t, s.Forget(t.Context(), time.Unix(step.before, 0), step.keep), step)
 		count(step.left)
 	}
 	for name, want := range map[string]bool{"a": false, "b": false, "c": false, "d": true, "e": true} {
@@ -154,25 +138,16 @@ func TestRememberedIDsAreCounted(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, ok, err)
 		}
 	}
-	if err := find(t, s, "m").Rewind(t.Context(), storage.Rewind{Undone: func([]byte) bool { return true }}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, find(t, s, "m").Rewind(t.Context(), storage.Rewind{Undone: func([]byte) bool { return true }}))
 	count(0)
 	for n, ids := range [][]storage.ID{{id("a", 1), id("b", 1), id("a", 2)}, {id("a", 1), id("b", 3)}, {id("a", 1), id("a", 1), id("b", 1)}} {
-		other, err := s.Import(t.Context(), "other", nil, storage.Import{IDs: ids})
-		if err != nil {
-			t.Fatal(err)
-		}
+		other := must(s.Import(t.Context(), "other", nil, storage.Import{IDs: ids}))(t)
 		count(2)
 		if n == 0 { // The entry of the time 1 is no longer that of a.
-			if err := s.Forget(t.Context(), time.Unix(2, 0), 0); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Forget(t.Context(), time.Unix(2, 0), 0))
 			count(1)
 		}
-		if err := other.Delete(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, other.Delete(t.Context()))
 		count(0)
 	}
 }
@@ -185,10 +160,7 @@ func TestImportedPredictionsAreCounted(t *testing.T) {
 		return storage.Prediction{ID: id, Expiry: time.Unix(expiry, 0)}
 	}
 	for _, rows := range [][]storage.Prediction{{row("a", 1), row("b", 2)}, {row("b", 2), row("a", 1)}, {row("a", 3), row("a", 1), row("b", 2)}} {
-		m, err := s.Import(t.Context(), "m", nil, storage.Import{Pending: rows})
-		if err != nil {
-			t.Fatal(err)
-		}
+		m := must(s.Import(t.Context(), "m", nil, storage.Import{Pending: rows}))(t)
 		if m.CountPending() != 2 || s.CountPending() != 2 {
 			t.Errorf("%v: %d predictions, %d in all", rows, m.CountPending(), s.CountPending())
 		}
@@ -232,9 +204,7 @@ func TestNothingIsLeftInTheExpiryIndex(t *testing.T) {
 		}
 		return it.Close()
 	})
-	if !slices.Equal(left, []string{"a"}) {
-		t.Errorf("index entries of %q, want a alone", left)
-	}
+	assert.Equal(t, []string{"a"}, left)
 }
 
 // Files that were not finished are removed at a start.
@@ -242,13 +212,9 @@ func TestUnfinishedSnapshots(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
 	m := create(t, s, "m")
-	if err := errors.Join(m.WriteSnapshot(20, []byte("20")), m.WriteSnapshot(100, nil)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(m.WriteSnapshot(20, []byte("20")), m.WriteSnapshot(100, nil)))
 	unfinished, err := fs.Create("data/snapshots/1/00000000000000000200.hs.tmp", vfs.WriteCategoryUnspecified)
-	if err := errors.Join(err, unfinished.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, unfinished.Close()))
 	closed(t, s)
 	s = open(t, fs)
 	defer closed(t, s)
@@ -300,9 +266,7 @@ func TestPowerCuts(t *testing.T) {
 		}
 		synced := acknowledged[0].Load()
 		if rng.IntN(3) == 0 {
-			if err := s.Sync(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, s.Sync(t.Context()))
 		} else {
 			synced = 0
 		}
@@ -358,9 +322,7 @@ func TestFailedSync(t *testing.T) {
 	m := create(t, s, "m")
 	appended(t, m, record(1), record(2))
 	failing.Store(true)
-	if err := m.Append(t.Context(), commit(3)); !errors.Is(err, storage.ErrFailed) {
-		t.Fatalf("append: %v", err)
-	}
+	require.ErrorIs(t, m.Append(t.Context(), commit(3)), storage.ErrFailed)
 	failing.Store(false)
 	for name, err := range map[string]error{
 		"append":  m.Append(t.Context(), commit(3)),
@@ -369,9 +331,7 @@ func TestFailedSync(t *testing.T) {
 		"sync":    s.Sync(t.Context()),
 		"failed":  s.Failed(),
 	} {
-		if !errors.Is(err, storage.ErrFailed) {
-			t.Errorf("%s after the failure: %v", name, err)
-		}
+		assert.ErrorIs(t, err, storage.ErrFailed, name)
 	}
 	cut := mem.CrashClone(vfs.CrashCloneCfg{})
 	if err := s.Close(); err != nil {
@@ -391,29 +351,17 @@ func TestDamagedPendingIsPutAside(t *testing.T) {
 	m := create(t, s, "m")
 	appended(t, m, record(1))
 	closed(t, s)
-	files, err := fs.List("data/pending")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must(fs.List("data/pending"))(t)
 	for _, f := range files {
 		if len(f) > 8 && f[:8] == "MANIFEST" {
-			file, err := fs.Create("data/pending/"+f, vfs.WriteCategoryUnspecified)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := file.Write([]byte("this is no manifest at all")); err != nil {
-				t.Fatal(err)
-			}
-			if err := file.Close(); err != nil {
-				t.Fatal(err)
-			}
+			file := must(fs.Create("data/pending/"+f, vfs.WriteCategoryUnspecified))(t)
+			must(file.Write([]byte("this is no manifest at all")))(t)
+			require.NoError(t, file.Close())
 		}
 	}
 	s = open(t, fs)
 	defer closed(t, s)
-	if got := replayed(t, find(t, s, "m")); len(got) != 1 {
-		t.Errorf("%d records", len(got))
-	}
+	assert.Len(t, replayed(t, find(t, s, "m")), 1)
 	if _, err := fs.Stat("data/pending.damaged-1"); err != nil {
 		t.Errorf("not put aside: %v", err)
 	}
@@ -460,13 +408,9 @@ func kill(t *testing.T, async string) {
 		t.Fatalf("the child ended with %v: %s", err, out)
 	}
 	s, err := store.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer closed(t, s)
-	if got := replayed(t, find(t, s, "m")); len(got) != 1 {
-		t.Errorf("%d records, want 1", len(got))
-	}
+	assert.Len(t, replayed(t, find(t, s, "m")), 1)
 	if p, ok, err := find(t, s, "m").GetPending("p"); err != nil || !ok || string(p.Value) != "kept" {
 		t.Errorf("pending: %+v, %v, %v", p, ok, err)
 	}
@@ -497,5 +441,14 @@ func TestAsyncSyncsInTheBackground(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("never synced")
 		}
+	}
+}
+
+// must returns v. An error ends the test.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		require.NoError(tb, err)
+		return v
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -17,10 +18,7 @@ import (
 // newestLog is the path and the content of the newest write-ahead log of the log database.
 func newestLog(t *testing.T, fs vfs.FS) (path string, data []byte) {
 	t.Helper()
-	names, err := fs.List("data/log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must(fs.List("data/log"))(t)
 	slices.Sort(names)
 	for _, name := range names {
 		if strings.HasSuffix(name, ".log") {
@@ -33,26 +31,18 @@ func newestLog(t *testing.T, fs vfs.FS) (path string, data []byte) {
 func contentOf(t *testing.T, fs vfs.FS, path string) []byte {
 	t.Helper()
 	f, err := fs.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, f.Close()))
 	return data
 }
 
 func rewrite(t *testing.T, fs vfs.FS, path string, data []byte) {
 	t.Helper()
 	f, err := fs.Create(path, vfs.WriteCategoryUnspecified)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, f.Sync(), f.Close()))
 }
 
 // A process is killed or ends, and the newest write-ahead log is damaged anywhere: a bit
@@ -72,9 +62,7 @@ func TestDamagedTailIsNoTornWrite(t *testing.T) {
 				r.Data = make([]byte, rng.IntN(4000))
 				appended(t, m, r)
 			}
-			if err := s.Sync(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, s.Sync(t.Context()))
 			killed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
 			closed(t, s)
 			for name, left := range map[string]*vfs.MemFS{"killed": killed, "closed": fs} {
@@ -97,9 +85,7 @@ func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, reco
 		}
 		switch {
 		case n == 0:
-			if err := fs.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, fs.Remove(path))
 		case n%5 == 0:
 			rewrite(t, fs, path, data[:at])
 		default:
@@ -108,9 +94,7 @@ func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, reco
 		}
 		s, err := store.Open("data", store.Options{FS: fs})
 		if err == nil {
-			if got := len(replayed(t, find(t, s, "m"))); got != records {
-				t.Fatalf("%s: %d of %d records after damage at byte %d of %d", name, got, records, at, len(data))
-			}
+			require.Equal(t, records, len(replayed(t, find(t, s, "m"))), "%v %v %v", name, at, len(data))
 			closed(t, s)
 			continue
 		}
@@ -122,9 +106,7 @@ func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, reco
 		if _, _, err := store.Inspect("data", store.Options{FS: fs}); !errors.As(err, &tail) {
 			t.Fatalf("%s: inspected with %v, want a TailError", name, err)
 		}
-		if err := store.CutTail("data", store.Options{FS: fs}); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, store.CutTail("data", store.Options{FS: fs}))
 		s = open(t, fs)
 		closed(t, s)
 		closed(t, open(t, fs))

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/engine/storage"
 )
@@ -86,13 +89,9 @@ func TestRoundTrip(t *testing.T) {
 	if err != nil || h != header() {
 		t.Fatalf("header %+v, %v", h, err)
 	}
-	if len(got) != len(want) {
-		t.Fatalf("%d commands, want %d", len(got), len(want))
-	}
+	require.Equal(t, len(want), len(got))
 	for n := range want {
-		if !reflect.DeepEqual(got[n], want[n]) {
-			t.Errorf("%+v\nwant %+v", got[n], want[n])
-		}
+		assert.Equal(t, want[n], got[n])
 	}
 	_, none, err := decode(encode(command.Header{Format: storage.Format}, nil))
 	if err != nil || len(none) > 0 {
@@ -104,21 +103,15 @@ func TestRoundTrip(t *testing.T) {
 func TestDecodeAgain(t *testing.T) {
 	commands := all()
 	e, err := command.Decode(encode(header(), append(commands, commands...)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var c command.Command
 	for n := 0; ; n++ {
 		raw, ok, err := e.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if !ok {
 			return
 		}
-		if err := c.Decode(raw); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.Decode(raw))
 		if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", commands[n%len(commands)]); c.Last == nil && got != want {
 			t.Errorf("command %d is %s\nwant %s", n, got, want)
 		}
@@ -137,17 +130,11 @@ func TestGolden(t *testing.T) {
 	}
 	got := strings.Join(lines, "\n") + "\n"
 	if *update {
-		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(golden, []byte(got), 0o600))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("the bytes are\n%s\nwant\n%s", got, want)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, string(want), got, want)
 }
 
 // No cut and no flipped bit makes a decoder fail otherwise than with an error.
@@ -186,9 +173,7 @@ func TestJoined(t *testing.T) {
 	for kind := command.Create; kind <= command.Join; kind++ {
 		c := command.Command{Kind: kind}
 		_, _, err := decode(encode(header(), []command.Command{{Kind: command.Join, Transfer: 1, Joined: kind}}))
-		if want := !c.Travels(); errors.Is(err, command.ErrMalformed) != want {
-			t.Errorf("kind %d: %v, want a rejection: %t", kind, err, want)
-		}
+		assert.Equal(t, !c.Travels(), errors.Is(err, command.ErrMalformed), "%v %v", kind, err)
 	}
 }
 
@@ -229,15 +214,11 @@ func BenchmarkDecode(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e, err := command.Decode(data)
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 		raw, _, err := e.Next()
 		if err == nil {
 			err = c.Decode(raw)
 		}
-		if err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, err)
 	}
 }

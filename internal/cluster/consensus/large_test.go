@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"hindsight/internal/cluster/consensus"
@@ -52,15 +54,11 @@ func TestALargeEntryPassesASlowLink(t *testing.T) {
 	for k := range 3 {
 		servers = append(servers, newServer(t, fmt.Sprintf("s%d", k)))
 	}
-	if err := consensus.Found(servers[0].storage, servers[0].self, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, consensus.Found(servers[0].storage, servers[0].self, 0))
 	for _, s := range servers {
 		s.mu.index = 1
 		stream, err := consensus.Listen(listen(t, s.self.Address), nil, func(error) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		stream.DialBy(func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, network, address)
 			if err != nil {
@@ -73,9 +71,7 @@ func TestALargeEntryPassesASlowLink(t *testing.T) {
 			Self: s.self, Storage: s.storage, Stream: stream, Apply: s.applyEntry, Sync: func(context.Context) error { return nil },
 			Has: s.has, Behind: s.isBehind, Marks: s.marks, Now: s.now, Logger: zap.NewNop(), Calm: true,
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		t.Cleanup(func() { s.close(t) })
 	}
 	for n, s := range servers[1:] {
@@ -122,8 +118,6 @@ func TestStall(t *testing.T) {
 			s.Step()
 			s.Step()
 		}
-		if got := s.Stalled(now.Add(c.after), c.leads); got != c.want {
-			t.Errorf("%s: stalled after %v is %v, want %v", c.name, c.after, got, c.want)
-		}
+		assert.Equal(t, c.want, s.Stalled(now.Add(c.after), c.leads), "%v %v", c.name, c.after)
 	}
 }

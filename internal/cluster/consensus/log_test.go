@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
@@ -63,9 +65,7 @@ func newServer(t *testing.T, id string) *server {
 		if err != nil {
 			continue
 		}
-		if err := listener.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, listener.Close())
 		s.self = consensus.Member{ID: id, Address: address, Voter: true}
 		return s
 	}
@@ -77,26 +77,20 @@ func listen(t *testing.T, address string) net.Listener {
 	t.Helper()
 	var config net.ListenConfig
 	l, err := config.Listen(t.Context(), "tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
 func (s *server) open(t *testing.T) {
 	t.Helper()
 	stream, err := consensus.Listen(listen(t, s.self.Address), nil, func(error) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.stream = stream
 	s.Log, err = consensus.Open(consensus.Options{
 		Self: s.self, Storage: s.storage, Stream: stream, Apply: s.applyEntry, Sync: func(context.Context) error { return nil },
 		Has: s.has, Behind: s.isBehind, Marks: s.marks, Now: s.now, Logger: zap.NewNop(),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { s.close(t) })
 }
 
@@ -178,9 +172,7 @@ func found(t *testing.T) []*server {
 	for k := range n {
 		out = append(out, newServer(t, fmt.Sprintf("s%d", k)))
 	}
-	if err := consensus.Found(out[0].storage, out[0].self, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, consensus.Found(out[0].storage, out[0].self, 0))
 	for _, s := range out {
 		s.mu.index = 1
 		s.open(t)
@@ -197,9 +189,7 @@ func found(t *testing.T) []*server {
 
 func propose(t *testing.T, s *server, entry string) {
 	t.Helper()
-	if err := s.Propose(t.Context(), []byte(entry)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.Propose(t.Context(), []byte(entry)))
 }
 
 func haveAll(t *testing.T, want []string, servers ...*server) {
@@ -215,9 +205,7 @@ func TestThreeServersApplyWhatTheOwnerProposes(t *testing.T) {
 	propose(t, servers[0], "two")
 	haveAll(t, []string{"one", "two"}, servers...)
 	for _, s := range servers[1:] {
-		if err := s.Propose(t.Context(), []byte("three")); !errors.Is(err, storage.ErrNotOwner) {
-			t.Errorf("a replica proposed: %v", err)
-		}
+		assert.ErrorIs(t, s.Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
 		if o, ok := s.Owner(); !ok || o.ID != servers[0].self.ID || o.Address != servers[0].self.Address {
 			t.Errorf("%s knows the owner %+v", s.self.ID, o)
 		}
@@ -268,17 +256,13 @@ func TestMove(t *testing.T) {
 			}
 		}
 	})
-	if err := from.Move(t.Context(), to.self); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, from.Move(t.Context(), to.self))
 	close(stop)
 	proposing.Wait()
 	if got := owner(t, servers...); got != to {
 		t.Errorf("%s owns the log, want %s", got.self.ID, to.self.ID)
 	}
-	if err := from.Move(t.Context(), to.self); !errors.Is(err, storage.ErrNotOwner) {
-		t.Errorf("a replica handed ownership on: %v", err)
-	}
+	assert.ErrorIs(t, from.Move(t.Context(), to.self), storage.ErrNotOwner)
 	propose(t, to, "after")
 	haveAll(t, append(append([]string{"before"}, acknowledged...), "after"), servers...)
 }
@@ -294,13 +278,9 @@ func TestAMinorityRejects(t *testing.T) {
 		t.Errorf("proposed without a majority: %v", err)
 	}
 	eventually(t, "the minority steps down", func() bool { return !servers[0].Owns() })
-	if err := servers[0].Propose(t.Context(), []byte("three")); !errors.Is(err, storage.ErrNotOwner) {
-		t.Errorf("proposed without a majority: %v", err)
-	}
+	assert.ErrorIs(t, servers[0].Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
 	eventually(t, "the state is old", func() bool { return servers[0].Age() > 300*time.Millisecond })
-	if got := servers[0].entries(); !slices.Equal(got, []string{"one"}) {
-		t.Errorf("the minority applied %q", got)
-	}
+	assert.Equal(t, []string{"one"}, servers[0].entries())
 
 	servers[1].open(t)
 	next := owner(t, servers[:2]...)
@@ -324,9 +304,7 @@ func TestAnUnknownEntryHoldsAServer(t *testing.T) {
 		}
 	}
 	propose(t, servers[0], "one")
-	if err := servers[0].Propose(t.Context(), []byte("new")); !errors.Is(err, consensus.ErrNotKnown) {
-		t.Errorf("proposed: %v", err)
-	}
+	assert.ErrorIs(t, servers[0].Propose(t.Context(), []byte("new")), consensus.ErrNotKnown)
 	eventually(t, "the newer program owns the log", servers[2].Owns)
 	haveAll(t, []string{"one", "new"}, servers[2])
 	eventually(t, "an entry after it", func() bool { return owner(t, servers...).Propose(t.Context(), []byte("two")) == nil })
@@ -355,9 +333,7 @@ func TestAStateThatFailsEndsTheLog(t *testing.T) {
 	}
 	select {
 	case err := <-servers[0].Failed():
-		if !errors.Is(err, broken) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, broken)
 	case <-time.After(patience):
 		t.Error("no failure was reported")
 	}
@@ -371,9 +347,7 @@ func TestAStateThatFailsEndsTheLog(t *testing.T) {
 
 func TestARemovedServerSaysSo(t *testing.T) {
 	servers := found(t)
-	if err := servers[0].Remove(t.Context(), servers[1].self.ID); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, servers[0].Remove(t.Context(), servers[1].self.ID))
 	propose(t, servers[0], "one")
 	haveAll(t, []string{"one"}, servers[0], servers[2])
 	if got := len(servers[0].Members()); got != 2 || servers[0].Knows(servers[1].self.ID) {
@@ -382,9 +356,7 @@ func TestARemovedServerSaysSo(t *testing.T) {
 	// Raft may stop before it sends the removal to the removed server.
 	select {
 	case err := <-servers[1].Failed():
-		if !errors.Is(err, consensus.ErrRemoved) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, consensus.ErrRemoved)
 	default:
 	}
 }
@@ -396,12 +368,8 @@ func TestARemovalCountsOnceItIsCommitted(t *testing.T) {
 	servers[2].close(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if err := servers[0].Remove(ctx, leaves); err == nil {
-		t.Fatal("removed without a majority of the members that stay")
-	}
-	if len(servers[0].Members()) != 2 {
-		t.Fatal("the removal is not in the log")
-	}
+	require.Error(t, servers[0].Remove(ctx, leaves), "removed without a majority of the members that stay")
+	require.Len(t, servers[0].Members(), 2, "the removal is not in the log")
 	if !servers[0].Knows(leaves) {
 		t.Error("the removal is not committed, and the owner does not know the server")
 	}
@@ -409,9 +377,7 @@ func TestARemovalCountsOnceItIsCommitted(t *testing.T) {
 
 func TestAServerBehindTheMarkIsTold(t *testing.T) {
 	servers := []*server{newServer(t, "s0"), newServer(t, "s1")}
-	if err := consensus.Found(servers[0].storage, servers[0].self, 41); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, consensus.Found(servers[0].storage, servers[0].self, 41))
 	servers[0].mu.index = 42
 	for _, s := range servers {
 		s.open(t)
@@ -420,24 +386,16 @@ func TestAServerBehindTheMarkIsTold(t *testing.T) {
 	propose(t, first, "one")
 	joins := servers[1].self
 	joins.Voter = false
-	if err := first.Add(t.Context(), joins); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Add(t.Context(), joins))
 	behind := func() []uint64 {
 		servers[1].mu.Lock()
 		defer servers[1].mu.Unlock()
 		return servers[1].mu.behind
 	}
 	eventually(t, "the server is behind", func() bool { return len(behind()) > 0 })
-	if got := behind()[0]; got != 42 {
-		t.Errorf("the mark is %d, want 42", got)
-	}
-	if got := servers[1].entries(); len(got) != 0 {
-		t.Errorf("applied %q behind the mark", got)
-	}
-	if got := servers[1].Age(); got != consensus.Unheard {
-		t.Errorf("the state is %v old", got)
-	}
+	assert.EqualValues(t, 42, behind()[0])
+	assert.Empty(t, servers[1].entries())
+	assert.Equal(t, consensus.Unheard, servers[1].Age())
 
 	// A server does not store the owner's mark before its state reaches the mark.
 	servers[1].close(t)
@@ -448,9 +406,7 @@ func TestAServerBehindTheMarkIsTold(t *testing.T) {
 	servers[1].open(t)
 	haveAll(t, []string{"one"}, servers...)
 	eventually(t, "a fresh state", func() bool { return servers[1].Age() < time.Second })
-	if err := first.Add(t.Context(), servers[1].self); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Add(t.Context(), servers[1].self))
 	propose(t, first, "two")
 	haveAll(t, []string{"one", "two"}, servers...)
 }
@@ -458,17 +414,13 @@ func TestAServerBehindTheMarkIsTold(t *testing.T) {
 func TestAMarkCutsTheLog(t *testing.T) {
 	servers := []*server{newServer(t, "s0"), newServer(t, "s1")}
 	servers[0].marks = consensus.Marks{Trailing: 2}
-	if err := consensus.Found(servers[0].storage, servers[0].self, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, consensus.Found(servers[0].storage, servers[0].self, 0))
 	for _, s := range servers {
 		s.mu.index = 1
 		s.open(t)
 	}
 	first := owner(t, servers[0])
-	if err := first.Add(t.Context(), servers[1].self); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Add(t.Context(), servers[1].self))
 	propose(t, first, "0")
 	haveAll(t, []string{"0"}, servers...)
 	var want []string
@@ -478,9 +430,7 @@ func TestAMarkCutsTheLog(t *testing.T) {
 			propose(t, first, want[n])
 		}
 	}
-	if err := first.Mark(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, first.Mark())
 	if got, err := first.storage.FirstIndex(); err != nil || got < 10 {
 		t.Errorf("the log begins at %d, %v", got, err)
 	}
@@ -512,30 +462,22 @@ func TestAnOwnerWithADiskThatHangsFails(t *testing.T) {
 	servers[0].storage = disk
 	started := time.Now()
 	servers[0].now = func() time.Time { return started.Add(20 * time.Since(started)) }
-	if err := consensus.Found(disk, servers[0].self, 0); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, consensus.Found(disk, servers[0].self, 0))
 	for _, s := range servers {
 		s.mu.index = 1
 		s.open(t)
 	}
-	if err := owner(t, servers[0]).Add(t.Context(), servers[1].self); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, owner(t, servers[0]).Add(t.Context(), servers[1].self))
 	propose(t, servers[0], "one")
 	disk.shut.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var proposing sync.WaitGroup
 	proposing.Go(func() {
-		if err := servers[0].Propose(ctx, []byte("two")); !errors.Is(err, consensus.ErrNotKnown) {
-			t.Errorf("proposed: %v", err)
-		}
+		assert.ErrorIs(t, servers[0].Propose(ctx, []byte("two")), consensus.ErrNotKnown)
 	})
 	select {
 	case err := <-servers[0].Failed():
-		if !errors.Is(err, consensus.ErrStalled) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, consensus.ErrStalled)
 	case <-time.After(patience):
 		t.Error("no failure was reported")
 	}

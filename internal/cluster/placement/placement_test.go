@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/cluster/placement"
 )
 
@@ -185,17 +188,13 @@ func TestPlanKeeps(t *testing.T) {
 // TestOf: names of one family share a group, and families spread over all groups.
 func TestOf(t *testing.T) {
 	t.Parallel()
-	if g := placement.Of("fraud", 1); g != 0 {
-		t.Errorf("of a single group, the group is %d, want 0", g)
-	}
+	assert.Equal(t, 0, placement.Of("fraud", 1))
 	const groups, names = 16, 9600
 	load := make([]int, groups+1)
 	for n := range names {
 		name := fmt.Sprintf("model-%d", n)
 		g := placement.Of(name, groups)
-		if v := placement.Of(name+".v2", groups); v != g {
-			t.Fatalf("%s is in group %d, %s.v2 in group %d", name, g, name, v)
-		}
+		require.Equal(t, g, placement.Of(name+".v2", groups), "%v %v", name, name)
 		load[g]++
 	}
 	for g, n := range load[1:] {
@@ -205,8 +204,6 @@ func TestOf(t *testing.T) {
 	}
 	// Stored models stay where they are: these numbers never change.
 	for name, want := range map[string]int{"fraud": 5, "price.eu": 12, "a": 12} {
-		if g := placement.Of(name, groups); g != want {
-			t.Errorf("%s is in group %d, want %d", name, g, want)
-		}
+		assert.Equal(t, want, placement.Of(name, groups), name)
 	}
 }

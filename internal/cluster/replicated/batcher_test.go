@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/engine/storage"
@@ -153,9 +155,7 @@ func TestAliasesKeepTheOrder(t *testing.T) {
 	left := later(func() error { return g.PutAlias(ctx, "x", []byte("old")) })
 	first := <-g.proposals
 	cancel()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, <-left, context.Canceled)
 	set := later(func() error { return all[0].SetValue(t.Context(), nil, storage.Alias{Name: "x", Value: []byte("new")}) })
 	other := appending(t.Context(), all[1])
 	second := <-g.proposals
@@ -188,9 +188,7 @@ func TestCallersLeave(t *testing.T) {
 	queued := appending(ctx, all[2])
 	cancel(cause)
 	for _, ended := range []<-chan error{flying, queued} {
-		if err := <-ended; !errors.Is(err, cause) {
-			t.Errorf("the caller got %v", err)
-		}
+		assert.ErrorIs(t, <-ended, cause)
 	}
 	g.commit(t, first)
 	g.commit(t, second)
@@ -271,9 +269,7 @@ func TestClose(t *testing.T) {
 	g.Close()
 	_, err := g.Create(t.Context(), "new", nil)
 	for _, err := range []error{<-queued, err, all[0].PutPending([]storage.Prediction{prediction("p")})} {
-		if !errors.Is(err, storage.ErrNotOwner) {
-			t.Errorf("not in flight: %v", err)
-		}
+		assert.ErrorIs(t, err, storage.ErrNotOwner)
 	}
 }
 
@@ -290,14 +286,10 @@ func TestLocalStoreFails(t *testing.T) {
 	alias := later(func() error { return g.PutAlias(t.Context(), "x", nil) })
 	p := <-g.proposals
 	for n := range uint64(2) {
-		if err := g.Apply(g.index+n+1, p.entry); !errors.Is(err, errDisk) {
-			t.Errorf("entry %d: %v", n, err)
-		}
+		assert.ErrorIs(t, g.Apply(g.index+n+1, p.entry), errDisk, n)
 	}
 	p.answer <- nil
-	if err := <-alias; !errors.Is(err, errDisk) {
-		t.Errorf("the caller got %v", err)
-	}
+	assert.ErrorIs(t, <-alias, errDisk)
 }
 
 // Apply rejects an entry of another version or of another group, malformed bytes, and an entry with an unknown command
@@ -318,13 +310,9 @@ func TestEntriesThatCannotBeRead(t *testing.T) {
 		{alias.Append(command.NewLogEntry(command.Header{Format: storage.Format, Group: 1}, 0)), command.ErrMalformed},
 	} {
 		g := newGate(t, newDisk(t).open(t))
-		if err := g.Apply(1, c.entry); !errors.Is(err, c.want) {
-			t.Errorf("%v, want %v", err, c.want)
-		}
+		assert.ErrorIs(t, g.Apply(1, c.entry), c.want)
 		good := command.NewLogEntry(command.Header{Format: storage.Format}, 0)
-		if err := g.Apply(2, good); !errors.Is(err, c.want) {
-			t.Errorf("the next entry: %v", err)
-		}
+		assert.ErrorIs(t, g.Apply(2, good), c.want)
 		must(t, g.EachAlias(t.Context(), func(name string, _ []byte) error { return errors.New("applied " + name) }))
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"hindsight/internal/cluster/replicated"
@@ -67,9 +69,7 @@ func (d *disk) crash(t *testing.T, cut bool) {
 
 func (d *disk) close(t *testing.T) {
 	t.Helper()
-	if err := d.s.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, d.s.Close())
 }
 
 // marking keeps the index up to which the log need not apply entries again: the last Sync.
@@ -108,9 +108,7 @@ func (s *server) start(t *testing.T) {
 	s.Store, err = replicated.New(t.Context(), replicated.Options{
 		Local: marking{s.local, s}, Log: s.log, Owner: s.log.Owner, Undone: storetest.Undone, Changed: s.changed,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.stop = s.log.Follow(s.mark.Load(), s.Apply)
 }
 
@@ -118,9 +116,7 @@ func (s *server) start(t *testing.T) {
 func (s *server) end(t *testing.T) {
 	t.Helper()
 	s.Close()
-	if err := s.stop(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.stop())
 }
 
 // crash restarts the server, and returns once it has applied what the log had.
@@ -258,9 +254,7 @@ func dump(t *testing.T, s storage.Store) (out []string) {
 func must(t *testing.T, errs ...error) {
 	t.Helper()
 	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 

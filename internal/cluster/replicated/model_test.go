@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/cluster/replicated/logtest"
 	"hindsight/internal/engine/storage"
@@ -70,9 +72,7 @@ func TestChanged(t *testing.T) {
 		proposeDigest(t, m, storage.Rows{}),
 		m.Rewind(ctx, storage.Rewind{Sequence: 3, Value: []byte("rewound")}), m.Rewind(ctx, storage.Rewind{Sequence: 3}),
 		find(t, owner, "imported").Delete(ctx))
-	if err := m.Append(ctx, storage.Commit{Record: record(9, 9)}); !errors.Is(err, storage.ErrRejected) {
-		t.Errorf("a gap: %v", err)
-	}
+	assert.ErrorIs(t, m.Append(ctx, storage.Commit{Record: record(9, 9)}), storage.ErrRejected)
 	c.same(t)
 	want := []string{
 		`1 m "value of m" of 1`, `1 imported "value" of 2`, `3 m "second" of 1 and a "to m"`, `4 b "to b"`, `5 b ""`, `6 m "" of 1 to 3`,
@@ -107,9 +107,7 @@ func TestDigestOfRows(t *testing.T) {
 		must(t, proposeDigest(t, m, r))
 		c.settle(t)
 		a, b := c.servers[0].told(), c.servers[1].told()
-		if got := a[len(a)-1] == b[len(b)-1]; got != want {
-			t.Errorf("%s: the same digest: %v; %q and %q", what, got, a, b)
-		}
+		assert.Equal(t, want, a[len(a)-1] == b[len(b)-1], "%v %v %v", what, a, b)
 	}
 	late := storage.Rows{Since: time.Unix(2, 0)}
 	same("the same rows", true, storage.Rows{})
@@ -184,25 +182,19 @@ func TestSnapshotInParts(t *testing.T) {
 	}
 	first, second := strings.Repeat("first", 200_000), strings.Repeat("second", 100_000)
 	faults(c, logtest.None, logtest.None, logtest.None, logtest.Dropped, logtest.Dropped, logtest.Dropped)
-	if err := propose(8, first); !errors.Is(err, storage.ErrUnknown) {
-		t.Errorf("a lost part: %v", err)
-	}
+	assert.ErrorIs(t, propose(8, first), storage.ErrUnknown)
 	c.same(t)
 	_, _ = c.servers[0].told(), c.servers[1].told()
 	must(t, propose(9, second), propose(9, "short"))
 	c.same(t)
 	want := []string{fmt.Sprintf("%d m %q of 1 to 9", storage.Snapshotted, second), fmt.Sprintf(`%d m "short" of 1 to 9`, storage.Snapshotted)}
-	if got := slices.DeleteFunc(c.servers[1].told(), func(s string) bool { return s == "" }); !slices.Equal(got, want) {
-		t.Errorf("%d changes, want %d", len(got), len(want))
-	}
+	assert.Equal(t, want, slices.DeleteFunc(c.servers[1].told(), func(s string) bool { return s == "" }))
 	if got := c.servers[0].told(); len(got) > 0 {
 		t.Errorf("the owner receives %d changes", len(got))
 	}
 	c.log.Own(1)
 	must(t, c.servers[1].log.WaitAll(ctx))
-	if err := propose(9, second); !errors.Is(err, storage.ErrNotOwner) {
-		t.Errorf("a server that is not the owner: %v", err)
-	}
+	assert.ErrorIs(t, propose(9, second), storage.ErrNotOwner)
 }
 
 // faults sets the faults of the next proposals.
@@ -259,9 +251,7 @@ func TestNotOwner(t *testing.T) {
 		"rewind": m.Rewind(ctx, storage.Rewind{}), "waiting": m.PutPending([]storage.Prediction{prediction("q")}),
 		"digest": proposeDigest(t, m, storage.Rows{}),
 	} {
-		if !errors.Is(err, storage.ErrNotOwner) {
-			t.Errorf("%s: %v", what, err)
-		}
+		assert.ErrorIs(t, err, storage.ErrNotOwner, what)
 	}
 	if got := dump(t, other); !slices.Equal(got, before) {
 		t.Errorf("changed:%s", difference(before, got))
@@ -284,9 +274,7 @@ func TestOutcomes(t *testing.T) {
 	fault := func(f logtest.Fault) { c.log.SetFault(func() logtest.Fault { return f }) }
 	commit := storage.Commit{Record: record(1, 1)}
 	fault(logtest.Rejected)
-	if err := m.Append(ctx, commit); !errors.Is(err, storage.ErrNotOwner) {
-		t.Errorf("rejected: %v", err)
-	}
+	assert.ErrorIs(t, m.Append(ctx, commit), storage.ErrNotOwner)
 	fault(logtest.Dropped)
 	if err := m.Append(ctx, commit); !errors.Is(err, logtest.ErrLost) || errors.Is(err, storage.ErrNotOwner) {
 		t.Errorf("dropped: %v", err)
@@ -294,9 +282,7 @@ func TestOutcomes(t *testing.T) {
 	fault(logtest.Applied)
 	must(t, m.Append(ctx, commit))
 	_, err := c.servers[0].Create(ctx, "m", nil)
-	if !errors.Is(err, storage.ErrExists) {
-		t.Errorf("a name that is taken: %v", err)
-	}
+	assert.ErrorIs(t, err, storage.ErrExists)
 	if got := c.servers[0].told(); len(got) > 0 {
 		t.Errorf("the owner was told %q", got)
 	}
@@ -307,13 +293,9 @@ func TestOutcomes(t *testing.T) {
 	got, want := c.servers[0].told(), []string(nil)
 	if err != nil {
 		want = []string{`6 m "" of 1 to 2`}
-		if !errors.Is(err, logtest.ErrLost) {
-			t.Errorf("deposed: %v", err)
-		}
+		assert.ErrorIs(t, err, logtest.ErrLost)
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("the server was told %q, want %q, with the answer %v", got, want, err)
-	}
+	assert.Equal(t, want, got, err)
 	if c.servers[0].log.Owner() || !c.servers[1].log.Owner() {
 		t.Error("the owner is not the other server")
 	}
@@ -332,17 +314,11 @@ func remembered(t *testing.T, s *server, want int) {
 		}))
 		return n
 	}
-	if got := count(); got != want {
-		t.Errorf("%d ids, want %d", got, want)
-	}
+	assert.Equal(t, want, count())
 	must(t, s.local.Forget(t.Context(), far, want))
-	if got := count(); got != want {
-		t.Errorf("the count is more than %d: %d ids are left", want, got)
-	}
+	assert.Equal(t, want, count())
 	must(t, s.local.Forget(t.Context(), far, want-1))
-	if got := count(); got != want-1 {
-		t.Errorf("the count is not %d: %d ids are left of %d", want, got, want)
-	}
+	assert.Equal(t, want-1, count(), "%v %v", want, want)
 }
 
 // A server may have put the ids of a commit before it applies the commit.
@@ -382,9 +358,7 @@ func TestIDsKnownBefore(t *testing.T) {
 		m.Append(ctx, storage.Commit{Record: record(10, 10), IDs: []storage.ID{id(9)}}),
 	)
 	// A rejected commit puts none of its ids.
-	if err := m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}); !errors.Is(err, storage.ErrRejected) {
-		t.Errorf("rejected: %v", err)
-	}
+	assert.ErrorIs(t, m.Append(ctx, storage.Commit{Record: record(9, 9), IDs: []storage.ID{id(99)}}), storage.ErrRejected)
 	c.same(t)
 	for n, s := range c.servers {
 		t.Run(fmt.Sprint("server ", n), func(t *testing.T) { remembered(t, s, 8) })
@@ -402,9 +376,7 @@ func TestAppliedOnce(t *testing.T) {
 		must(t, m.Append(ctx, storage.Commit{Record: record(3, 3+n)}), m.PutPending([]storage.Prediction{prediction("p")}))
 		// An import that is rejected takes no number.
 		_, err := owner.Import(ctx, "long", nil, storage.Import{IDs: []storage.ID{{ID: strings.Repeat("x", storage.MaxID+1)}}})
-		if !errors.Is(err, storage.ErrInvalidID) {
-			t.Error(err)
-		}
+		assert.ErrorIs(t, err, storage.ErrInvalidID)
 		if n < 2 {
 			must(t, m.Delete(ctx))
 		}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/cluster/replicated/logtest"
@@ -60,9 +62,7 @@ func TestLargeChanges(t *testing.T) {
 	}
 	c.same(t)
 	for n := range c.servers {
-		if got := find(t, c.servers[n], "m").CountPending(); got != int64(len(pending)/2) {
-			t.Errorf("server %d has %d pending predictions, want %d", n, got, len(pending)/2)
-		}
+		assert.Equal(t, int64(len(pending)/2), find(t, c.servers[n], "m").CountPending(), "%v %v", n, len(pending)/2)
 		c.servers[n].crash(t, n == 1)
 	}
 	c.same(t)
@@ -182,9 +182,7 @@ func TestAnotherOwnerInTheMiddle(t *testing.T) {
 			g.commit(t, p)
 			continue
 		case err := <-imported:
-			if !errors.Is(err, storage.ErrNotOwner) {
-				t.Errorf("the caller got %v", err)
-			}
+			assert.ErrorIs(t, err, storage.ErrNotOwner)
 		}
 		break
 	}
@@ -216,9 +214,7 @@ func TestPartsLetOthersPass(t *testing.T) {
 	third = <-g.proposals
 	wantCommands(t, third, "7 of 1")
 	cancel()
-	if err := <-imported; !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, <-imported, context.Canceled)
 	g.commit(t, second)
 	g.commit(t, third)
 	must(t, <-appended)

@@ -16,6 +16,8 @@ import (
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/dataset"
 	parquetfile "hindsight/internal/dataset/parquet"
@@ -40,9 +42,7 @@ type parquetRow struct {
 func written[T any](t *testing.T, rows []T, options ...parquet.WriterOption) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if err := parquet.Write(&file, rows, options...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, parquet.Write(&file, rows, options...))
 	return file.Bytes()
 }
 
@@ -68,13 +68,9 @@ func TestParquet(t *testing.T) {
 		"zstd":           bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Zstd))),
 	} {
 		table, err := parquetfile.NewTable(in, "a.parquet", 0)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, name)
 		record, err := table.Read()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, name)
 		for column, text := range want {
 			i := slices.Index(table.Columns(), column)
 			if i < 0 || record[i] != text {
@@ -106,17 +102,13 @@ func TestParquetFloats(t *testing.T) {
 	}
 	for v, want := range values {
 		table, err := parquetfile.NewTable(bytes.NewReader(written(t, []row{{v, 1000185, []float64{1, v}}})), "a.parquet", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		record, err := table.Read()
 		if err != nil || record[0] != want || record[1] != "1000185" {
 			t.Errorf("%v is %q, %v, want %q", v, record, err, want)
 		}
 		// A list keeps its places.
-		if fields := strings.Fields(record[2]); len(fields) != 2 {
-			t.Errorf("the list of 1 and %v is %q", v, record[2])
-		}
+		assert.Len(t, strings.Fields(record[2]), 2, "%v %v", v, record[2])
 	}
 }
 
@@ -128,16 +120,12 @@ func TestParquetErrors(t *testing.T) {
 	}
 	file := written(t, []row{{"1", 1}, {"two", 2}})
 	table, err := parquetfile.NewTable(bytes.NewReader(file), "a.parquet", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := dataset.NewReader(table, dataset.Selection{Target: "z"}); err == nil || !strings.Contains(err.Error(), `no target column "z" among x, y`) {
 		t.Errorf("no target: %v", err)
 	}
 	r, err := dataset.NewReader(table, dataset.Selection{Target: "y"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var y [1]float64
 	if x, err := r.Read(nil, y[:]); err != nil || x[0] != 1 {
 		t.Fatal(x, err)
@@ -161,13 +149,9 @@ func TestParquetRejected(t *testing.T) {
 		X [12]byte `parquet:"x"`
 	}
 	float16, err := os.ReadFile("testdata/float16.parquet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	lz4, err := os.ReadFile("testdata/lz4.parquet")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	bytesOf := written(t, []fixed{{}, {}})
 	one, three := 1.0, 3.0
 	for name, tt := range map[string]struct {
@@ -195,9 +179,7 @@ func TestParquetRejected(t *testing.T) {
 			for err == nil {
 				_, err = table.Read()
 			}
-			if !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %q, want %q", err, tt.want)
-			}
+			assert.Contains(t, err.Error(), tt.want, err)
 		})
 	}
 }
@@ -210,14 +192,10 @@ func retyped(t *testing.T, file []byte, change func(*format.SchemaElement)) []by
 	end := len(file) - 8
 	start := end - int(binary.LittleEndian.Uint32(file[end:]))
 	var meta format.FileMetaData
-	if err := thrift.Unmarshal(new(thrift.CompactProtocol), file[start:end], &meta); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, thrift.Unmarshal(new(thrift.CompactProtocol), file[start:end], &meta))
 	change(&meta.Schema[1])
 	changed, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	out := append(slices.Clone(file[:start]), changed...)
 	return append(binary.LittleEndian.AppendUint32(out, uint32(len(changed))), "PAR1"...)
 }

@@ -2,13 +2,14 @@ package alias_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/alias"
@@ -21,13 +22,9 @@ import (
 func newTable(t *testing.T) *alias.Table {
 	t.Helper()
 	s, err := store.Open("data", store.Options{FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close())
 	})
 	return alias.NewTable(context.Background(), s, zap.NewNop())
 }
@@ -43,9 +40,7 @@ func bound(t *testing.T, name, second string, fraction float64) *alias.Binding {
 	if err == nil {
 		err = table.Put(context.Background(), current, next, nil)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return table.Find(name)
 }
 
@@ -60,9 +55,7 @@ func TestKeysAreDividedForEver(t *testing.T) {
 		}
 	}
 	const golden = "aaabaabbabaaabbabbbaaaabbaabaaaabbaaababbaabaaaaaaabaaabbbbabaaa"
-	if string(got) != golden {
-		t.Errorf("%s, want %s", got, golden)
-	}
+	assert.EqualValues(t, golden, string(got), got)
 }
 
 // A fraction of the keys, and of requests without a key, goes to the second model. A larger fraction keeps the keys
@@ -153,9 +146,7 @@ func TestPlanOfShares(t *testing.T) {
 		current, next, err := put(record.Alias{Model: ref(test.toModel), Share: share(test.to, fraction)})
 		switch {
 		case test.rejected:
-			if !errors.Is(err, hosted.ErrInvalidRequest) {
-				t.Errorf("%s: %v", test.name, err)
-			}
+			assert.ErrorIs(t, err, hosted.ErrInvalidRequest, test.name)
 		case err != nil || next.Previous.ID != test.previous || (current == next) != test.stands || next.Share.Model.ID != test.to:
 			t.Errorf("%s: %+v, %v", test.name, next, err)
 		}

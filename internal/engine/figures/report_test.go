@@ -1,8 +1,10 @@
 package figures_test
 
 import (
-	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/figures"
 	"hindsight/internal/model"
@@ -20,18 +22,14 @@ func learned(t *testing.T) *input.Encoder {
 		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay}}, Missing: model.MissingReject},
 		{Name: "user", Categorical: &model.CategoricalInput{Key: true}},
 	}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	e := input.NewEncoder(input.NewSchema(inputs, 10))
 	var r input.Record
 	r.Reset(4)
 	r.SetText(1, "Oslo")
 	r.SetText(2, "2026-01-01T00:00:00Z")
 	r.SetNumber(3, 1000185)
-	if err := e.Schema().Settle(&r); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, e.Schema().Settle(&r))
 	e.Learn(&r)
 	return e
 }
@@ -56,9 +54,7 @@ func TestImportancesOfKeys(t *testing.T) {
 		{From: 9, To: 10, Name: "user", Gain: 5},
 		{Name: model.PastLabels, Gain: 6},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	assert.Equal(t, want, got)
 }
 
 // An effect has the name of its input and the text of its key. One of no key is left out.
@@ -79,7 +75,5 @@ func TestNamesOfEffects(t *testing.T) {
 		{Input: "user", Key: input.Key{Input: 3}, Effect: effects[2]},
 		{Input: "city", Key: input.Key{Input: 1, Known: true, Missing: true}, Effect: effects[3]},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	assert.Equal(t, want, got)
 }

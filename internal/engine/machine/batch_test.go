@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
@@ -55,21 +58,15 @@ func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _, err := catalog.Complete(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			var counted counting
 			one, err := machine.New(s, catalog.New)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			many, err := machine.New(s, func(s model.Spec) (l model.Learner, err error) {
 				counted.Learner, err = catalog.New(s)
 				return &counted, err
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rng := rand.New(rand.NewPCG(5, 6))
 			for one.Sequence() < 2500 {
 				r := record.Record{Time: int64(one.Sequence())}
@@ -77,14 +74,10 @@ func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
 					r.Observations = append(r.Observations, observationOf(rng, s))
 				}
 				got, want := make([]record.Answer, len(r.Observations)), make([]record.Answer, len(r.Observations))
-				if err := many.Apply(&r, got, func() {}); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, many.Apply(&r, got, func() {}))
 				for n := range r.Observations {
 					alone := record.Record{Time: r.Time, Observations: r.Observations[n : n+1]}
-					if err := one.Apply(&alone, want[n:n+1], nil); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, one.Apply(&alone, want[n:n+1], nil))
 				}
 				if fmt.Sprint(got) != fmt.Sprint(want) { // The recent figures of the first are NaN.
 					t.Fatalf("after %d observations: answers %+v, one by one %+v", one.Sequence(), got, want)
@@ -154,25 +147,19 @@ func (f *foreseeing) PredictAll(p []*model.Prediction, x [][]float64) error {
 func TestPredictionsOfManyAreThoseOfOne(t *testing.T) {
 	least := -1.0
 	s, _, err := catalog.Complete(model.Spec{Dimension: 3, Auto: &model.Auto{}, Label: &model.Label{Min: &least}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var counted foreseeing
 	m, err := machine.New(s, func(s model.Spec) (l model.Learner, err error) {
 		counted.Learner, err = catalog.New(s)
 		return &counted, err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	rng := rand.New(rand.NewPCG(7, 8))
 	r, answers := record.Record{}, make([]record.Answer, 300)
 	for range answers {
 		r.Observations = append(r.Observations, observationOf(rng, s))
 	}
-	if err := m.Apply(&r, answers, func() {}); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.Apply(&r, answers, func() {}))
 	inputs, all := make([]machine.Input, 140), make([]*model.ClassPrediction, 140)
 	for n := range inputs {
 		inputs[n].Features, all[n] = r.Observations[n].Features, new(model.ClassPrediction)
@@ -186,9 +173,7 @@ func TestPredictionsOfManyAreThoseOfOne(t *testing.T) {
 			t.Fatalf("input %d: %+v together, %+v alone, %v", n, *all[n], alone, err)
 		}
 	}
-	if counted.together != len(inputs) {
-		t.Errorf("%d inputs were predicted together", counted.together)
-	}
+	assert.Equal(t, len(inputs), counted.together)
 	inputs[133].Features = []float64{1}
 	if at, err := m.PredictAll(all, inputs); at != 133 || !errors.Is(err, model.ErrDimensionMismatch) {
 		t.Errorf("a bad input: at %d, %v", at, err)

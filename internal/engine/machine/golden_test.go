@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -43,9 +46,7 @@ func TestGoldenSnapshots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec, _, err := catalog.Complete(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			all := records(11, 601)
 			for n := range all {
 				for k := range all[n].Observations {
@@ -75,51 +76,33 @@ func TestGoldenSnapshots(t *testing.T) {
 func readGolden(t *testing.T, spec model.Spec, path, text string) *machine.Machine {
 	t.Helper()
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want, err := os.ReadFile(text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	snapshot, err := codec.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	m, err := machine.Restore(spec, catalog.New, snapshot)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := told(m); !bytes.Equal(got, want) {
-		t.Errorf("%s tells\n%s, want\n%s", path, got, want)
-	}
+	require.NoError(t, err)
+	assert.Equal(t, want, told(m), path)
 	return m
 }
 
 func encoded(t *testing.T, m *machine.Machine) []byte {
 	t.Helper()
 	s, err := m.Snapshot(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s.Digest = codec.Digest(s.Learner)
 	data, err := codec.Encode(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return data
 }
 
 func writeGolden(t *testing.T, spec model.Spec, learn func(*machine.Machine), path, text string) {
 	t.Helper()
 	m, err := machine.New(spec, catalog.New)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	learn(m)
 	for name, data := range map[string][]byte{path: encoded(t, m), text: told(m)} {
-		if err := os.WriteFile(name, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, data, 0o600))
 	}
 }

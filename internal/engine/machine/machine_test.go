@@ -8,6 +8,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/model"
@@ -17,18 +20,14 @@ import (
 func spec(t *testing.T) model.Spec {
 	t.Helper()
 	s, _, err := catalog.Complete(model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s
 }
 
 func made(t *testing.T, learners machine.Learners) *machine.Machine {
 	t.Helper()
 	m, err := machine.New(spec(t), learners)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return m
 }
 
@@ -57,9 +56,7 @@ func apply(t *testing.T, m *machine.Machine, all []record.Record, between func()
 	t.Helper()
 	for n := range all {
 		said := make([]record.Answer, len(all[n].Observations))
-		if err := m.Apply(&all[n], said, between); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, m.Apply(&all[n], said, between))
 		answers = append(answers, said...)
 	}
 	return answers
@@ -73,16 +70,12 @@ func TestApplyIsTheLearner(t *testing.T) {
 	pauses := 0
 	answers := apply(t, m, all, func() { pauses++ })
 	learner, err := catalog.New(spec(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sequence, served, servedLoss := uint64(0), uint64(0), 0.0
 	for _, r := range all {
 		for _, o := range r.Observations {
 			var out model.Outcome
-			if err := learner.Observe(&out, o.Features, o.Labels, o.Weight); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, learner.Observe(&out, o.Features, o.Labels, o.Weight))
 			want := record.Answer{Sequence: sequence + 1, Predictions: out.Predictions, Loss: out.Loss, Regret: out.Regret}
 			if o.Served != nil {
 				miss := o.Labels[0] - o.Served.Predictions[0]
@@ -105,20 +98,14 @@ func TestApplyIsTheLearner(t *testing.T) {
 	if m.Sequence() != sequence || account.Predicted != served || account.Served.Loss != servedLoss || m.Time() != all[len(all)-1].Time {
 		t.Errorf("sequence %d, account %+v; want %d, %d and %g", m.Sequence(), account, sequence, served, servedLoss)
 	}
-	if want := int(sequence) - len(all); pauses != want {
-		t.Errorf("%d pauses, want %d: between two observations of a record", pauses, want)
-	}
+	assert.Equal(t, int(sequence)-len(all), pauses)
 	for _, at := range []int{0, 1, len(all) / 2, len(all)} {
 		first := made(t, catalog.New)
 		apply(t, first, all[:at], nil)
 		s, err := first.Snapshot(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		second, err := machine.Restore(spec(t), catalog.New, s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		apply(t, second, all[at:], nil)
 		a, errA := m.Snapshot(nil)
 		b, errB := second.Snapshot(nil)
@@ -193,9 +180,7 @@ func TestPanicsAreContained(t *testing.T) {
 	whole := made(t, catalog.New)
 	apply(t, whole, all, nil)
 	snapshot, err := whole.Snapshot(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for method, call := range map[string]func(m *machine.Machine) error{
 		"Observe": func(m *machine.Machine) error {
 			return m.Apply(&all[0], make([]record.Answer, len(all[0].Observations)), nil)
@@ -224,9 +209,7 @@ func TestPanicsAreContained(t *testing.T) {
 		}
 		f.panics = ""
 		ended := m.Failed() != nil
-		if ended != (method == "Observe") {
-			t.Errorf("%s panicked, the machine is at an end: %v", method, ended)
-		}
+		assert.Equal(t, (method == "Observe"), ended, method)
 		if err := m.Predict(&model.ClassPrediction{}, machine.Input{Features: x}); ended != (err != nil) {
 			t.Errorf("after a panic of %s: %v", method, err)
 		}
@@ -284,7 +267,5 @@ func TestRecordThatCannotBeLearned(t *testing.T) {
 	if s, err := m.Snapshot(nil); err == nil {
 		t.Errorf("a snapshot of sequence %d in the middle of a record", s.Sequence)
 	}
-	if err := m.Apply(&r, make([]record.Answer, 2), nil); err == nil {
-		t.Error("it goes on")
-	}
+	assert.Error(t, m.Apply(&r, make([]record.Answer, 2), nil), "it goes on")
 }

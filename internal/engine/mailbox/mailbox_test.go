@@ -11,6 +11,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/mailbox"
 )
 
@@ -52,9 +55,7 @@ func TestItemsWaitTogetherAndInOrder(t *testing.T) {
 		box, group := newBox(r, 100, 3)
 		put := func(item, rows int) {
 			t.Helper()
-			if err := box.Put(item, rows); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, box.Put(item, rows))
 		}
 		put(1, 1)
 		synctest.Wait() // The first is being handled.
@@ -65,9 +66,7 @@ func TestItemsWaitTogetherAndInOrder(t *testing.T) {
 		put(7, 1)
 		close(r.hold)
 		group.Wait()
-		if got := fmt.Sprint(r.batches); got != "[[1] [2 3 4] [5] [6] [7]]" {
-			t.Errorf("handled %s", got)
-		}
+		assert.Equal(t, "[[1] [2 3 4] [5] [6] [7]]", fmt.Sprint(r.batches))
 	})
 }
 
@@ -79,20 +78,12 @@ func TestLimit(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if err := box.Put(1, 3); err != nil {
-			t.Fatal(err)
-		}
-		if err := box.Put(2, 2); !errors.Is(err, mailbox.ErrFull) {
-			t.Errorf("beyond the limit: %v", err)
-		}
-		if err := box.Put(3, 1); err != nil {
-			t.Error(err)
-		}
+		require.NoError(t, box.Put(1, 3))
+		assert.ErrorIs(t, box.Put(2, 2), mailbox.ErrFull)
+		assert.NoError(t, box.Put(3, 1))
 		close(r.hold)
 		group.Wait()
-		if got := fmt.Sprint(r.batches); got != "[[0] [1 3]]" {
-			t.Errorf("handled %s", got)
-		}
+		assert.Equal(t, "[[0] [1 3]]", fmt.Sprint(r.batches))
 	})
 }
 
@@ -110,22 +101,16 @@ func TestTaskWhoseCallerHasLeft(t *testing.T) {
 		synctest.Wait()
 		callers.Go(func() {
 			err := box.Do(ctx, func(context.Context) error { t.Error("it ran"); return nil })
-			if !errors.Is(err, context.Canceled) {
-				t.Errorf("it was told %v", err)
-			}
+			assert.ErrorIs(t, err, context.Canceled)
 		})
 		synctest.Wait()
-		if err := box.Put(1, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, box.Put(1, 1))
 		leave()
 		synctest.Wait()
 		close(release)
 		callers.Wait()
 		group.Wait()
-		if got := fmt.Sprint(r.batches); got != "[[1]]" {
-			t.Errorf("handled %s", got)
-		}
+		assert.Equal(t, "[[1]]", fmt.Sprint(r.batches))
 	})
 }
 
@@ -137,9 +122,7 @@ func TestTaskThatRunsWithoutACaller(t *testing.T) {
 		defer leave()
 		release, ended := make(chan struct{}), false
 		err := box.Do(ctx, func(context.Context) error { <-release; ended = true; return nil })
-		if !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("it was told %v", err)
-		}
+		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		close(release)
 		group.Wait()
 		if !ended {
@@ -152,9 +135,7 @@ func TestTryDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &recorder{hold: make(chan struct{})}
 		box, group := newBox(r, 100, 100)
-		if err := box.Put(1, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, box.Put(1, 1))
 		if box.TryDo(func() { t.Error("it ran beside a job") }) {
 			t.Error("it says that it ran")
 		}
@@ -162,20 +143,14 @@ func TestTryDo(t *testing.T) {
 		group.Wait()
 		// What comes meanwhile waits, and is run afterwards.
 		if !box.TryDo(func() {
-			if err := box.Put(2, 1); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, box.Put(2, 1))
 			synctest.Wait()
-			if len(r.batches) != 1 {
-				t.Errorf("handled %v beside it", r.batches)
-			}
+			assert.Len(t, r.batches, 1)
 		}) {
 			t.Error("it did not run")
 		}
 		group.Wait()
-		if got := fmt.Sprint(r.batches); got != "[[1] [2]]" {
-			t.Errorf("handled %s", got)
-		}
+		assert.Equal(t, "[[1] [2]]", fmt.Sprint(r.batches))
 	})
 }
 
@@ -199,9 +174,7 @@ func TestCloseAndDrop(t *testing.T) {
 				})
 			})
 			synctest.Wait()
-			if err := box.Put(1, 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, box.Put(1, 1))
 			var behind error
 			callers.Go(func() { behind = box.Do(t.Context(), func(context.Context) error { return nil }) })
 			synctest.Wait()
@@ -215,12 +188,8 @@ func TestCloseAndDrop(t *testing.T) {
 			if got := fmt.Sprint(r.batches, r.rejected); got != want || !errors.Is(behind, rejected) {
 				t.Errorf("%s: handled and rejected %s, want %s; the task behind got %v", name, got, want, behind)
 			}
-			if err := box.Put(2, 1); !errors.Is(err, gone) {
-				t.Errorf("%s: afterwards %v", name, err)
-			}
-			if err := box.Do(t.Context(), nil); !errors.Is(err, gone) {
-				t.Errorf("%s: afterwards %v", name, err)
-			}
+			assert.ErrorIs(t, box.Put(2, 1), gone, name)
+			assert.ErrorIs(t, box.Do(t.Context(), nil), gone, name)
 		})
 	}
 }
@@ -275,9 +244,7 @@ func TestRandomCallers(t *testing.T) {
 			handled[item/calls] = append(handled[item/calls], item)
 		}
 	}
-	if fmt.Sprint(handled) != fmt.Sprint(taken) {
-		t.Error("handled is not what was taken")
-	}
+	assert.Equal(t, fmt.Sprint(taken), fmt.Sprint(handled), "handled is not what was taken")
 }
 
 // Posts before their turn are one, behind what was queued before; a post during the turn is another one, and a closed box drops it.
@@ -289,13 +256,9 @@ func TestPost(t *testing.T) {
 		if turns++; turns == 1 {
 			b.Post()
 		}
-		if len(r.batches) != 1 {
-			t.Errorf("turn %d before the item", turns)
-		}
+		assert.Len(t, r.batches, 1, turns)
 	}
-	if err := b.Put(1, 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.Put(1, 1))
 	b.Post()
 	b.Post()
 	close(r.hold)

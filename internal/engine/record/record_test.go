@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
@@ -250,9 +253,7 @@ func TestAliasOfAShare(t *testing.T) {
 			"03000000000000000000000000000000000000000000000000": shared,
 	} {
 		data := want.Encode()
-		if hex.EncodeToString(data) != golden {
-			t.Errorf("%x, want %s", data, golden)
-		}
+		assert.Equal(t, golden, hex.EncodeToString(data), data)
 		if got, err := record.DecodeAlias(data); err != nil || got != want {
 			t.Errorf("%+v, %v", got, err)
 		}
@@ -285,9 +286,7 @@ func TestLeaderLoss(t *testing.T) {
 	}}
 	data := r.Append(nil)
 	const golden = "0501000000000000000240" + "00" + "01000000000000f03f" + "010000000000000040" + "000000000000f83f" + "1000" + "01000000000000f03f" + "0163"
-	if hex.EncodeToString(data) != golden {
-		t.Errorf("%x, want %s", data, golden)
-	}
+	assert.EqualValues(t, golden, hex.EncodeToString(data), data)
 	if got, err := record.Decode(data); err != nil || !reflect.DeepEqual(got, r) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -317,9 +316,7 @@ func FuzzDecode(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if r, err := record.Decode(data); err == nil {
 			again, err := record.Decode(r.Append(nil))
-			if err != nil {
-				t.Fatalf("%+v: %v", again, err)
-			}
+			require.NoError(t, err, again)
 			if a, b := r.Append(nil), again.Append(nil); !bytes.Equal(a, b) {
 				t.Fatalf("%x became %x", a, b)
 			}

@@ -2,8 +2,10 @@ package auto_test
 
 import (
 	"math/rand/v2"
-	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
@@ -30,9 +32,7 @@ func TestPredictAllIsOneByOne(t *testing.T) {
 				if len(o.Keys) > 0 {
 					s.X[3] = float64(rng.IntN(9))
 				}
-				if err := l.Observe(&out, s.X, []float64{s.Y, -s.Y}[:o.Outputs], s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Observe(&out, s.X, []float64{s.Y, -s.Y}[:o.Outputs], s.Weight))
 			}
 		})
 	}
@@ -48,20 +48,12 @@ func comparePredictions(t *testing.T, l *auto.Learner, o auto.Options, rng *rand
 		}
 		ahead := rng.IntN(3) * rng.IntN(300)
 		x[n], together[n], alone[n] = s.X, &model.Prediction{Horizon: ahead}, &model.Prediction{Horizon: ahead}
-		if err := l.Predict(alone[n], s.X); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Predict(alone[n], s.X))
 	}
-	if err := l.PredictAll(together, x); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.PredictAll(together, x))
 	for n := range x {
-		if !reflect.DeepEqual(together[n], alone[n]) {
-			t.Fatalf("row %d: %+v together, %+v alone", n, together[n], alone[n])
-		}
+		require.Equal(t, alone[n], together[n], n)
 	}
 	x[rows-1] = x[rows-1][:1]
-	if err := l.PredictAll(together, x); err == nil {
-		t.Error("a row of one number was predicted")
-	}
+	assert.Error(t, l.PredictAll(together, x), "a row of one number was predicted")
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 )
@@ -31,27 +34,21 @@ func series(seed uint64, n int) []observation {
 func observe(t *testing.T, l model.Learner, r observation) model.Outcome {
 	t.Helper()
 	var o model.Outcome
-	if err := l.Observe(&o, r.x, r.y, r.weight); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Observe(&o, r.x, r.y, r.weight))
 	return o
 }
 
 func predict(t *testing.T, l model.Learner, x []float64) model.Prediction {
 	t.Helper()
 	var p model.Prediction
-	if err := l.Predict(&p, x); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Predict(&p, x))
 	return p
 }
 
 func encoded(t *testing.T, l model.Learner) []byte {
 	t.Helper()
 	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return state
 }
 
@@ -120,9 +117,7 @@ func TestRestoreAtEveryStage(t *testing.T) {
 		}
 		r := rows[n-3]
 		var o model.Outcome
-		if err := l.ObserveAdvised(&o, r.x, r.y, r.weight, advice[n-3]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveAdvised(&o, r.x, r.y, r.weight, advice[n-3]))
 	}
 	for n, r := range rows {
 		states, advice = append(states, encoded(t, whole)), append(advice, predict(t, whole, r.x).Advice)
@@ -133,9 +128,7 @@ func TestRestoreAtEveryStage(t *testing.T) {
 	}
 	for at := range rows {
 		l := auto.NewLevel1(options(3, 1))
-		if err := l.Restore(states[at]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Restore(states[at]))
 		for n := at; n < min(at+12, len(rows)); n++ {
 			if !bytes.Equal(encoded(t, l), states[n]) {
 				t.Fatalf("restored at %d, it differs at %d", at, n)
@@ -161,28 +154,20 @@ func TestAdvice(t *testing.T) {
 			old = append([]float64(nil), now...)
 		}
 		var o model.Outcome
-		if err := advised.ObserveAdvised(&o, r.x, r.y, r.weight, given); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, advised.ObserveAdvised(&o, r.x, r.y, r.weight, given))
 		observe(t, plain, r)
-		if !bytes.Equal(encoded(t, plain), encoded(t, advised)) {
-			t.Fatalf("round %d: the states differ", n)
-		}
+		require.Equal(t, encoded(t, advised), encoded(t, plain), n)
 	}
 	if s := advised.Stats(); !s.Certified {
 		t.Errorf("%+v", s)
 	}
 	var o model.Outcome
 	r := rows[12]
-	if err := advised.ObserveAdvised(&o, r.x, r.y, 1, old); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, advised.ObserveAdvised(&o, r.x, r.y, 1, old))
 	if s := advised.Stats(); s.Certified || !s.CertificateOK || s.Certificate != 0 || s.RegretBound != 0 {
 		t.Errorf("after a late label: %+v", s)
 	}
-	if err := advised.ObserveAdvised(&o, r.x[:2], r.y, 1, old); err == nil {
-		t.Error("a short input was learned")
-	}
+	assert.Error(t, advised.ObserveAdvised(&o, r.x[:2], r.y, 1, old), "a short input was learned")
 }
 
 // forged is advice that is wrong in one way or another.
@@ -259,9 +244,7 @@ func TestReport(t *testing.T) {
 	l := auto.NewLevel1(o)
 	for n := range 30 {
 		r := l.Report(model.ReportOptions{})
-		if len(r.Experts) != 2*(l.Experts()+3) {
-			t.Fatalf("%d experts", len(r.Experts))
-		}
+		require.Equal(t, 2*(l.Experts()+3), len(r.Experts))
 		sums := map[string]float64{}
 		for _, e := range r.Experts {
 			output, _, _ := strings.Cut(e.Name, "/")

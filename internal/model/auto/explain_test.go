@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 )
@@ -38,9 +40,7 @@ func TestExplanationsAddUp(t *testing.T) {
 			for row := range 1200 {
 				x := []float64{rng.Float64(), rng.Float64(), rng.NormFloat64()}
 				y := []float64{math.Sin(6*x[0]) + x[2], math.Floor(3 * x[1])}
-				if err := l.Predict(&p, x); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Predict(&p, x))
 				sums, total := make([]float64, 2), make([]float64, 2)
 				for _, part := range l.Explain(&p) {
 					for j := range 2 {
@@ -56,9 +56,7 @@ func TestExplanationsAddUp(t *testing.T) {
 						t.Fatalf("row %d: contributions of %g in %g, weights of %g", row, total[j], p.Values[j], sums[j])
 					}
 				}
-				if err := l.Observe(&out, x, y, 1); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Observe(&out, x, y, 1))
 			}
 			if !(rest < 0.1*size) {
 				t.Errorf("the rest is %g of %g", rest, size)
@@ -84,9 +82,7 @@ func TestWhatMatters(t *testing.T) {
 		x := []float64{rng.Float64(), rng.Float64(), 0, 0, 0, math.Sin(angle), math.Cos(angle)}
 		x[2+category] = 1
 		y := 3*math.Floor(4*x[0]) + float64(category*category)
-		if err := l.Observe(&out, x, []float64{y}, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&out, x, []float64{y}, 1))
 	}
 	r := l.Report(model.ReportOptions{Importances: true})
 	weights := map[string]float64{}

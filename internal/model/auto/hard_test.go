@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/modeltest"
@@ -28,9 +31,7 @@ func (w *lateLabels) observe(t *testing.T, l *auto.Learner, n int, r observation
 	}
 	r = w.rows[n-3]
 	var o model.Outcome
-	if err := l.ObserveAdvised(&o, r.x, r.y, r.weight, w.advice[n-3]); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.ObserveAdvised(&o, r.x, r.y, r.weight, w.advice[n-3]))
 	s := l.Stats()
 	for _, v := range append(append([]float64{o.Loss, o.Regret, s.Loss, s.Regret, s.HindsightLoss}, p.Values...), o.Predictions...) {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
@@ -170,9 +171,7 @@ func TestManyColumns(t *testing.T) {
 		t.Run(fmt.Sprint(c.dimension, " inputs, ", c.outputs, " outputs"), func(t *testing.T) {
 			o := auto.Options{Dimension: c.dimension, Outputs: c.outputs, Lags: 2, Frequencies: 50, Microseconds: 500}
 			l := auto.NewLevel1(o)
-			if l.Experts() != c.experts {
-				t.Errorf("%d experts, want %d", l.Experts(), c.experts)
-			}
+			assert.Equal(t, c.experts, l.Experts())
 			cost, most := auto.Level1Cost(o), uint64(0)
 			x, y := make([]float64, c.dimension), make([]float64, c.outputs)
 			rng := rand.New(rand.NewPCG(13, 1))
@@ -202,9 +201,7 @@ func TestPlans(t *testing.T) {
 			t.Errorf("plan %d: %d multiply-adds for %d experts, before %d for %d", i, flops[i], experts[i], flops[i-1], experts[i-1])
 		}
 		o.Microseconds = float64(flops[i]) / 5000
-		if got := auto.Level1Cost(o).ObserveFlops; got != flops[i] {
-			t.Errorf("a budget of %g takes %d multiply-adds, want %d", o.Microseconds, got, flops[i])
-		}
+		assert.Equal(t, flops[i], auto.Level1Cost(o).ObserveFlops, o.Microseconds)
 	}
 }
 

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/effects"
@@ -79,9 +82,7 @@ func TestLevel1SeesNoKeys(t *testing.T) {
 		numbers := []float64{r.x[1], float64(k), float64(1 - k), math.Sin(turn), math.Cos(turn), float64(rng.IntN(2))}
 		x := slices.Concat([]float64{r.x[0], numbers[0], r.x[2]}, numbers[1:])
 		a, b := predict(t, l, x), predict(t, p, numbers)
-		if !slices.Equal(l.Served(a.Advice), p.Served(b.Advice)) {
-			t.Fatalf("row %d: level 1 says %v with the keys, %v without", n, l.Served(a.Advice), p.Served(b.Advice))
-		}
+		require.Equal(t, p.Served(b.Advice), l.Served(a.Advice), n)
 		observe(t, l, observation{x: x, y: r.y, weight: r.weight})
 		observe(t, p, observation{x: numbers, y: r.y, weight: r.weight})
 	}
@@ -115,9 +116,7 @@ func TestNaiveKeyed(t *testing.T) {
 			}
 			w := all[n-late]
 			var out model.Outcome
-			if err := l.ObserveAdvised(&out, w.row.x, w.row.y, w.row.weight, w.advice); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.ObserveAdvised(&out, w.row.x, w.row.y, w.row.weight, w.advice))
 			if w.labels > 0 {
 				poly.learn(2*w.row.weight*(w.u-w.row.y[0]), w.u, w.said, len(w.said))
 			}
@@ -140,9 +139,7 @@ func TestKeysContinue(t *testing.T) {
 	for n, r := range rows {
 		if n%37 == 0 || n == 8 || n == 127 || n == 128 || n == 129 {
 			l := auto.New(o)
-			if err := l.Restore(encoded(t, whole)); err != nil {
-				t.Fatalf("row %d: %v", n, err)
-			}
+			require.NoError(t, l.Restore(encoded(t, whole)), n)
 			restored = append(restored, l)
 		}
 		p := predict(t, whole, r.x)
@@ -156,15 +153,11 @@ func TestKeysContinue(t *testing.T) {
 		for _, l := range append(restored, whole) {
 			var out model.Outcome
 			r := rows[n-late]
-			if err := l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]))
 		}
 	}
 	for i, l := range restored {
-		if !bytes.Equal(encoded(t, l), encoded(t, whole)) {
-			t.Errorf("learner %d ends elsewhere", i)
-		}
+		assert.Equal(t, encoded(t, whole), encoded(t, l), i)
 	}
 }
 
@@ -181,13 +174,9 @@ func TestForgedKeys(t *testing.T) {
 	state := encoded(t, base)
 	learned := func(advice []float64) []byte {
 		l := auto.New(o)
-		if err := l.Restore(state); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Restore(state))
 		var out model.Outcome
-		if err := l.ObserveAdvised(&out, rows[200].x, rows[200].y, 1, advice); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveAdvised(&out, rows[200].x, rows[200].y, 1, advice))
 		return encoded(t, l)
 	}
 	plain := learned(nil)
@@ -225,9 +214,7 @@ func TestKeysMatter(t *testing.T) {
 		t.Errorf("importances of %v, gains of %g together", of, gain)
 	}
 	effects := l.Report(model.ReportOptions{}).Effects
-	if len(effects) != 10 {
-		t.Fatalf("%d effects", len(effects))
-	}
+	require.Len(t, effects, 10)
 	mean, count := 0.0, 0.0
 	e := effects[0]
 	for _, r := range rows {
@@ -281,9 +268,7 @@ func FuzzKeysRestore(f *testing.F) {
 			_ = l.Observe(&out, r.x, r.y, r.weight)
 		}
 		state, err := l.AppendBinary(nil)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(state)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {
@@ -381,9 +366,7 @@ func TestManyKeys(t *testing.T) {
 			}
 			observe(t, l, r)
 			if n%53 == 0 || n == 140 {
-				if err := again.Restore(encoded(t, l)); err != nil {
-					t.Fatalf("%d keys, row %d: %v", keys, n, err)
-				}
+				require.NoError(t, again.Restore(encoded(t, l)), "%v %v", keys, n)
 			} else {
 				observe(t, again, r)
 			}
@@ -429,9 +412,7 @@ func TestEffectsLearnWhatWasServed(t *testing.T) {
 		}
 		w, learned := all[n-late], uint64(n-late)
 		var out model.Outcome
-		if err := l.ObserveAdvised(&out, w.x, w.y, w.weight, w.advice); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveAdvised(&out, w.x, w.y, w.weight, w.advice))
 		counts := weights.Add(w.weight)
 		table.Find(row, []float64{w.x[0], w.x[2]})
 		copy(said, w.said[1:])

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/modeltest"
@@ -74,9 +77,7 @@ func TestLevel2BeginsAsTheFirst(t *testing.T) {
 	first, second := auto.NewLevel1(o), auto.NewLevels(o)
 	for n, s := range wave(128, 3) {
 		p, q := predict(t, first, s.x), predict(t, second, s.x)
-		if !reflect.DeepEqual(p, q) {
-			t.Fatalf("row %d: the second version predicts %+v, the first %+v", n, q, p)
-		}
+		require.Equal(t, q, p, n)
 		if a, b := observe(t, first, s), observe(t, second, s); !reflect.DeepEqual(a, b) {
 			t.Fatalf("row %d: the second version's outcome is %+v, the first's %+v", n, b, a)
 		}
@@ -92,9 +93,7 @@ func TestLevel2Continues(t *testing.T) {
 	for n, s := range samples {
 		if n == 100 || n == 127 || n == 128 || n == 129 || (n > 140 && n%61 == 0) {
 			l := auto.New(o)
-			if err := l.Restore(encoded(t, whole)); err != nil {
-				t.Fatalf("row %d: %v", n, err)
-			}
+			require.NoError(t, l.Restore(encoded(t, whole)), n)
 			restored = append(restored, l)
 		}
 		observe(t, whole, s)
@@ -103,9 +102,7 @@ func TestLevel2Continues(t *testing.T) {
 		}
 	}
 	for i, l := range restored {
-		if !bytes.Equal(encoded(t, l), encoded(t, whole)) {
-			t.Errorf("learner %d ends elsewhere", i)
-		}
+		assert.Equal(t, encoded(t, whole), encoded(t, l), i)
 	}
 }
 
@@ -153,17 +150,13 @@ func TestLevel2LearnsLate(t *testing.T) {
 		}
 		var out model.Outcome
 		r := samples[n-late]
-		if err := l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]))
 		if !l.Stats().CertificateOK {
 			t.Fatalf("row %d: the certificate fails", n)
 		}
 		if n%50 == 0 {
 			again := auto.New(o)
-			if err := again.Restore(encoded(t, l)); err != nil {
-				t.Fatalf("row %d: %v", n, err)
-			}
+			require.NoError(t, again.Restore(encoded(t, l)), n)
 		}
 	}
 	if l.Stats().Certified {
@@ -176,9 +169,7 @@ func TestLevel2LearnsLate(t *testing.T) {
 	observe(t, plain, samples[1])
 	state := encoded(t, plain)
 	after := auto.New(o)
-	if err := after.Restore(state); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, after.Restore(state))
 	observe(t, after, samples[2])
 	for i := range p.Advice {
 		if i > 0 && i < len(p.Advice)-12 {
@@ -187,16 +178,10 @@ func TestLevel2LearnsLate(t *testing.T) {
 		forged := slices.Clone(p.Advice)
 		forged[i] = math.NaN()
 		l := auto.New(o)
-		if err := l.Restore(state); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Restore(state))
 		var out model.Outcome
-		if err := l.ObserveAdvised(&out, samples[2].x, samples[2].y, samples[2].weight, forged); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(encoded(t, l), encoded(t, after)) {
-			t.Errorf("number %d of forged advice was learned", i)
-		}
+		require.NoError(t, l.ObserveAdvised(&out, samples[2].x, samples[2].y, samples[2].weight, forged))
+		assert.Equal(t, encoded(t, after), encoded(t, l), i)
 	}
 }
 
@@ -210,9 +195,7 @@ func FuzzLevel2Restore(f *testing.F) {
 			_ = l.Observe(&out, s.x, s.y, s.weight)
 		}
 		state, err := l.AppendBinary(nil)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		if len(state) > 200_000 {
 			f.Fatalf("a state of %d bytes", len(state))
 		}
@@ -244,16 +227,12 @@ func TestLevel2TakesPresentAdvice(t *testing.T) {
 			plain, advised := auto.New(c.o), auto.New(c.o)
 			for n, r := range c.rows {
 				var out model.Outcome
-				if err := advised.ObserveAdvised(&out, r.x, r.y, r.weight, predict(t, advised, r.x).Advice); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, advised.ObserveAdvised(&out, r.x, r.y, r.weight, predict(t, advised, r.x).Advice))
 				if want := observe(t, plain, r); !reflect.DeepEqual(out, want) {
 					t.Fatalf("row %d: %+v, want %+v", n, out, want)
 				}
 			}
-			if !bytes.Equal(encoded(t, plain), encoded(t, advised)) {
-				t.Error("the states differ")
-			}
+			assert.Equal(t, encoded(t, advised), encoded(t, plain), "the states differ")
 		})
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 )
@@ -41,17 +43,13 @@ func TestLightRowsCountNextToNothing(t *testing.T) {
 					y += 5
 				}
 				for l, sum := range map[learner]*float64{alone: &loss, beside: &lossBeside} {
-					if err := l.Observe(&out, x, []float64{y}, 1); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, l.Observe(&out, x, []float64{y}, 1))
 					if n >= 500 {
 						*sum += out.Loss
 					}
 				}
 				for range 2 {
-					if err := beside.Observe(&out, row(), []float64{1e4 * rng.NormFloat64()}, model.MinWeight); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, beside.Observe(&out, row(), []float64{1e4 * rng.NormFloat64()}, model.MinWeight))
 				}
 			}
 			t.Logf("loss beside light rows over the loss without: %.3f", lossBeside/loss)
@@ -80,9 +78,7 @@ func TestRoundingIsNoInput(t *testing.T) {
 					if k == 1 && rng.IntN(2) == 0 {
 						b = math.Nextafter(b, 2*b)
 					}
-					if err := l.Observe(&out, []float64{a, b, -b / 3}, y, 1); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, l.Observe(&out, []float64{a, b, -b / 3}, y, 1))
 					sums[k] += out.Loss
 				}
 			}

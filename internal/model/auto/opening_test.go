@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/moments"
@@ -60,9 +63,7 @@ func TestLeaveOneOut(t *testing.T) {
 		}
 		lambda := math.Exp(3 * rng.NormFloat64())
 		all, lead, err := auto.LeaveOneOut(rows, labels, weights, leading, lambda)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for m, got := range map[int]float64{order: all, leading: lead} {
 			if want := leftOut(rows, labels, weights, m, lambda); math.Abs(got-want) > 1e-6*want {
 				t.Errorf("%d rows, %d features, lambda %g: %g, want %g", n, m, lambda, got, want)
@@ -191,9 +192,7 @@ func TestOpeningIsTheNaiveOpening(t *testing.T) {
 				if c.weighted {
 					s.weight = 0.2 + rng.Float64()
 				}
-				if err := l.Predict(&p, s.x); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Predict(&p, s.x))
 				s.advice = slices.Clone(p.Advice)
 				for j := range c.outputs {
 					experts, answer, ok := l.Opened(p.Advice, j)
@@ -217,9 +216,7 @@ func TestOpeningIsTheNaiveOpening(t *testing.T) {
 					continue
 				}
 				s = all[row-c.late]
-				if err := l.ObserveAdvised(&out, s.x, s.y, s.weight, s.advice); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.ObserveAdvised(&out, s.x, s.y, s.weight, s.advice))
 				for j, y := range s.y {
 					awake := 3
 					if s.seen < 4 {
@@ -310,9 +307,7 @@ func TestRefitsAreWithinTheBudget(t *testing.T) {
 			}
 		}
 	}
-	if auto.Ridges(auto.Options{Dimension: 10, Outputs: 1, Lags: 2, Microseconds: 500}) != 2 {
-		t.Error("no opening for ten inputs")
-	}
+	assert.Equal(t, 2, auto.Ridges(auto.Options{Dimension: 10, Outputs: 1, Lags: 2, Microseconds: 500}))
 }
 
 // A sentinel in one input of 2 % of the first rows costs next to nothing: the ridges cut it as the

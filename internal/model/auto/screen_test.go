@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 )
@@ -50,9 +52,7 @@ func TestScreenedStatesContinue(t *testing.T) {
 				continue
 			}
 			if i%50 == 0 {
-				if err := l.Predict(&served, x); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Predict(&served, x))
 			}
 			var err error
 			if i%50 == 7 && i > 7 {
@@ -87,21 +87,15 @@ func TestScreenedStatesContinue(t *testing.T) {
 func readAndObserve(t *testing.T, l *auto.Learner, o auto.Options, x, y []float64) *auto.Learner {
 	t.Helper()
 	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	read := auto.New(o)
-	if err := read.Restore(state); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, read.Restore(state))
 	again, err := read.AppendBinary(nil)
 	if err != nil || !bytes.Equal(state, again) {
 		t.Fatalf("another state: %v", err)
 	}
 	var outcome, want model.Outcome
-	if err := l.Observe(&want, x, y, 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.Observe(&want, x, y, 1))
 	if err := read.Observe(&outcome, x, y, 1); err != nil || outcome.Loss != want.Loss {
 		t.Fatalf("a loss of %g, want %g: %v", outcome.Loss, want.Loss, err)
 	}
@@ -120,9 +114,7 @@ func TestTheScreenFindsInputs(t *testing.T) {
 			x[j] = rng.NormFloat64()
 		}
 		y[0] = 2*x[140] + 1.5*(x[20]*x[20]-1) + 1.5*x[70]*x[71] + 0.1*rng.NormFloat64()
-		if err := l.Observe(&outcome, x, y, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&outcome, x, y, 1))
 		if i >= 900 {
 			late += outcome.Loss / 130
 		}
@@ -172,9 +164,7 @@ func TestScreeningKeepsCategories(t *testing.T) {
 		x[2+c] = 1
 		x[0] = float64(1 + rng.IntN(3))
 		y[0] = 2*float64(c%2) + x[0] + 0.1*rng.NormFloat64()
-		if err := l.Observe(&outcome, x, y, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&outcome, x, y, 1))
 		if i >= 500 {
 			late += outcome.Loss / 100
 		}

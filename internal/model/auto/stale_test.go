@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 )
@@ -32,17 +34,13 @@ func TestPredictionsAhead(t *testing.T) {
 	l, restored := auto.New(o), auto.New(o)
 	at := func(l *auto.Learner, r observation, horizon int) model.Prediction {
 		p := model.Prediction{Horizon: horizon}
-		if err := l.Predict(&p, r.x); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Predict(&p, r.x))
 		return p
 	}
 	next, near, ahead, spread, count := 0.0, 0.0, 0.0, 0.0, 0.0
 	for n, r := range rows[:len(rows)-asked] {
 		if n >= learned && n%every == 0 {
-			if err := restored.Restore(encoded(t, l)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, restored.Restore(encoded(t, l)))
 			for h, r := range rows[n+64 : n+asked] {
 				far := at(l, r, 64+h)
 				if other := at(restored, r, 64+h); other.Values[0] != far.Values[0] || other.Spread != far.Spread {
@@ -86,9 +84,7 @@ func TestPredictionsAheadOfLateLabels(t *testing.T) {
 		}
 		var out model.Outcome
 		r := rows[n-late]
-		if err := l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]))
 	}
 	again := auto.New(o)
 	if err := again.Restore(encoded(t, l)); err != nil || !bytes.Equal(encoded(t, again), encoded(t, l)) {
@@ -122,9 +118,7 @@ func TestPredictionsAheadOfAWalk(t *testing.T) {
 	spreads := func() (all []float64) {
 		for _, horizon := range []int{0, 2, 10, 40, 100, 400, math.MaxUint32} {
 			p := model.Prediction{Horizon: horizon}
-			if err := l.Predict(&p, x); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Predict(&p, x))
 			all = append(all, p.Spread)
 			sum := 0.0
 			for _, part := range l.Explain(&p) {
@@ -142,9 +136,7 @@ func TestPredictionsAheadOfAWalk(t *testing.T) {
 	}
 	var out model.Outcome
 	r := row()
-	if err := l.ObserveAdvised(&out, r.x, r.y, 1, old); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, 1, old))
 	if after := spreads(); !(after[5] > before[5]/2) {
 		t.Errorf("after one late label the spreads are %.3g, before %.3g", after, before)
 	}

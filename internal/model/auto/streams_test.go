@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/modeltest"
@@ -125,9 +127,7 @@ func measure(t *testing.T, p published, n int, raw bool) float64 {
 	var o model.Outcome
 	errors, loss, start := 0, 0.0, time.Now()
 	for _, s := range samples {
-		if err := l.Observe(&o, s.X, []float64{s.Y}, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&o, s.X, []float64{s.Y}, s.Weight))
 		loss += o.Loss
 		if o.Predictions[0]*s.Y <= 0 {
 			errors++
@@ -173,16 +173,12 @@ func late(t *testing.T, p published, samples []modeltest.Sample, delay int) {
 	var o model.Outcome
 	served, prequential, errors, rounds, experts := 0.0, 0.0, 0, 0, make([]float64, l.Experts())
 	for n, s := range samples {
-		if err := l.Predict(&predictions[n%len(predictions)], s.X); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Predict(&predictions[n%len(predictions)], s.X))
 		if n < delay {
 			continue
 		}
 		s, q := samples[n-delay], &predictions[(n-delay)%len(predictions)]
-		if err := l.ObserveAdvised(&o, s.X, []float64{s.Y}, 1, q.Advice); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveAdvised(&o, s.X, []float64{s.Y}, 1, q.Advice))
 		if q.Advice[0] == 0 {
 			continue // Served before there was any label.
 		}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/floats"
 
 	"hindsight/internal/model"
@@ -89,9 +91,7 @@ func TestAgreesWithDenseOracle(t *testing.T) {
 			}
 			for n, s := range modeltest.Samples(11, c.features.Dimension(), 60) {
 				p, err := modeltest.Predict(l, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				want := o.Predict(s.X, 1)
 				near(t, fmt.Sprint("prediction ", n), p.Value, want.Prediction, 1, c.tolerance)
 				q := want.Q
@@ -108,9 +108,7 @@ func TestAgreesWithDenseOracle(t *testing.T) {
 					near(t, "standard error", p.StandardError, math.Sqrt(o.Figures().Hindsight/effective*q), 1, c.tolerance)
 				}
 				out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				prequential, loss := o.Observe(s.X, s.Y, s.Weight)
 				near(t, "prequential prediction", out.Prediction, prequential, 1, c.tolerance)
 				near(t, "loss", out.Loss, loss, 1, c.tolerance)
@@ -141,9 +139,7 @@ func TestRegretDoesNotCancel(t *testing.T) {
 	// z = exp(−x²/2) with x far out is tiny: so is regret beside the loss.
 	z := math.Exp(-16)
 	for range n {
-		if _, err := modeltest.Observe(l, []float64{math.Sqrt(32)}, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(l, []float64{math.Sqrt(32)}, 1, 1))(t)
 	}
 	// h ≈ z², p ≈ 0 as long as n z² is tiny: regret ≈ n z².
 	want := n * z * z
@@ -156,22 +152,15 @@ func TestRegretDoesNotCancel(t *testing.T) {
 func TestCertificateNoticesCorruption(t *testing.T) {
 	l := awv.New(feature.NewAffine(2), awv.Options{Lambda: 1})
 	for _, s := range modeltest.Samples(13, 2, 50) {
-		if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 	}
-	good, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must(l.AppendBinary(nil))(t)
 	// The sums, then u_0, behind row 0 of R: see account.visit.
 	for name, at := range map[string]int{"loss": 8, "hindsight": 24, "energy": 40, "regret": 72, "u": 112 + 8*3} {
 		bad := append([]byte(nil), good...)
 		bad[at+6] ^= 0x08 // A digit of the mantissa, about half of one.
 		spoiled := awv.New(feature.NewAffine(2), awv.Options{Lambda: 1})
-		if err := spoiled.Restore(bad); err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, spoiled.Restore(bad), name)
 		if spoiled.Stats().CertificateOK {
 			t.Errorf("a changed %s is not noticed", name)
 		}
@@ -201,25 +190,16 @@ func TestCertificateAllowsForTheRounds(t *testing.T) {
 		o := awv.Options{Lambda: 1, Forgetting: c.forgetting}
 		l := awv.New(feature.NewAffine(2), o)
 		for _, s := range modeltest.Samples(13, 2, 50) {
-			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		}
-		state, err := l.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must(l.AppendBinary(nil))(t)
 		// The rounds and the energy: see account.visit.
 		binary.LittleEndian.PutUint64(state, c.rounds)
 		energy := math.Float64frombits(binary.LittleEndian.Uint64(state[40:]))
 		binary.LittleEndian.PutUint64(state[40:], math.Float64bits(energy*(1+c.error)))
 		restored := awv.New(feature.NewAffine(2), o)
-		if err := restored.Restore(state); err != nil {
-			t.Fatal(err)
-		}
-		if got := restored.Stats().CertificateOK; got != c.want {
-			t.Errorf("an error of %g after %d rounds, forgetting %g: certificate %v, want %v", c.error, c.rounds, c.forgetting, got, c.want)
-		}
+		require.NoError(t, restored.Restore(state))
+		assert.Equal(t, c.want, restored.Stats().CertificateOK, "%v %v %v", c.error, c.rounds, c.forgetting)
 	}
 }
 
@@ -229,18 +209,14 @@ func BenchmarkForecaster(b *testing.B) {
 		l := awv.New(f, awv.Options{Lambda: 1})
 		samples := modeltest.Samples(1, c.d, 64)
 		for _, s := range samples {
-			if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
-				b.Fatal(err)
-			}
+			must(modeltest.Observe(l, s.X, s.Y, 1))(b)
 		}
 		n := 0
 		b.Run(fmt.Sprintf("Predict/d=%d/M=%d/r=%d", c.d, c.m, f.Size()), func(b *testing.B) {
 			b.ReportAllocs()
 			var p model.Prediction
 			for b.Loop() {
-				if err := l.Predict(&p, samples[n&63].X); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, l.Predict(&p, samples[n&63].X))
 				n++
 			}
 		})
@@ -248,11 +224,18 @@ func BenchmarkForecaster(b *testing.B) {
 			b.ReportAllocs()
 			var o model.Outcome
 			for b.Loop() {
-				if err := l.Observe(&o, samples[n&63].X, []float64{1}, 1); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, l.Observe(&o, samples[n&63].X, []float64{1}, 1))
 				n++
 			}
 		})
+	}
+}
+
+// must returns v. An error ends the test.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		require.NoError(tb, err)
+		return v
 	}
 }

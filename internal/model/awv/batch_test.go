@@ -9,6 +9,9 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
 )
@@ -23,14 +26,10 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 				l, rng := c.learner(2), rand.New(rand.NewPCG(seed, 91))
 				var o model.Outcome
 				for n := range 40 {
-					if err := l.Observe(&o, inputs(rng, n), []float64{rng.NormFloat64(), rng.NormFloat64()}, 1); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, l.Observe(&o, inputs(rng, n), []float64{rng.NormFloat64(), rng.NormFloat64()}, 1))
 				}
 				state, err := l.AppendBinary(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				const rows = 50
 				x, single := make([][]float64, rows), make([]string, rows)
 				for n := range x {
@@ -52,9 +51,7 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 					t.Errorf("seed %d: predicted at once, rows get other answers", seed)
 				}
 				after, err := l.AppendBinary(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if !bytes.Equal(state, after) {
 					t.Errorf("seed %d: predicting changed the state", seed)
 				}
@@ -67,9 +64,7 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 func answerOf(t *testing.T, l model.Learner, x []float64) string {
 	t.Helper()
 	var p model.Prediction
-	if err := l.Predict(&p, x); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Predict(&p, x))
 	return fmt.Sprintf("%x %x %x", p.Values, p.StandardErrors, p.Leverage)
 }
 
@@ -83,13 +78,8 @@ func TestLateLabelsDoNotChangeWhatWasServed(t *testing.T) {
 			l := c.learner(1)
 			for batch := range 8 {
 				copied := c.learner(1)
-				state, err := l.AppendBinary(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if err := copied.Restore(state); err != nil {
-					t.Fatal(err)
-				}
+				state := must(l.AppendBinary(nil))(t)
+				require.NoError(t, copied.Restore(state))
 				rows := 1 + rng.IntN(6)
 				var x [][]float64
 				var served []string
@@ -98,10 +88,7 @@ func TestLateLabelsDoNotChangeWhatWasServed(t *testing.T) {
 					x = append(x, inputs(rng, n))
 					served = append(served, answerOf(t, l, x[n]))
 					if n == 0 {
-						p, err := modeltest.Predict(l, x[0])
-						if err != nil {
-							t.Fatal(err)
-						}
+						p := must(modeltest.Predict(l, x[0]))(t)
 						first = p.Value
 					}
 				}
@@ -109,10 +96,7 @@ func TestLateLabelsDoNotChangeWhatWasServed(t *testing.T) {
 					if got := answerOf(t, copied, x); got != served[n] {
 						t.Errorf("batch %d, row %d: %s, served %s", batch, n, got, served[n])
 					}
-					out, err := modeltest.Observe(l, x, math.Sin(x[0])+rng.NormFloat64(), 1)
-					if err != nil {
-						t.Fatal(err)
-					}
+					out := must(modeltest.Observe(l, x, math.Sin(x[0])+rng.NormFloat64(), 1))(t)
 					if n == 0 {
 						near(t, fmt.Sprintf("batch %d: prequential prediction", batch), out.Prediction, first, 1, 1e-12)
 					}

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -61,14 +62,10 @@ func TestAGrowingDictionaryIsCertified(t *testing.T) {
 		for n := range rounds {
 			x := inputs(rng, n)
 			p, err := modeltest.Predict(l, x)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s := modeltest.Sample{X: x, Y: against(rng, n, x, p.Value), Weight: []float64{1, 0.3, 1.7}[n%3]}
 			out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			loss += out.Loss
 			samples, sizes = append(samples, s), append(sizes, l.Stats().Dictionary)
 		}
@@ -112,8 +109,6 @@ func TestAGrowingDictionaryIsCertified(t *testing.T) {
 func learnOne(t *testing.T, l model.Learner, samples []modeltest.Sample) {
 	t.Helper()
 	for _, s := range samples {
-		if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(l, s.X, s.Y, 1))(t)
 	}
 }

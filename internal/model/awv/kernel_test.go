@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
@@ -79,13 +81,9 @@ func TestKernelAgreesWithDenseOracle(t *testing.T) {
 	loss, energy := 0.0, 0.0
 	for n, s := range modeltest.Samples(3, 2, 80) {
 		p, err := modeltest.Predict(l, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out, err := modeltest.Observe(l, s.X, s.Y, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want := o.Observe(s.X, s.Y)
 		near(t, fmt.Sprint("prediction ", n), p.Value, want, 1, 1e-11)
 		near(t, "prequential prediction", out.Prediction, want, 1, 1e-11)
@@ -119,10 +117,7 @@ func TestNystromIsExactWithWholeHistory_NeurIPS_Eq4(t *testing.T) {
 			o := &modeltest.Nystrom{Kernel: k.At, Lambda: 0.4}
 			for n, s := range modeltest.Samples(5, 2, 120) {
 				before := l.Stats().Dictionary
-				out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 				stats := l.Stats()
 				if stats.Dictionary > before {
 					o.Grow(s.X)
@@ -150,17 +145,12 @@ func TestGivenDictionaryIsCertified_NeurIPS_Cor8(t *testing.T) {
 	l := nystrom(func(o *awv.NystromOptions) { o.Given = given })
 	for n := range 300 {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
-		p, err := modeltest.Predict(l, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(modeltest.Predict(l, x))(t)
 		y := 1.0
 		if p.Value > 0 {
 			y = -1
 		}
-		if _, err := modeltest.Observe(l, x, y, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(l, x, y, 1))(t)
 		if s := l.Stats(); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Dictionary != 20 {
 			t.Fatalf("round %d: %+v", n, s)
 		}
@@ -183,13 +173,9 @@ func TestNystromOnRealStreams(t *testing.T) {
 				learners[window] = nystrom(func(o *awv.NystromOptions) { o.Dimension, o.Window = d, window })
 			}
 			for _, s := range samples {
-				if _, err := modeltest.Observe(exact, s.X, s.Y, 1); err != nil {
-					t.Fatal(err)
-				}
+				must(modeltest.Observe(exact, s.X, s.Y, 1))(t)
 				for _, l := range learners {
-					if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
-						t.Fatal(err)
-					}
+					must(modeltest.Observe(l, s.X, s.Y, 1))(t)
 				}
 			}
 			want := exact.Stats().Loss
@@ -226,13 +212,9 @@ func TestNystromConvergesToKernelAWV(t *testing.T) {
 	for range n {
 		x := []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1}
 		y := math.Sin(3*x[0])*x[1] + 0.1*rng.NormFloat64()
-		if _, err := modeltest.Observe(exact, x, y, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(exact, x, y, 1))(t)
 		for _, l := range learners {
-			if _, err := modeltest.Observe(l, x, y, 1); err != nil {
-				t.Fatal(err)
-			}
+			must(modeltest.Observe(l, x, y, 1))(t)
 		}
 	}
 	want := exact.Stats().Loss
@@ -273,13 +255,9 @@ func TestLeverageIsThatOfTheKernel(t *testing.T) {
 						continue // Beyond the limit of inputs.
 					}
 					want, err := modeltest.Predict(exact, []float64{v})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					got, err := modeltest.Predict(c.learner, []float64{v})
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					what := fmt.Sprintf("round %d at %g", round, v)
 					near(t, "leverage, "+what, got.Leverage, want.Leverage, 1, 1e-4)
 					near(t, "standard error, "+what, got.StandardError, want.StandardError, want.StandardError, 1e-2)
@@ -287,9 +265,7 @@ func TestLeverageIsThatOfTheKernel(t *testing.T) {
 				x := []float64{2*rng.Float64() - 1}
 				y := math.Sin(3*x[0]) + 0.1*rng.NormFloat64()
 				for _, l := range []model.Learner{exact, c.learner} {
-					if _, err := modeltest.Observe(l, x, y, 1); err != nil {
-						t.Fatal(err)
-					}
+					must(modeltest.Observe(l, x, y, 1))(t)
 				}
 			}
 		})

@@ -1,12 +1,14 @@
 package awv_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
@@ -48,18 +50,12 @@ func TestOutputsAreLearnersThatShareAFactor(t *testing.T) {
 			var o model.Outcome
 			for n, s := range modeltest.Samples(21, 2, 120) {
 				y := []float64{s.Y, rng.NormFloat64(), 10 * s.X[0]}
-				if err := whole.Predict(&p, s.X); err != nil {
-					t.Fatal(err)
-				}
-				if err := whole.Observe(&o, s.X, y, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, whole.Predict(&p, s.X))
+				require.NoError(t, whole.Observe(&o, s.X, y, s.Weight))
 				loss, regret := 0.0, 0.0
 				for j, l := range single {
 					said, err := modeltest.Predict(l, s.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					near(t, fmt.Sprint("prediction ", n), p.Values[j], said.Value, 1, 1e-12)
 					if len(p.StandardErrors) > 0 {
 						near(t, "standard error", p.StandardErrors[j], said.StandardError, 1, 1e-12)
@@ -68,9 +64,7 @@ func TestOutputsAreLearnersThatShareAFactor(t *testing.T) {
 					}
 					near(t, "leverage", p.Leverage, said.Leverage, 1, 1e-12)
 					out, err := modeltest.Observe(l, s.X, y[j], s.Weight)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					near(t, "prequential prediction", o.Predictions[j], out.Prediction, 1, 1e-12)
 					loss, regret = loss+out.Loss, regret+out.Regret
 				}
@@ -117,10 +111,7 @@ func TestForgettingTracks(t *testing.T) {
 		}
 		x := []float64{rng.NormFloat64(), 0} // The second input never says anything.
 		for _, l := range []model.Learner{forgets, keeps} {
-			out, err := modeltest.Observe(l, x, slope*x[0], 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			out := must(modeltest.Observe(l, x, slope*x[0], 1))(t)
 			if n%1000 >= 500 {
 				late[l] += out.Loss
 			}
@@ -129,10 +120,7 @@ func TestForgettingTracks(t *testing.T) {
 	if late[forgets] > 0.02*late[keeps] {
 		t.Errorf("loss %g with forgetting, %g without", late[forgets], late[keeps])
 	}
-	p, err := modeltest.Predict(forgets, []float64{0, 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := must(modeltest.Predict(forgets, []float64{0, 1}))(t)
 	// Its ridge is between λ/1000 and λ, discounted once more for the prediction.
 	if q := p.Leverage / (1 - p.Leverage); q < 1/0.98 || q > 1000/0.98 {
 		t.Errorf("q = %g in a direction never seen", q)
@@ -151,29 +139,21 @@ func TestGrowingWhileForgetting(t *testing.T) {
 		grown := nystrom(func(o *awv.NystromOptions) { o.Window, o.Forgetting, o.Lambda = awv.WholeHistory, f, 1e-3 })
 		samples := modeltest.Samples(31, 2, 400)
 		for _, s := range samples {
-			if _, err := modeltest.Observe(grown, s.X, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			must(modeltest.Observe(grown, s.X, s.Y, s.Weight))(t)
 		}
 		// The same centres, in their order, given beforehand.
 		given := nystrom(func(o *awv.NystromOptions) {
 			o.Given, o.Forgetting, o.Lambda = grown.Centres(), f, 1e-3
 		})
 		for _, s := range samples {
-			if _, err := modeltest.Observe(given, s.X, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			must(modeltest.Observe(given, s.X, s.Y, s.Weight))(t)
 		}
 		within := map[float64]float64{1: 1e-9, 0.999: 1e-2}[f]
 		for _, s := range modeltest.Samples(32, 2, 50) {
 			a, err := modeltest.Predict(grown, s.X)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			b, err := modeltest.Predict(given, s.X)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			near(t, fmt.Sprint("prediction, f = ", f), a.Value, b.Value, 1, within)
 		}
 		if m := grown.Stats().Dictionary; m < 5 || m != given.Stats().Dictionary {
@@ -202,12 +182,8 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 				}
 				y := make([]float64, 3)
 				y[n%k] = s.Y
-				if err := late.Observe(&o, s.X, y[:k], s.Weight); err != nil {
-					t.Fatal(err)
-				}
-				if err := all.Observe(&p, s.X, y, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, late.Observe(&o, s.X, y[:k], s.Weight))
+				require.NoError(t, all.Observe(&p, s.X, y, s.Weight))
 				if o.Loss != p.Loss || o.Regret != p.Regret || !slices.Equal(o.Predictions, p.Predictions[:k]) {
 					t.Fatalf("round %d: %+v, with all outputs %+v", n, o, p)
 				}
@@ -216,16 +192,10 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 				t.Errorf("%+v, with all outputs %+v", late.Stats(), all.Stats())
 			}
 			a, err := late.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			b, err := all.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(a, b) {
-				t.Error("another state than with all outputs")
-			}
+			require.NoError(t, err)
+			assert.Equal(t, b, a, "another state than with all outputs")
 		})
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
@@ -110,9 +112,7 @@ func TestDegreesDenseOracle_HAL_2019(t *testing.T) {
 				for n := range rounds(80) {
 					x, weight := inputs(rng, n), weights[0]*math.Pow(weights[1]/weights[0], rng.Float64())
 					p, err := modeltest.Predict(l, x)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					y, what := against(rng, n, x, p.Value), fmt.Sprintf("round %d", n)
 					advice, want := make([]float64, degree+1), 0.0
 					w := mixture.weights(degree + 1)
@@ -127,12 +127,8 @@ func TestDegreesDenseOracle_HAL_2019(t *testing.T) {
 					mixture.gains = append(mixture.gains, gains)
 					loss += weight * (want - y) * (want - y)
 					out, err := modeltest.Observe(l, x, y, weight)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if _, err := modeltest.Observe(plain, x, y, weight); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
+					must(modeltest.Observe(plain, x, y, weight))(t)
 					near(t, what+": served", p.Value, want, 1, 1e-9)
 					near(t, what+": prediction", out.Prediction, want, 1, 1e-9)
 					s, energy := l.Stats(), oracles[0].Energy()
@@ -175,13 +171,9 @@ func TestPrefixesOfTwoOutputs(t *testing.T) {
 	var o, own model.Outcome
 	for n, s := range modeltest.Samples(5, 2, 200) {
 		y := []float64{s.Y, s.Y * s.X[0]}
-		if err := both.Observe(&o, s.X, y, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, both.Observe(&o, s.X, y, s.Weight))
 		for j, l := range one {
-			if err := l.Observe(&own, s.X, y[j:j+1], s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&own, s.X, y[j:j+1], s.Weight))
 			near(t, fmt.Sprintf("round %d, output %d", n, j), o.Predictions[j], own.Predictions[0], 1, 1e-12)
 		}
 	}
@@ -204,15 +196,10 @@ func TestPrefixesOfADictionary(t *testing.T) {
 			rng := rand.New(rand.NewPCG(9, 72))
 			for n := range 150 {
 				x := inputs(rng, n)
-				p, err := modeltest.Predict(l, x)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must(modeltest.Predict(l, x))(t)
 				y, weight := against(rng, n, x, p.Value), []float64{1, 0.5, 3}[n%3]
 				for _, one := range []model.Learner{l, plain} {
-					if _, err := modeltest.Observe(one, x, y, weight); err != nil {
-						t.Fatal(err)
-					}
+					must(modeltest.Observe(one, x, y, weight))(t)
 				}
 				s := l.Stats()
 				if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate*(1+1e-9)+1e-9 || s.Certificate > s.RegretBound*(1+1e-9)+1e-9 {
@@ -237,9 +224,7 @@ func TestDegreesOnRealStreams(t *testing.T) {
 			o := awv.Options{Lambda: 0.1, Prefixes: degrees(d, degree)}
 			l := awv.New(feature.NewTaylor(d, 1, degree), o)
 			for _, s := range samples {
-				if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
-					t.Fatal(err)
-				}
+				must(modeltest.Observe(l, s.X, s.Y, 1))(t)
 			}
 			var losses []float64
 			for _, e := range l.Report(model.ReportOptions{}).Experts {

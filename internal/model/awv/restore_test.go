@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/kernel"
@@ -26,14 +28,9 @@ func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 				l := awv.NewNystrom(o)
 				samples := modeltest.Samples(4, dimension, rounds+3)
 				for _, s := range samples[:rounds] {
-					if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-						t.Fatal(err)
-					}
+					must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 				}
-				good, err := l.AppendBinary(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				good := must(l.AppendBinary(nil))(t)
 				kept := rounds
 				if window != awv.WholeHistory {
 					kept = min(rounds, window)
@@ -53,9 +50,7 @@ func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 						continue
 					}
 					for _, s := range samples[rounds:] {
-						if err := restored.Observe(&model.Outcome{}, s.X, []float64{s.Y}, s.Weight); err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, restored.Observe(&model.Outcome{}, s.X, []float64{s.Y}, s.Weight))
 					}
 				}
 			})
@@ -75,10 +70,7 @@ func TestAFullDictionaryFreesTheHistory(t *testing.T) {
 	full := uint64(0)
 	for n, s := range modeltest.Samples(4, dimension, rounds) {
 		before := l.Stats().Dictionary
-		out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		out := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		m := l.Stats().Dictionary
 		if m > before {
 			dense.Grow(s.X)
@@ -96,17 +88,12 @@ func TestAFullDictionaryFreesTheHistory(t *testing.T) {
 	if cost := awv.NystromCost(o).StateBytes; full == 0 || full > cost {
 		t.Errorf("%d bytes when the dictionary is full, the cost says %d", full, cost)
 	}
-	good, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	good := must(l.AppendBinary(nil))(t)
 	if at := len(good) - 16; binary.LittleEndian.Uint64(good[at:]) != 0 || binary.LittleEndian.Uint64(good[at+8:]) != 0 {
 		t.Fatalf("the state ends with %x, want no rounds", good[at:])
 	}
 	restored := awv.NewNystrom(o)
-	if err := restored.Restore(good); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, restored.Restore(good))
 	if again, err := restored.AppendBinary(nil); err != nil || !bytes.Equal(again, good) || restored.Size() != full {
 		t.Errorf("another state of %d bytes, %v", restored.Size(), err)
 	}
@@ -129,9 +116,7 @@ func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
 		before := l.Stats().Dictionary
 		var outcomes [3]model.Outcome
 		for k, each := range []*awv.Nystrom{l, whole, last} {
-			if err := each.Observe(&outcomes[k], s.X, []float64{s.Y}, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, each.Observe(&outcomes[k], s.X, []float64{s.Y}, s.Weight))
 		}
 		m := l.Stats().Dictionary
 		late = late || n > window && m > before
@@ -150,9 +135,7 @@ func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
 		}
 		state := stateOf(t, l)
 		restored := learner(window, true)
-		if err := restored.Restore(state); err != nil {
-			t.Fatalf("round %d: %v", n, err)
-		}
+		require.NoError(t, restored.Restore(state), n)
 		if l = restored; !bytes.Equal(stateOf(t, l), state) {
 			t.Fatalf("round %d: restored, it is another", n)
 		}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -41,9 +42,7 @@ func (d *denseRidge) observe(t *testing.T, z []float64, y, weight float64) float
 		t.Fatal("not positive definite")
 	}
 	var w mat.VecDense
-	if err := c.SolveVecTo(&w, d.b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.SolveVecTo(&w, d.b))
 	f := mat.Dot(v, &w)
 	d.b.AddScaledVec(d.b, weight*y, v)
 	d.loss += weight * (f - y) * (f - y)
@@ -77,10 +76,7 @@ func TestRidgesAgreeWithDenseRecursion(t *testing.T) {
 				}
 				naive.gains = append(naive.gains, gains)
 				loss += s.Weight * (want - s.Y) * (want - s.Y)
-				out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 				worst = math.Max(worst, math.Abs(out.Prediction-want))
 			}
 			stats, report := l.Stats(), l.Report(model.ReportOptions{})
@@ -145,9 +141,7 @@ func TestRidgesOnStreams(t *testing.T) {
 			samples := unitStream(t, name+".csv.gz", rounds(2500))
 			l := awv.NewRidges(fourierOf(samples, 50), awv.Options{}, []float64{1e-3, 1e-2, 0.1, 1, 10})
 			for _, s := range samples {
-				if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
-					t.Fatal(err)
-				}
+				must(modeltest.Observe(l, s.X, s.Y, 1))(t)
 			}
 			s, best := l.Stats(), math.Inf(1)
 			for _, e := range l.Report(model.ReportOptions{}).Experts {

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
@@ -71,12 +73,8 @@ func TestEveryRidgeIsThePlainLearner(t *testing.T) {
 				plain, one := create(lambda, nil), create(0, []float64{lambda})
 				for n, s := range samples {
 					var p, q model.Prediction
-					if err := plain.Predict(&p, s.X); err != nil {
-						t.Fatal(err)
-					}
-					if err := one.Predict(&q, s.X); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, plain.Predict(&p, s.X))
+					require.NoError(t, one.Predict(&q, s.X))
 					if fmt.Sprint(p) != fmt.Sprint(q) {
 						t.Fatalf("round %d: %v, the plain learner %v", n, q, p)
 					}
@@ -102,19 +100,13 @@ func TestEveryRidgeIsThePlainLearner(t *testing.T) {
 func learnAll(t *testing.T, l model.Learner, samples []modeltest.Sample) {
 	t.Helper()
 	for _, s := range samples {
-		if err := l.Observe(&model.Outcome{}, s.X, []float64{s.Y, s.Y * s.X[0]}, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&model.Outcome{}, s.X, []float64{s.Y, s.Y * s.X[0]}, s.Weight))
 	}
 }
 
 func stateOf(t *testing.T, l model.Learner) []byte {
 	t.Helper()
-	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return state
+	return must(l.AppendBinary(nil))(t)
 }
 
 // Equal ridges weigh the same, and their mixture is what each of them says.
@@ -123,13 +115,9 @@ func TestEqualRidgesWeighTheSame(t *testing.T) {
 	plain := awv.New(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 0.3})
 	for n, s := range modeltest.Samples(8, 2, 200) {
 		got, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want, err := modeltest.Observe(plain, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got.Prediction != want.Prediction {
 			t.Fatalf("round %d: %.17g, each says %.17g", n, got.Prediction, want.Prediction)
 		}
@@ -153,16 +141,12 @@ func TestRegretAgainstEveryRidge_COLT_2014(t *testing.T) {
 				for n := range 300 {
 					x := inputs(rng, n)
 					var p model.Prediction
-					if err := l.Predict(&p, x); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, l.Predict(&p, x))
 					y, weight := make([]float64, outputs), []float64{1, 0.2, 4}[n%3]
 					for j := range y {
 						y[j] = against(rng, n, x, p.Values[j])
 					}
-					if err := l.Observe(&model.Outcome{}, x, y, weight); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, l.Observe(&model.Outcome{}, x, y, weight))
 					s := l.Stats()
 					if slack := 1e-9 * (1 + s.Loss); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate+slack || s.Certificate > s.RegretBound+slack {
 						t.Fatalf("round %d: %+v", n, s)
@@ -182,13 +166,9 @@ func TestRidgesSeeNoUnits(t *testing.T) {
 	a, b := learner(), learner()
 	for n, s := range modeltest.Samples(12, 2, 200) {
 		p, err := modeltest.Observe(a, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		q, err := modeltest.Observe(b, s.X, math.Ldexp(s.Y, -100), s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if math.Ldexp(p.Prediction, -100) != q.Prediction || math.Ldexp(p.Loss, -200) != q.Loss {
 			t.Fatalf("round %d: %g and %g", n, p, q)
 		}
@@ -206,10 +186,7 @@ func TestRidgesOfConstantLabels(t *testing.T) {
 				if change && n%2 == 1 {
 					label = math.Nextafter(y, 1)
 				}
-				out, err := modeltest.Observe(l, []float64{1}, label, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must(modeltest.Observe(l, []float64{1}, label, 1))(t)
 				if math.IsNaN(out.Prediction) || math.Abs(out.Prediction) > 2*math.Nextafter(y, math.Inf(1)) {
 					t.Fatalf("label %g, round %d: %g", label, n, out.Prediction)
 				}
@@ -241,9 +218,7 @@ func TestHindsightPathIsThatOfFewerCentres_Camoriano_Alg41(t *testing.T) {
 	}
 	for _, lambdas := range [][]float64{{0.3}, {0.3, 0.3}} {
 		path := create(len(centres), lambdas...).Report(model.ReportOptions{HindsightPath: true}).HindsightPath
-		if len(path) != len(centres)+1 {
-			t.Fatalf("%d entries, want %d", len(path), len(centres)+1)
-		}
+		require.Equal(t, len(centres)+1, len(path))
 		energy := 0.0
 		for _, s := range samples {
 			energy += s.Weight * (s.Y*s.Y + s.Y*s.X[0]*s.Y*s.X[0])
@@ -265,18 +240,14 @@ func BenchmarkRidges(b *testing.B) {
 		"five":  awv.NewRidges(features, awv.Options{}, []float64{1e-3, 1e-2, 0.1, 1, 10}),
 	} {
 		for _, s := range samples {
-			if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
-				b.Fatal(err)
-			}
+			must(modeltest.Observe(l, s.X, s.Y, 1))(b)
 		}
 		n := 0
 		b.Run("Predict/"+name, func(b *testing.B) {
 			b.ReportAllocs()
 			var p model.Prediction
 			for b.Loop() {
-				if err := l.Predict(&p, samples[n&63].X); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, l.Predict(&p, samples[n&63].X))
 				n++
 			}
 		})
@@ -284,9 +255,7 @@ func BenchmarkRidges(b *testing.B) {
 			b.ReportAllocs()
 			var o model.Outcome
 			for b.Loop() {
-				if err := l.Observe(&o, samples[n&63].X, []float64{1}, 1); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, l.Observe(&o, samples[n&63].X, []float64{1}, 1))
 				n++
 			}
 		})

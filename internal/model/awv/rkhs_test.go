@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
@@ -78,14 +80,10 @@ func TestRegretAgainstTheKernelsSpace_HAL_Thm31(t *testing.T) {
 			for n := range 90 {
 				x := inputs(rng, n)
 				p, err := modeltest.Predict(c.Learner, x)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				w, y := []float64{1, 0.2, 1.5}[n%3], against(rng, n, x, p.Value)
 				out, err := modeltest.Observe(c.Learner, x, y, w)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				loss, energy = loss+out.Loss, energy+w*y*y
 				points, labels, weights = append(points, x), append(labels, math.Sqrt(w)*y), append(weights, w)
 			}
@@ -159,14 +157,9 @@ func TestAGrowingHistoryIsCertified_NeurIPS_Eq4(t *testing.T) {
 		certificate, grown := 0.0, 0.0
 		for n := range 80 {
 			x := inputs(rng, n)
-			p, err := modeltest.Predict(l, x)
-			if err != nil {
-				t.Fatal(err)
-			}
+			p := must(modeltest.Predict(l, x))(t)
 			y, before := against(rng, n, x, p.Value), l.Stats().Dictionary
-			if _, err := modeltest.Observe(l, x, y, 1); err != nil {
-				t.Fatal(err)
-			}
+			must(modeltest.Observe(l, x, y, 1))(t)
 			s := l.Stats()
 			switch {
 			case n == 0:

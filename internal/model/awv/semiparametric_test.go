@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -75,14 +76,9 @@ func TestSemiparametricIsTwoRidgesInOneProblem(t *testing.T) {
 			for _, s := range samples {
 				block := []float64{s.X[0], s.X[2], s.X[5]}
 				want := dense.observe(t, append(append(append([]float64(nil), block...), 1), phi(s.X)...), s.Y, s.Weight)
-				out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 				worst = math.Max(worst, math.Abs(out.Prediction-want))
-				if _, err := modeltest.Observe(alone, block, s.Y, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				must(modeltest.Observe(alone, block, s.Y, s.Weight))(t)
 				energy += s.Y * s.Y
 			}
 			t.Logf("largest deviation over %d rounds: %.2g", len(samples), worst)
@@ -112,9 +108,7 @@ func parametricRidge(t *testing.T, d *denseRidge, width int, parametric []int) [
 		t.Fatal("not positive definite")
 	}
 	var pi mat.VecDense
-	if err := c.SolveVecTo(&pi, d.b.SliceVec(0, width)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.SolveVecTo(&pi, d.b.SliceVec(0, width)))
 	var weights []model.Weight
 	for k := range width {
 		input := model.NoInput
@@ -128,9 +122,7 @@ func parametricRidge(t *testing.T, d *denseRidge, width int, parametric []int) [
 
 func sameWeights(t *testing.T, got, want []model.Weight) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("%d weights, want %d", len(got), len(want))
-	}
+	require.Equal(t, len(want), len(got))
 	for k, w := range want {
 		if got[k].Output != w.Output || got[k].Input != w.Input || !math.IsNaN(got[k].Effect) {
 			t.Errorf("weight %d is %+v, want %+v", k, got[k], w)
@@ -175,9 +167,7 @@ func TestWhatTheParametricPartSaysAlone(t *testing.T) {
 		var p, q model.Prediction
 		for n, s := range modeltest.Samples(8, 3, 80) {
 			block := []float64{s.X[0], s.X[2]}
-			if err := errors.Join(l.Predict(&p, s.X), alone.Predict(&q, block)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(l.Predict(&p, s.X), alone.Predict(&q, block)))
 			if len(p.Parametric) != 2 || len(q.Parametric) != 0 {
 				t.Fatalf("round %d: %v, of linear_awv %v", n, p.Parametric, q.Parametric)
 			}
@@ -197,9 +187,7 @@ func TestWhatTheParametricPartSaysAlone(t *testing.T) {
 			}
 			var o model.Outcome
 			y := []float64{s.Y, math.Sin(3 * s.X[1])}
-			if err := errors.Join(l.Observe(&o, s.X, y, s.Weight), alone.Observe(&o, block, y, s.Weight)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, errors.Join(l.Observe(&o, s.X, y, s.Weight), alone.Observe(&o, block, y, s.Weight)))
 		}
 		if math.Abs(p.Parametric[0]) < 1e-3 && math.Abs(p.Parametric[1]) < 1e-3 {
 			t.Errorf("it says %v", p.Parametric)
@@ -212,9 +200,7 @@ func TestWhatTheParametricPartSaysAlone(t *testing.T) {
 func TestTheParametricPartIsTold(t *testing.T) {
 	l := semiparametric(waves(3, 10), []int{0, 2}, 1e-6, awv.Options{Lambda: 1})
 	for _, s := range modeltest.Samples(6, 3, 500) {
-		if _, err := modeltest.Observe(l, s.X, 3*s.X[0]-2*s.X[2]+5, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(l, s.X, 3*s.X[0]-2*s.X[2]+5, 1))(t)
 	}
 	r := l.Report(model.ReportOptions{})
 	for k, want := range []float64{3, -2, 5} {

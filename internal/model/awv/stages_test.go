@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -85,9 +86,7 @@ func TestTheStagesAreThoseOfThesis83(t *testing.T) {
 			for round, s := range modeltest.Samples(27, o.Dimension, 120) {
 				s.Weight = math.Min(s.Weight, 1.9) // Heavier ones have another bound.
 				phi := regressors(o, s.X)
-				if err := pi.SolveVec(gram, right); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, pi.SolveVec(gram, right))
 				var said mat.VecDense
 				said.MulVec(phi, pi)
 				var inputs []float64
@@ -98,12 +97,8 @@ func TestTheStagesAreThoseOfThesis83(t *testing.T) {
 					inputs = append(inputs, said.AtVec(j)/(2*math.Sqrt(float64(o.Dimension))))
 				}
 				y := []float64{s.Y + s.X[0], math.Sin(3*s.X[1]) - 2*s.X[2]}
-				if err := l.Predict(&p, s.X); err != nil {
-					t.Fatal(err)
-				}
-				if err := l.Observe(&out, s.X, y, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Predict(&p, s.X))
+				require.NoError(t, l.Observe(&out, s.X, y, s.Weight))
 				for j, oracle := range second {
 					left, missed := oracle.Observe(inputs, y[j]-said.AtVec(j), s.Weight)
 					total += missed
@@ -132,9 +127,7 @@ func TestTheStagesAreThoseOfThesis83(t *testing.T) {
 			if !stats.Certified || !stats.CertificateOK || stats.Regret > stats.Certificate {
 				t.Errorf("%+v", stats)
 			}
-			if err := pi.SolveVec(gram, right); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, pi.SolveVec(gram, right))
 			for k, w := range l.Report(model.ReportOptions{}).Weights {
 				near(t, fmt.Sprint("weight ", k), w.Value, pi.AtVec(k%parameters), 1, 1e-10)
 			}
@@ -191,23 +184,17 @@ func TestStagesOfAnArm_Thesis_Figure84(t *testing.T) {
 		var out model.Outcome
 		for n, x := range xs {
 			quarter := &losses[4*n/len(xs)]
-			if err := l.Predict(&p, x); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Predict(&p, x))
 			for j, said := range p.Parametric {
 				quarter[1] += (ys[n][j] - said) * (ys[n][j] - said)
 			}
-			if err := l.Observe(&out, x, ys[n], 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&out, x, ys[n], 1))
 			quarter[0] += out.Loss
 			inputs := make([]float64, len(state))
 			for k, i := range state {
 				inputs[k] = x[i]
 			}
-			if err := kernel.Observe(&out, inputs, ys[n], 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, kernel.Observe(&out, inputs, ys[n], 1))
 			quarter[2] += out.Loss
 		}
 		t.Logf("friction %g: two stages, parametric, kernel: %.3g", friction, losses)

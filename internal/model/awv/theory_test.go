@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -58,9 +59,7 @@ func projected(t *testing.T, k kernel.Kernel, centres [][]float64) func(a, b []f
 	}
 	return func(a, b []float64) float64 {
 		var solved mat.VecDense
-		if err := chol.SolveVecTo(&solved, values(b)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, chol.SolveVecTo(&solved, values(b)))
 		return mat.Dot(values(a), &solved)
 	}
 }
@@ -227,18 +226,14 @@ func play(t *testing.T, l model.Learner, a adversary, outputs, rounds int, seed 
 	var o model.Outcome
 	for n := range rounds {
 		x := inputs(rng, n)
-		if err := l.Predict(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Predict(&p, x))
 		y := make([]float64, outputs)
 		for j := range y {
 			y[j] = a(rng, n, x, p.Values[j]) * float64(1+j)
 			bounds[j] = math.Max(bounds[j], math.Abs(y[j]))
 			game.labels[j] = append(game.labels[j], y[j])
 		}
-		if err := l.Observe(&o, x, y, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&o, x, y, 1))
 		for j, v := range o.Predictions {
 			game.loss += (y[j] - v) * (y[j] - v)
 		}
@@ -361,17 +356,13 @@ func game(t *testing.T, l model.Learner, n int, seed uint64, target func(x []flo
 	for range n {
 		x := disc(rng)
 		said, err := modeltest.Predict(l, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		y := math.Copysign(1, -said.Value)
 		if target != nil {
 			y = math.Max(-1, math.Min(1, target(x)+0.1*rng.NormFloat64()))
 		}
 		out, err := modeltest.Observe(l, x, y, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p.loss += out.Loss
 		p.points, p.labels[0] = append(p.points, x), append(p.labels[0], y)
 	}
@@ -472,15 +463,9 @@ func TestTaylorIsWithinItsErrorOfKernelAWV_HAL_Lemma44(t *testing.T) {
 			for round := 1; round <= n; round++ {
 				x := disc(rng)
 				y := math.Sin(4*x[0]) + rng.NormFloat64()
-				want, err := modeltest.Observe(exact, x, y, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				want := must(modeltest.Observe(exact, x, y, 1))(t)
 				for i, l := range learners {
-					got, err := modeltest.Observe(l, x, y, 1)
-					if err != nil {
-						t.Fatal(err)
-					}
+					got := must(modeltest.Observe(l, x, y, 1))(t)
 					off := math.Abs(got.Prediction - want.Prediction)
 					worst[i] = math.Max(worst[i], off)
 					bound := float64(round) * feature.TaylorError(1, c.sigma, degrees[i]) * math.Sqrt(energy) / c.lambda
@@ -523,13 +508,9 @@ func TestNystromIsWithinMuOfKernelAWV_NeurIPS_Prop5(t *testing.T) {
 				x := []float64{rng.Float64()}
 				y := math.Sin(9*x[0]) + 0.1*rng.NormFloat64()
 				want, err := modeltest.Observe(exact, x, y, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got, err := modeltest.Observe(l, x, y, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				off, bound := math.Abs(got.Prediction-want.Prediction), mu*math.Sqrt(energy)/lambda
 				worst = math.Max(worst, off)
 				if round > 0 {

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
@@ -63,13 +65,9 @@ func TestWeightsDoNotChangeWhatIsScored(t *testing.T) {
 				l, loss := learner(), 0.0
 				for n, s := range weighted(rng, 150, weights[0], weights[1]) {
 					p, err := modeltest.Predict(l, s.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					what := fmt.Sprintf("weights %v, round %d of weight %g", weights, n, s.Weight)
 					scale := 1e-3
 					if name == "kernel_awv" && weights[1] == 1e6 {
@@ -122,10 +120,7 @@ func TestCertificateOfWeightsDenseOracle(t *testing.T) {
 								s.Y = math.Max(-5, math.Min(5, s.Y))
 							}
 						}
-						out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-						if err != nil {
-							t.Fatal(err)
-						}
+						out := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 						prediction, loss := o.Observe(s.X, s.Y, s.Weight)
 						what := fmt.Sprintf("round %d, weight %g", n, s.Weight)
 						near(t, what+": prediction", out.Prediction, prediction, 1, 1e-9)
@@ -159,31 +154,22 @@ func TestCertificateOfWeightsDenseOracle(t *testing.T) {
 func TestHeavyWeightsAreCertifiedAfterwards(t *testing.T) {
 	l := awv.New(feature.NewAffine(1), awv.Options{Lambda: 1})
 	for range 1000 {
-		if _, err := modeltest.Observe(l, []float64{1}, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(l, []float64{1}, 1, 1))(t)
 	}
 	before := l.Stats()
-	if _, err := modeltest.Observe(l, []float64{1}, 0, 100); err != nil {
-		t.Fatal(err)
-	}
+	must(modeltest.Observe(l, []float64{1}, 0, 100))(t)
 	after := l.Stats()
 	growth := after.Regret - before.Regret
 	if !after.Certified || !after.CertificateOK || !(growth > 5) || math.Abs(after.Certificate-before.Certificate-growth) > 1e-9 {
 		t.Errorf("before %+v, after %+v", before, after)
 	}
 	for range 10 {
-		if _, err := modeltest.Observe(l, []float64{1}, 1, 1); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(l, []float64{1}, 1, 1))(t)
 	}
 	if after = l.Stats(); !after.Certified || !after.CertificateOK || after.LabelBound != before.LabelBound {
 		t.Errorf("%+v", after)
 	}
-	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	state := must(l.AppendBinary(nil))(t)
 	again := awv.New(feature.NewAffine(1), awv.Options{Lambda: 1})
 	if err := again.Restore(state); err != nil || again.Stats() != after {
 		t.Errorf("restored %+v, want %+v (%v)", again.Stats(), after, err)
@@ -200,13 +186,9 @@ func TestConstantWeightIsScoredAsServed(t *testing.T) {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
 		y := x[0] - 2*x[1] + 0.1*rng.NormFloat64()
 		p, err := modeltest.Predict(l, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		o, err := modeltest.Observe(l, x, y, weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		served += (y - p.Value) * (y - p.Value) / n
 		prequential += (y - o.Prediction) * (y - o.Prediction) / n
 	}

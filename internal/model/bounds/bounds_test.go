@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/bounds"
 	"hindsight/internal/model/catalog"
@@ -15,13 +18,9 @@ import (
 func create(t *testing.T, s model.Spec) model.Learner {
 	t.Helper()
 	s, _, err := catalog.Complete(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l, err := catalog.New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -108,9 +107,7 @@ func (n *naive) round(t *testing.T, l model.Learner, x, y []float64, weight, for
 	t.Helper()
 	var got, want model.Outcome
 	var p model.Prediction
-	if err := errors.Join(l.Predict(&p, x), l.Observe(&got, x, y, weight), n.Observe(&want, x, y, weight)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(l.Predict(&p, x), l.Observe(&got, x, y, weight), n.Observe(&want, x, y, weight)))
 	loss, saved := 0.0, 0.0
 	for j, v := range want.Predictions {
 		shown := math.Max(v, 0)
@@ -146,9 +143,7 @@ func TestGateBeforeBounds(t *testing.T) {
 		if round == 700 {
 			y = 1e9
 		}
-		if err := l.Observe(&o, []float64{x}, []float64{y}, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&o, []float64{x}, []float64{y}, 1))
 		if o.Predictions[0] < 0 || round == 700 && !o.SetAside {
 			t.Fatalf("round %d: %+v", round, o)
 		}
@@ -163,15 +158,11 @@ func TestRejectedBytes(t *testing.T) {
 	s.Label = counts()
 	l := create(t, s)
 	good, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if len(good) < bounds.OwnBytes/3 {
 		t.Fatalf("a state of %d bytes", len(good))
 	}
 	for n := range good {
-		if err := l.Restore(good[:n]); err == nil {
-			t.Errorf("%d of %d bytes are a state", n, len(good))
-		}
+		assert.Error(t, l.Restore(good[:n]), "%v %v", n, len(good))
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/calibration"
@@ -81,9 +83,7 @@ func (n *softmax) learn(t *testing.T, scores, counts []float64, truth int, weigh
 		n.a.SymRankOne(n.a, weight*p[k], mat.NewVecDense(3, off))
 	}
 	var step mat.VecDense
-	if err := step.SolveVec(n.a, gradient); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, step.SolveVec(n.a, gradient))
 	for i := range n.theta {
 		n.theta[i] = math.Min(math.Max(n.theta[i]-step.AtVec(i), -50), 50)
 	}
@@ -319,13 +319,9 @@ func TestVisit(t *testing.T) {
 	first := calibration.New()
 	learn(first, all[:77])
 	second, err := restored(state(first))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	learn(second, all[77:])
-	if !bytes.Equal(state(whole), state(second)) {
-		t.Error("restored, it ends elsewhere")
-	}
+	assert.Equal(t, state(second), state(whole), "restored, it ends elsewhere")
 }
 
 // Any bytes are rejected or read. What is read can be learned with, and stays finite.
@@ -339,9 +335,7 @@ func FuzzVisit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if again := state(c); !bytes.Equal(again, data) {
-			t.Fatalf("% x\nread and appended\n% x", data, again)
-		}
+		require.Equal(t, data, state(c))
 		p := make([]float64, 3)
 		for _, r := range rounds(8, 3, 20) {
 			c.Probabilities(p, r.scores, r.counts, r.total)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/modeltest"
@@ -53,15 +55,10 @@ func everyLearner() []measured {
 
 func (m measured) learn(b *testing.B) model.Learner {
 	b.Helper()
-	l, err := catalog.New(m.spec)
-	if err != nil {
-		b.Fatal(err)
-	}
+	l := must(catalog.New(m.spec))(b)
 	var o model.Outcome
 	for _, s := range modeltest.Samples(5, m.spec.Dimension, m.rounds) {
-		if err := l.Observe(&o, s.X, []float64{s.Y}, s.Weight); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, l.Observe(&o, s.X, []float64{s.Y}, s.Weight))
 	}
 	return l
 }
@@ -85,9 +82,7 @@ func BenchmarkState(b *testing.B) {
 		b.Run(m.name, func(b *testing.B) {
 			l := m.learn(b)
 			state, err := l.AppendBinary(make([]byte, 0, l.Size()))
-			if err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, err)
 			b.Run("append", func(b *testing.B) {
 				b.SetBytes(int64(len(state)))
 				b.ReportAllocs()
@@ -101,9 +96,7 @@ func BenchmarkState(b *testing.B) {
 				b.SetBytes(int64(len(state)))
 				b.ReportAllocs()
 				for b.Loop() {
-					if err := l.Restore(state); err != nil {
-						b.Fatal(err)
-					}
+					require.NoError(b, l.Restore(state))
 				}
 			})
 		})
@@ -209,9 +202,7 @@ func BenchmarkTogether(b *testing.B) {
 						if w.together {
 							step = min(model.Together(w.l), rows-at)
 						}
-						if err := model.ObserveAll(w.l, outcomes[at:at+step], all[at:at+step]); err != nil {
-							b.Fatal(err)
-						}
+						require.NoError(b, model.ObserveAll(w.l, outcomes[at:at+step], all[at:at+step]))
 					}
 					w.shortest = min(w.shortest, (b.Elapsed() - from).Seconds())
 				}

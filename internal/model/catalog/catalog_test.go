@@ -16,6 +16,8 @@ import (
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
+
+	"github.com/stretchr/testify/require"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -71,9 +73,7 @@ func TestDefaults(t *testing.T) {
 			t.Errorf("completed twice: %+v, %v", again, err)
 		}
 		learner, err := catalog.New(c.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		// What auto keeps of its first rows is in the cost, and not yet there.
 		if s := learner.Stats(); s.Features != cost.Features || s.StateBytes > cost.StateBytes ||
 			(s.StateBytes != cost.StateBytes && c.spec.Name() != model.DefaultLearner) {
@@ -160,9 +160,7 @@ func TestBetaFollowsFromHorizonAndDelta_ICML_Thm2(t *testing.T) {
 		Horizon: ptr(int64(2)), Delta: ptr(0.5), Epsilon: ptr(0.25), Mu: ptr(100.0), Lambda: ptr(1.0),
 	}}
 	created, _, err := catalog.Complete(given)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n := created.PKAWVNystrom
 	if n.Horizon != nil || n.Delta != nil || n.Beta == nil || math.Abs(*n.Beta-48*math.Log(4)) > 1e-9 {
 		t.Errorf("created %+v", n)
@@ -223,27 +221,17 @@ func TestGoldenSnapshots(t *testing.T) {
 				write(t, spec, samples, path, answers)
 			}
 			data, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			s, err := codec.Decode(data)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if s.Sequence != 20 || string(s.Account) != "account" {
 				t.Errorf("sequence %d, account %q", s.Sequence, s.Account)
 			}
 			learner, err := catalog.New(s.Spec)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := learner.Restore(s.Learner); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
+			require.NoError(t, learner.Restore(s.Learner))
 			want, err := os.ReadFile(answers)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			compareAnswers(t, answer(t, learner, samples[20:]), string(want))
 		})
 	}
@@ -252,32 +240,20 @@ func TestGoldenSnapshots(t *testing.T) {
 func write(t *testing.T, spec model.Spec, samples []modeltest.Sample, path, answers string) {
 	t.Helper()
 	spec, _, err := catalog.Complete(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	learner, err := catalog.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, o := range samples[:20] {
-		if _, err := modeltest.Observe(learner, o.X, o.Y, o.Weight); err != nil {
-			t.Fatal(err)
-		}
+		must(modeltest.Observe(learner, o.X, o.Y, o.Weight))(t)
 	}
 	state, err := learner.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := codec.Encode(codec.Snapshot{
 		Spec: spec, Sequence: 20, Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, content := range map[string][]byte{path: data, answers: []byte(answer(t, learner, samples[20:]))} {
-		if err := os.WriteFile(name, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(name, content, 0o600))
 	}
 }
 
@@ -285,10 +261,7 @@ func answer(t *testing.T, learner model.Learner, samples []modeltest.Sample) str
 	t.Helper()
 	var out bytes.Buffer
 	for _, o := range samples {
-		p, err := modeltest.Predict(learner, o.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := must(modeltest.Predict(learner, o.X))(t)
 		fmt.Fprintln(&out, p.Value, p.StandardError, max(p.Leverage, 0))
 	}
 	return out.String()
@@ -299,16 +272,21 @@ func answer(t *testing.T, learner model.Learner, samples []modeltest.Sample) str
 func compareAnswers(t *testing.T, got, want string) {
 	t.Helper()
 	g, w := strings.Fields(got), strings.Fields(want)
-	if len(g) != len(w) {
-		t.Fatalf("%d numbers, want %d", len(g), len(w))
-	}
+	require.Equal(t, len(w), len(g))
 	for i := range g {
 		var a, b float64
-		if _, err := fmt.Sscan(g[i]+" "+w[i], &a, &b); err != nil {
-			t.Fatal(err)
-		}
+		must(fmt.Sscan(g[i]+" "+w[i], &a, &b))(t)
 		if math.Abs(a-b) > 1e-13*(1+math.Abs(b)) {
 			t.Errorf("number %d: %s, want %s", i, g[i], w[i])
 		}
+	}
+}
+
+// must returns v. An error ends the test.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		require.NoError(tb, err)
+		return v
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
@@ -18,15 +20,10 @@ import (
 // field. Neither writes to what was given. A completed spec is complete, it
 // costs the same, and if it is small it has a learner of the stated size.
 func FuzzComplete(f *testing.F) {
-	data, err := os.ReadFile(filepath.Join("testdata", "completed.jsonl"))
-	if err != nil {
-		f.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join("testdata", "completed.jsonl")))(f)
 	for line := range bytes.Lines(data) {
 		var c completion
-		if err := json.Unmarshal(line, &c); err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, json.Unmarshal(line, &c))
 		f.Add([]byte(c.Spec))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -36,9 +33,7 @@ func FuzzComplete(f *testing.F) {
 		}
 		before := encode(t, given)
 		spec, cost, err := catalog.Complete(given)
-		if after := encode(t, given); after != before {
-			t.Fatalf("%s became %s", before, after)
-		}
+		require.Equal(t, before, encode(t, given))
 		if err != nil {
 			var field *model.FieldError
 			if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.") {
@@ -54,9 +49,7 @@ func FuzzComplete(f *testing.F) {
 			return
 		}
 		learner, err := catalog.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if s := learner.Stats(); s.Observations != 0 || s.StateBytes > cost.StateBytes {
 			t.Fatalf("%+v costs %+v", s, cost)
 		}
@@ -65,9 +58,6 @@ func FuzzComplete(f *testing.F) {
 
 func encode(t *testing.T, s model.Spec) string {
 	t.Helper()
-	data, err := codec.EncodeSpec(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(codec.EncodeSpec(s))(t)
 	return string(data)
 }

@@ -9,6 +9,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
@@ -28,10 +31,7 @@ type completion struct {
 // disk: every later version completes a completed spec to itself. A new line needs its "spec" alone; -update fills in the rest.
 func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
 	path := filepath.Join("testdata", "completed.jsonl")
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(path))(t)
 	var now bytes.Buffer
 	covered := map[string]bool{}
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -41,22 +41,15 @@ func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
 			t.Fatalf("%v in %s", err, lines.Bytes())
 		}
 		got := complete(t, c.Spec, covered)
-		line, err := json.Marshal(got)
-		if err != nil {
-			t.Fatal(err)
-		}
+		line := must(json.Marshal(got))(t)
 		if !*update && !bytes.Equal(line, lines.Bytes()) {
 			t.Errorf("got  %s\nwant %s", line, lines.Bytes())
 		}
 		now.Write(append(line, '\n'))
 	}
-	if err := lines.Err(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, lines.Err())
 	if *update {
-		if err := os.WriteFile(path, now.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, now.Bytes(), 0o600))
 	}
 	for _, name := range model.LearnerNames() {
 		if !covered[name] {
@@ -91,9 +84,7 @@ func complete(t *testing.T, given json.RawMessage, covered map[string]bool) comp
 func sent(t *testing.T, data []byte) model.Spec {
 	t.Helper()
 	spec, err := parse(data)
-	if err != nil {
-		t.Fatalf("%s: %v", data, err)
-	}
+	require.NoError(t, err, data)
 	return spec
 }
 
@@ -111,15 +102,11 @@ func stored(t *testing.T, spec model.Spec) {
 		if err == nil {
 			s, _, err = catalog.Complete(s)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", data, err)
-		}
+		require.NoError(t, err, data)
 		return s
 	}
 	want := encode(t, spec)
-	if got := encode(t, read(want)); got != want {
-		t.Errorf("stored, %s\nbecame %s", want, got)
-	}
+	assert.Equal(t, want, encode(t, read(want)))
 }
 
 // Every learner of a spec has a row in the catalogue, and a name alone is a
@@ -127,35 +114,26 @@ func stored(t *testing.T, spec model.Spec) {
 func TestEveryLearnerHasARow(t *testing.T) {
 	for _, name := range model.LearnerNames() {
 		spec := sent(t, []byte(`{"dimension": 2, "`+name+`": {}}`))
-		if spec.Name() != name {
-			t.Errorf("%s is called %q", name, spec.Name())
-		}
+		assert.Equal(t, name, spec.Name())
 		learner, err := catalog.New(spec)
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
 		var p model.Prediction
-		if err := learner.Predict(&p, []float64{1, 2}); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.NoError(t, learner.Predict(&p, []float64{1, 2}), name)
 		if _, classifies := learner.(model.Classifier); classifies != (name == "rlsc") {
 			t.Errorf("%s is a classifier: %t", name, classifies)
 		}
 	}
-	if name := (model.Spec{Scaling: &model.Scaling{}}).Name(); name != model.DefaultLearner {
-		t.Errorf("no learner is called %q", name)
-	}
+	assert.EqualValues(t, model.DefaultLearner, (model.Spec{Scaling: &model.Scaling{}}).Name())
 }
 
 // The documentation says of every learner when to use it, what it computes and
 // what the bytes of its state are.
 func TestEveryLearnerIsDocumented(t *testing.T) {
 	for _, file := range []string{"using.md", "theory.md", "format/snapshot.md"} {
-		text, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile(filepath.Join("..", "..", "..", "docs", file)))(t)
 		for _, name := range model.LearnerNames() {
 			if !bytes.Contains(text, []byte("`"+name+"`")) {
 				t.Errorf("docs/%s does not mention `%s`", file, name)

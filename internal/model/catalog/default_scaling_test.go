@@ -7,6 +7,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/modeltest"
@@ -51,15 +54,9 @@ func TestRawColumns(t *testing.T) {
 // lossOf is the sum of the losses of a learner.
 func lossOf(t *testing.T, spec model.Spec, samples []modeltest.Sample) (loss float64) {
 	t.Helper()
-	l, err := catalog.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(catalog.New(spec))(t)
 	for _, s := range samples {
-		o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		loss += o.Loss
 	}
 	return loss
@@ -74,9 +71,7 @@ func TestTheDefaultScalingSuitsEverySpec(t *testing.T) {
 		if s := l.Stats(); s.Observations != uint64(limit) || math.IsNaN(s.Regret) {
 			t.Errorf("at most %d observations: %+v", limit, s)
 		}
-		if remaining := l.(model.Bounded).Remaining(); remaining != 0 {
-			t.Errorf("room for %d after %d observations", remaining, limit)
-		}
+		assert.Equal(t, 0, l.(model.Bounded).Remaining(), limit)
 	}
 	observes(t, model.Spec{Dimension: catalog.MaxDimension, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(3)}}}, 40)
 	for _, name := range model.LearnerNames() {
@@ -102,17 +97,11 @@ func TestRegretIsKnownFromTheFirstObservation(t *testing.T) {
 		if name == "kons" || name == "rlsc" { // No regret is known; no real labels are taken.
 			continue
 		}
-		l, err := catalog.New(named(t, name, 2))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(catalog.New(named(t, name, 2)))(t)
 		loss, mean := 0.0, 0.0
 		samples := modeltest.Samples(17, 2, 60)
 		for n, s := range samples {
-			o, err := modeltest.Observe(l, s.X, s.Y, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must(modeltest.Observe(l, s.X, s.Y, 1))(t)
 			loss, mean = loss+o.Loss, mean+s.Y
 			stats, solved := l.Stats(), l.Report(model.ReportOptions{})
 			if math.IsNaN(solved.Regret) || math.IsNaN(stats.Regret) != (stats.ReportFlops > 0) {
@@ -139,10 +128,7 @@ func TestRegretIsKnownFromTheFirstObservation(t *testing.T) {
 // and the others never do, and checks that all it answers is finite.
 func observes(t *testing.T, spec model.Spec, rounds int) model.Learner {
 	t.Helper()
-	l, err := catalog.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must(catalog.New(spec))(t)
 	x, y := make([]float64, spec.Dimension), make([]float64, max(spec.Outputs, 1))
 	for i := range x {
 		x[i] = float64(i)
@@ -157,9 +143,7 @@ func observes(t *testing.T, spec model.Spec, rounds int) model.Learner {
 		for j := range y {
 			y[j] = float64(n % 5 * (j + 1))
 		}
-		if err := l.Predict(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Predict(&p, x))
 		if err := observe(l, &o, x, y, n); err != nil {
 			t.Fatalf("%s, round %d: %v", spec.Name(), n, err)
 		}

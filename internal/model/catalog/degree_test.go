@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/modeltest"
@@ -40,12 +43,8 @@ func TestAutomaticDegree(t *testing.T) {
 	} {
 		given := model.Spec{Dimension: c.dimension, Scaling: c.scaling, PKAWVTaylor: &model.PKAWVTaylor{Sigma: &c.sigma, MaxFeatures: &c.ceiling}}
 		created, _, err := catalog.Complete(given)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := *created.PKAWVTaylor.Degree; got != c.degree {
-			t.Errorf("%+v: degree %d", c, got)
-		}
+		require.NoError(t, err)
+		assert.Equal(t, c.degree, *created.PKAWVTaylor.Degree, c)
 	}
 }
 
@@ -53,18 +52,13 @@ func TestAutomaticDegree(t *testing.T) {
 // edge. The automatic degree has all of it, and two thirds of the loss at most.
 func TestAutomaticDegreeUsesItsFeatures(t *testing.T) {
 	loss := func(taylor *model.PKAWVTaylor) float64 {
-		l, err := catalog.New(model.Spec{Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: taylor})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(catalog.New(model.Spec{Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: taylor}))(t)
 		rng := rand.New(rand.NewPCG(1, 2))
 		var o model.Outcome
 		for range 1000 {
 			x := []float64{6*rng.Float64() - 3, 6*rng.Float64() - 3}
 			y := math.Sin(2*x[0])*math.Cos(x[0]) + math.Sin(2*x[1])*math.Cos(x[0]+1) + 0.1*rng.NormFloat64()
-			if err := l.Observe(&o, x, []float64{y}, 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&o, x, []float64{y}, 1))
 		}
 		return l.Stats().Loss / 1000
 	}
@@ -102,15 +96,10 @@ func TestMixDegrees(t *testing.T) {
 		taylor(func(*model.PKAWVTaylor) {}),
 		{Dimension: 2, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), MaxDictionary: ptr(20)}},
 	} {
-		l, err := catalog.New(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(catalog.New(s))(t)
 		var o model.Outcome
 		for _, sample := range modeltest.Samples(4, 2, 60) {
-			if err := l.Observe(&o, sample.X, []float64{sample.Y}, 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&o, sample.X, []float64{sample.Y}, 1))
 		}
 		names, experts := model.WeightNames(l), l.Report(model.ReportOptions{}).Experts
 		if stats := l.Stats(); len(names) < 4 || len(experts) != len(names) || experts[1].Name != names[1] || !stats.Certified || !stats.CertificateOK {

@@ -77,15 +77,9 @@ func TestDirtyInputs(t *testing.T) {
 	loss := func(t *testing.T, spec model.Spec, stream []sent) (total float64) {
 		t.Helper()
 		spec.Dimension = len(stream[0].x)
-		l, err := catalog.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(catalog.New(spec))(t)
 		for _, r := range stream {
-			o, err := modeltest.Observe(l, r.x, r.y, r.weight)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must(modeltest.Observe(l, r.x, r.y, r.weight))(t)
 			if r.counts {
 				total += (o.Prediction - r.y) * (o.Prediction - r.y)
 			}

@@ -7,6 +7,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/modeltest"
@@ -95,29 +97,21 @@ func labels(spec model.Spec, s modeltest.Sample) []float64 {
 // states are those of a learner before some of its rounds.
 func states(tb testing.TB, spec model.Spec, samples []modeltest.Sample, before ...int) [][]byte {
 	tb.Helper()
-	l, err := catalog.New(spec)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := must(catalog.New(spec))(tb)
 	var out [][]byte
 	for n, s := range samples {
 		for _, at := range before {
 			if n != at {
 				continue
 			}
-			state, err := l.AppendBinary(nil)
-			if err != nil {
-				tb.Fatal(err)
-			}
+			state := must(l.AppendBinary(nil))(tb)
 			out = append(out, state)
 		}
 		y := labels(spec, s)
 		if bounded, ok := l.(model.Bounded); ok && bounded.Remaining() == 0 {
 			break
 		}
-		if err := l.Observe(&model.Outcome{}, s.X, y, s.Weight); err != nil {
-			tb.Fatal(err)
-		}
+		require.NoError(tb, l.Observe(&model.Outcome{}, s.X, y, s.Weight))
 	}
 	return out
 }

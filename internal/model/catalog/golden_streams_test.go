@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
@@ -52,9 +54,7 @@ func longStreams(t *testing.T) map[string]longStream {
 		{Name: "size", Numeric: &model.NumericInput{}},
 		{Name: "open", Boolean: &model.BooleanInput{}},
 	}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	schema := input.NewSchema(named, 100)
 	key, _ := schema.Key(0)
 	return map[string]longStream{
@@ -102,13 +102,9 @@ func longStreams(t *testing.T) map[string]longStream {
 func (s longStream) digests(t *testing.T, last int) string {
 	t.Helper()
 	spec, _, err := catalog.Complete(s.spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	learner, err := catalog.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var out strings.Builder
 	rng, said := rand.New(rand.NewPCG(spec.Seed, 36)), fnv.New64a()
 	rows, predictions := make([]longRow, s.late+1), make([]model.ClassPrediction, s.late+1)
@@ -120,9 +116,7 @@ func (s longStream) digests(t *testing.T, last int) string {
 		} else {
 			err = learner.Predict(&predictions[at].Prediction, rows[at].x)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		p := &predictions[at]
 		add(said, p.Values)
 		add(said, append([]float64{p.Probability}, p.Probabilities...))
@@ -133,10 +127,7 @@ func (s longStream) digests(t *testing.T, last int) string {
 		if n+1 != 400 && n+1 != last {
 			continue
 		}
-		state, err := learner.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		state := must(learner.AppendBinary(nil))(t)
 		fmt.Fprintf(&out, "%d rows: state %x, predictions %x\n", n+1, codec.Digest(state), said.Sum64())
 	}
 	return out.String()
@@ -154,14 +145,10 @@ func learnLate(t *testing.T, l model.Learner, r longRow, advice []float64) []flo
 	var o model.Outcome
 	if c, ok := l.(model.Classifier); ok {
 		var of model.ClassOutcome
-		if err := c.ObserveClass(&of, r.x, r.class, r.weight, advice); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, c.ObserveClass(&of, r.x, r.class, r.weight, advice))
 		return []float64{of.Loss, float64(of.Class)}
 	}
-	if err := model.ObserveAdvised(l, &o, r.x, r.y, r.weight, advice); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, model.ObserveAdvised(l, &o, r.x, r.y, r.weight, advice))
 	return append([]float64{o.Loss, o.Regret}, o.Predictions...)
 }
 
@@ -177,14 +164,9 @@ func TestGoldenSnapshotsOfLongStreams(t *testing.T) {
 			}
 			got := []byte(s.digests(t, last))
 			if *update {
-				if err := os.WriteFile(path, got, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, os.WriteFile(path, got, 0o600))
 			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			want := must(os.ReadFile(path))(t)
 			if !bytes.HasPrefix(want, got) {
 				t.Errorf("%s\nwant %s", got, want)
 			}

@@ -3,6 +3,8 @@ package catalog_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/modeltest"
@@ -23,24 +25,18 @@ func TestAFullHistoryIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			given.History = model.HistoryFull
 			spec, cost, err := catalog.Complete(model.Spec{Dimension: 2, PKAWVNystrom: &given})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			window, centres := *spec.PKAWVNystrom.HistoryWindow, *spec.PKAWVNystrom.MaxDictionary
 			if given.HistoryWindow == nil && window != 8*centres {
 				t.Errorf("a window of %d for %d centres", window, centres)
 			}
 			l, err := catalog.New(spec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			samples := modeltest.Samples(11, 2, 1000)
 			atWindow := uint64(0)
 			for n := range rounds {
 				s := &samples[n%len(samples)]
-				if err := l.Observe(&model.Outcome{}, s.X, []float64{s.Y}, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Observe(&model.Outcome{}, s.X, []float64{s.Y}, s.Weight))
 				if size := l.Size(); size > cost.StateBytes {
 					t.Fatalf("%d bytes after %d rounds, the cost says %d", size, n+1, cost.StateBytes)
 				}

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/input"
@@ -23,10 +25,7 @@ func tight(t *testing.T, fraction float64) model.Spec {
 		{Name: "load", Numeric: &model.NumericInput{Log1p: ptr(true)}},
 		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(2)}},
 	}
-	completed, err := input.Complete(inputs, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	completed := must(input.Complete(inputs, false))(t)
 	bounds := input.NewSchema(completed, 0).Bounds()
 	const limit, offset = 1e5, -0.25
 	fixed := &model.FixedScaling{}
@@ -74,13 +73,9 @@ func record(rng *rand.Rand, s *input.Schema) *input.Record {
 // its missing values other means.
 func TestWhatWasAcceptedIsLearned(t *testing.T) {
 	spec, _, err := catalog.Complete(tight(t, 1-1e-6))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l, err := catalog.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	schema := input.NewSchema(spec.Inputs, spec.MaxKeys())
 	e := input.NewEncoder(schema)
 	rng := rand.New(rand.NewPCG(3, 1))
@@ -89,14 +84,10 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 	features := map[*input.Record][]float64{}
 	for range 2000 {
 		r := record(rng, schema)
-		if err := schema.Settle(r); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, schema.Settle(r))
 		x := e.Encode(nil, r)
 		if err := l.Check(x, []float64{1}, 1); err != nil {
-			if !errors.Is(err, model.ErrFeatureOutOfRange) {
-				t.Fatal(err)
-			}
+			require.ErrorIs(t, err, model.ErrFeatureOutOfRange)
 			rejections++
 			continue
 		}
@@ -109,9 +100,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 		accepted[k] = accepted[len(accepted)-1]
 		accepted = accepted[:len(accepted)-1]
 		now := e.Encode(nil, late)
-		if err := l.Check(now, []float64{1}, 1); err != nil {
-			t.Fatalf("accepted with %g, rejected with %g: %v", features[late], now, err)
-		}
+		require.NoError(t, l.Check(now, []float64{1}, 1), "%v %v", features[late], now)
 		for i := range now {
 			if now[i] != features[late][i] {
 				changed++
@@ -156,14 +145,10 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(9)}},
 	}
 	named, cost, err := catalog.Complete(named)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	plain.Dimension = named.Dimension
 	_, without, err := catalog.Complete(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	schema := input.NewSchema(named.Inputs, named.MaxKeys())
 	e := input.NewEncoder(schema)
 	limit, r := uint64(0), new(input.Record)
@@ -172,9 +157,7 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 		r.SetText(0, fmt.Sprintf("%0256d", n))
 		r.SetNumber(1, float64(n))
 		r.SetNumbers(2, 9)
-		if err := schema.Settle(r); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, schema.Settle(r))
 		e.Learn(r)
 		limit = max(limit, e.Size())
 	}
@@ -200,9 +183,7 @@ func TestKeysOfManyOutputs(t *testing.T) {
 	} {
 		for range 2 { // A completed spec stays as it is.
 			completed, _, err := catalog.Complete(c.spec)
-			if err != nil {
-				t.Fatal(name, err)
-			}
+			require.NoError(t, err, name)
 			if encoded := completed.Inputs[0].Categorical.MaxCategories != nil; encoded != c.encoded {
 				t.Errorf("%s: encoded %t", name, encoded)
 			}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/input"
@@ -33,13 +35,9 @@ func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool)
 		spec.Inputs = append(spec.Inputs, in)
 	}
 	created, _, err := catalog.Complete(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	l, err := catalog.New(created)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	schema := input.NewSchema(created.Inputs, created.MaxKeys())
 	e := input.NewEncoder(schema)
 	var r input.Record
@@ -62,12 +60,8 @@ func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool)
 				r.SetText(numbers+c, fmt.Sprint("text ", k))
 			}
 		}
-		if err := schema.Settle(&r); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Observe(&o, e.Encode(nil, &r), []float64{y}, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, schema.Settle(&r))
+		require.NoError(t, l.Observe(&o, e.Encode(nil, &r), []float64{y}, 1))
 		e.Learn(&r)
 		loss += o.Loss / rows
 	}

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 )
@@ -16,14 +18,9 @@ func TestAutoOfManyClasses(t *testing.T) {
 	const classes, dimension, rows = 300, 10, 4500
 	limit := classes
 	spec, cost, err := catalog.Complete(model.Spec{Dimension: dimension, Auto: &model.Auto{}, Classes: &model.Classes{MaxClasses: &limit}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	learner := func() model.Classifier {
-		l, err := catalog.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(catalog.New(spec))(t)
 		c, ok := l.(model.Classifier)
 		if !ok {
 			t.Fatalf("%T is no classifier", l)
@@ -48,9 +45,7 @@ func TestAutoOfManyClasses(t *testing.T) {
 			x[j] = centers[k][j] + 20*rng.NormFloat64()
 		}
 		var p model.ClassPrediction
-		if err := l.PredictClass(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.PredictClass(&p, x))
 		if n > rows*2/3 {
 			asked++
 			if p.Name() != strconv.Itoa(k) {
@@ -58,18 +53,11 @@ func TestAutoOfManyClasses(t *testing.T) {
 			}
 		}
 		var o model.ClassOutcome
-		if err := l.ObserveClass(&o, x, strconv.Itoa(k), 1, p.Advice); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveClass(&o, x, strconv.Itoa(k), 1, p.Advice))
 		if n%1500 == 700 {
-			state, err := l.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			state := must(l.AppendBinary(nil))(t)
 			again := learner()
-			if err := again.Restore(state); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, again.Restore(state))
 			if other, err := again.AppendBinary(nil); err != nil || !bytes.Equal(state, other) {
 				t.Fatalf("row %d: restored, it has another state, %v", n, err)
 			}

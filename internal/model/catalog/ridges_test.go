@@ -1,12 +1,14 @@
 package catalog_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -19,14 +21,9 @@ func TestRidgesAreToldInTheUnitsOfTheLabels(t *testing.T) {
 	scaled := &model.Scaling{Fixed: &model.FixedScaling{LabelScale: ptr(0.25)}}
 	var reports []model.Report
 	for _, scaling := range []*model.Scaling{model.Unscaled(), scaled} {
-		l, err := catalog.New(model.Spec{Dimension: 2, Scaling: scaling, LinearAWV: &model.LinearAWV{Ridges: lambdas}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must(catalog.New(model.Spec{Dimension: 2, Scaling: scaling, LinearAWV: &model.LinearAWV{Ridges: lambdas}}))(t)
 		for _, s := range modeltest.Samples(3, 2, 60) {
-			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		}
 		reports = append(reports, l.Report(model.ReportOptions{HindsightPath: true}))
 	}
@@ -44,15 +41,11 @@ func TestRidgesOfClassesAreCertified(t *testing.T) {
 			Dimension: 2, Scaling: model.Unscaled(), Classes: &model.Classes{MaxClasses: &classes},
 			FourierAWV: &model.FourierAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var o model.ClassOutcome
 		for n, s := range modeltest.Samples(5, 2, 80) {
 			class := strconv.Itoa(n % classes)
-			if err := l.(model.Classifier).ObserveClass(&o, s.X, class, math.Min(s.Weight, 1), nil); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.(model.Classifier).ObserveClass(&o, s.X, class, math.Min(s.Weight, 1), nil))
 		}
 		if s := l.Stats(); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate {
 			t.Errorf("%d classes: %+v", classes, s)
@@ -74,40 +67,28 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 	for _, names := range [][]string{{"city", "price"}, {"price", "city"}} {
 		given := slices.Clone(names)
 		named, _, err := catalog.Complete(spec(model.SemiparametricAWV{ParametricInputs: given}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if got := named.SemiparametricAWV; !slices.Equal(got.ParametricInputs, []string{"city", "price"}) || got.Parametric != nil || !slices.Equal(given, names) {
 			t.Errorf("%v, given %v, became %+v", names, given, got)
 		}
 		// The features of load are 0 and 1, those of city 2 to 5.
 		numbered, _, err := catalog.Complete(spec(model.SemiparametricAWV{Parametric: []int{2, 3, 4, 5, 6}}))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var states [][]byte
 		for _, s := range []model.Spec{named, numbered} {
 			l, err := catalog.New(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, s := range modeltest.Samples(6, 7, 60) {
-				if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 			}
 			state, err := l.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			states = append(states, state)
 			if w := l.Report(model.ReportOptions{}).Weights; len(w) != 6 || w[0].Input != 2 || w[4].Input != 6 || w[5].Input != model.NoInput {
 				t.Errorf("%v: weights %v", names, w)
 			}
 		}
-		if !bytes.Equal(states[0], states[1]) {
-			t.Errorf("%v learn otherwise than their numbers", names)
-		}
+		assert.Equal(t, states[1], states[0], names)
 	}
 }
 
@@ -123,13 +104,9 @@ func TestTheParametricPartIsInTheUnitsOfTheCaller(t *testing.T) {
 		l, err := catalog.New(model.Spec{Dimension: 3, Scaling: scaling, SemiparametricAWV: &model.SemiparametricAWV{
 			Parametric: []int{0, 2}, ParametricLambda: ptr(1e-9), Frequencies: ptr(4),
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, s := range modeltest.Samples(6, 3, 800) {
-			if _, err := modeltest.Observe(l, s.X, 3*s.X[0]-2*s.X[2]+5, 1); err != nil {
-				t.Fatal(err)
-			}
+			must(modeltest.Observe(l, s.X, 3*s.X[0]-2*s.X[2]+5, 1))(t)
 		}
 		r, tolerance := l.Report(model.ReportOptions{}), 1e-6
 		if name == "running" { // The scaling moved while it learned.
@@ -162,20 +139,14 @@ func TestARangeIsMovedWithItsLabels(t *testing.T) {
 			for n, s := range modeltest.Samples(9, 2, 150) {
 				y, weight := math.Sin(s.Y), math.Min(s.Weight, 1)
 				p, err := modeltest.Predict(far, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if n == 0 && p.Value != by {
 					t.Errorf("%s: the first prediction is %g, want %d", spec(by-1, by+1), p.Value, by)
 				}
 				want, err := modeltest.Observe(near, s.X, y, weight)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				got, err := modeltest.Observe(far, s.X, y+by, weight)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if math.Abs(got.Prediction-by-want.Prediction) > 1e-9 || math.Abs(got.Loss-want.Loss) > 1e-9 {
 					t.Fatalf("%s, round %d: %+v, about 0 %+v", spec(by-1, by+1), n, got, want)
 				}

@@ -1,11 +1,12 @@
 package catalog_test
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
-	"reflect"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -33,29 +34,17 @@ func TestGoldenWarmup(t *testing.T) {
 func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 	t.Helper()
 	spec, _, err := catalog.Complete(model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}, Scaling: scaling})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	samples := modeltest.Samples(99, 2, 90)
 	learn := func(l model.Learner, samples []modeltest.Sample) []byte {
 		t.Helper()
 		for _, s := range samples {
-			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		}
-		state, err := l.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return state
+		return must(l.AppendBinary(nil))(t)
 	}
 	fresh := func() model.Learner {
-		l, err := catalog.New(spec)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+		return must(catalog.New(spec))(t)
 	}
 	path := filepath.Join("testdata", name+".v1.hs")
 	if *update {
@@ -63,44 +52,26 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 		data, err := codec.Encode(codec.Snapshot{
 			Spec: spec, Sequence: uint64(at), Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
 	}
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s, err := codec.Decode(data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	restored := fresh()
 	if err := restored.Restore(s.Learner); err != nil || s.Sequence != uint64(at) {
 		t.Fatalf("sequence %d: %v", s.Sequence, err)
 	}
-	if again := learn(restored, nil); !bytes.Equal(again, s.Learner) {
-		t.Error("another state is encoded than was restored")
-	}
+	assert.Equal(t, s.Learner, learn(restored, nil), "another state is encoded than was restored")
 	whole := fresh()
 	got, want := learn(restored, samples[at:]), learn(whole, samples)
-	if !bytes.Equal(got, want) {
-		t.Error("restored, it ends elsewhere")
-	}
+	assert.Equal(t, want, got, "restored, it ends elsewhere")
 	for _, s := range samples {
 		p, err := modeltest.Predict(restored, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		q, err := modeltest.Predict(whole, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !reflect.DeepEqual(p, q) {
-			t.Fatalf("restored, it predicts %+v, want %+v", p, q)
-		}
+		require.NoError(t, err)
+		require.Equal(t, q, p)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/modeltest"
@@ -14,13 +16,9 @@ import (
 func created(t *testing.T, spec string) model.Learner {
 	t.Helper()
 	completed, _, err := catalog.Complete(sent(t, []byte(spec)))
-	if err != nil {
-		t.Fatalf("%s: %v", spec, err)
-	}
+	require.NoError(t, err, spec)
 	l, err := catalog.New(completed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -60,10 +58,7 @@ func TestConstantWeightsDoNotDegradeNewtonSteps(t *testing.T) {
 			l := created(t, `{"dimension": 2, `+c.learner+`}`)
 			loss, trivial, sum := 0.0, 0.0, 0.0
 			for i, s := range waves(n, c.classes) {
-				p, err := modeltest.Predict(l, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must(modeltest.Predict(l, s.X))(t)
 				mean := sum / math.Max(1, float64(i))
 				loss += (s.Y - p.Value) * (s.Y - p.Value)
 				if c.classes { // Signs against the majority.
@@ -115,10 +110,7 @@ func TestAHeavyWeightIsTheNewUnitOfNewtonSteps(t *testing.T) {
 			l := created(t, `{"dimension": 2, `+learner+`}`)
 			loss, trivial := 0.0, 0.0
 			for i, s := range waves(n, false) {
-				p, err := modeltest.Predict(l, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				p := must(modeltest.Predict(l, s.X))(t)
 				if i >= n/2 {
 					loss, trivial = loss+(s.Y-p.Value)*(s.Y-p.Value), trivial+s.Y*s.Y
 				}

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/classifier"
@@ -58,18 +61,14 @@ func learn(t *testing.T, l model.Classifier, samples []sample) {
 func encoded(t *testing.T, l model.Learner) []byte {
 	t.Helper()
 	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return state
 }
 
 func predict(t *testing.T, l model.Classifier, x []float64) model.ClassPrediction {
 	t.Helper()
 	var p model.ClassPrediction
-	if err := l.PredictClass(&p, x); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.PredictClass(&p, x))
 	return p
 }
 
@@ -86,18 +85,14 @@ func TestTheFirstClasses(t *testing.T) {
 		t.Errorf("%+v, %v, want no score", raw, err)
 	}
 	var o model.ClassOutcome
-	if err := l.ObserveClass(&o, x, "α", 2, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.ObserveClass(&o, x, "α", 2, nil))
 	if o.Class != 0 || o.Prediction.Class != model.NoClass || math.Abs(o.Loss-2) > 1e-15 || len(o.Prediction.Classes) != 0 {
 		t.Errorf("%+v, want class 0, which was not known, at a loss of 2", o)
 	}
 	if p = predict(t, l, x); p.Class != 0 || p.Name() != "α" || p.Probabilities[0] != 1 {
 		t.Errorf("%+v, want α for certain", p)
 	}
-	if err := l.ObserveClass(&o, x, "β", 1, nil); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, l.ObserveClass(&o, x, "β", 1, nil))
 	if o.Class != 1 || o.Prediction.Name() != "α" || len(o.Prediction.Classes) != 1 {
 		t.Errorf("%+v, want class 1 where α was predicted", o)
 	}
@@ -127,14 +122,8 @@ func TestRestoreRejects(t *testing.T) {
 		"rounds without a class": {l, mixed}, "nothing": {l, nil},
 	} {
 		before := encoded(t, c.l)
-		if err := c.l.Restore(c.state); err == nil {
-			t.Errorf("%s was restored", name)
-		}
-		if !bytes.Equal(before, encoded(t, c.l)) {
-			t.Errorf("%s changed the state", name)
-		}
+		assert.Error(t, c.l.Restore(c.state), name)
+		assert.Equal(t, encoded(t, c.l), before, name)
 	}
-	if err := l.Restore(fresh); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Restore(fresh))
 }

@@ -1,11 +1,12 @@
 package classifier_test
 
 import (
-	"bytes"
 	"errors"
 	"maps"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -60,9 +61,7 @@ func subjects() map[string]model.Spec {
 func create(tb testing.TB, spec model.Spec) model.Classifier {
 	tb.Helper()
 	l, err := catalog.New(spec)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	c, ok := l.(model.Classifier)
 	if !ok {
 		tb.Fatalf("%T of a spec of classes", l)
@@ -99,14 +98,10 @@ func FuzzRestore(f *testing.F) {
 			l := create(f, specs[name])
 			var out model.ClassOutcome
 			for _, s := range all[:n] {
-				if err := l.ObserveClass(&out, s.X, s.Class, s.Weight, nil); err != nil {
-					f.Fatal(err)
-				}
+				require.NoError(f, l.ObserveClass(&out, s.X, s.Class, s.Weight, nil))
 			}
 			state, err := l.AppendBinary(nil)
-			if err != nil {
-				f.Fatal(err)
-			}
+			require.NoError(f, err)
 			f.Add(byte(kind), state)
 		}
 	}
@@ -114,25 +109,17 @@ func FuzzRestore(f *testing.F) {
 		l := create(t, specs[names[int(kind)%len(names)]])
 		empty := encoded(t, l)
 		if err := l.Restore(state); err != nil {
-			if !bytes.Equal(empty, encoded(t, l)) {
-				t.Fatal("a rejected state changed the classifier")
-			}
+			require.Equal(t, encoded(t, l), empty, "a rejected state changed the classifier")
 			return
 		}
-		if !bytes.Equal(state, encoded(t, l)) {
-			t.Fatal("what was restored is encoded otherwise")
-		}
+		require.Equal(t, encoded(t, l), state, "what was restored is encoded otherwise")
 		var p model.ClassPrediction
 		var out model.ClassOutcome
 		for _, s := range all[:10] {
-			if err := l.PredictClass(&p, s.X); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.PredictClass(&p, s.X))
 			accepted := l.CheckClass(s.X, s.Class, s.Weight)
 			err := l.ObserveClass(&out, s.X, s.Class, s.Weight, nil)
-			if (err == nil) != (accepted == nil) {
-				t.Fatalf("checked: %v, observed: %v", accepted, err)
-			}
+			require.Equal(t, (accepted == nil), (err == nil), "%v %v", accepted, err)
 			if err != nil && !errors.Is(err, model.ErrClassLimit) && !errors.Is(err, model.ErrObservationLimit) {
 				t.Fatal(err)
 			}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/classifier"
@@ -39,21 +42,15 @@ func TestALateClassIsOneFromTheStartThroughScaling(t *testing.T) {
 			var out model.Outcome
 			var got model.ClassOutcome
 			for n, s := range all {
-				if err := f.Predict(&want, s.X); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, f.Predict(&want, s.X))
 				p, known := predict(t, l, s.X), len(l.Classes())
 				if fmt.Sprint(p.Values) != fmt.Sprint(want.Values[:known]) {
 					t.Fatalf("round %d: %v, want %v", n, p.Values, want.Values)
 				}
-				if err := l.ObserveClass(&got, s.X, s.Class, s.Weight, nil); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.ObserveClass(&got, s.X, s.Class, s.Weight, nil))
 				y := make([]float64, classes)
 				y[got.Class] = 1
-				if err := f.Observe(&out, s.X, y, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, f.Observe(&out, s.X, y, s.Weight))
 				same := got.Regret == out.Regret || math.IsNaN(got.Regret) && math.IsNaN(out.Regret)
 				if got.Loss != out.Loss || !same || fmt.Sprint(got.Prediction.Values) != fmt.Sprint(out.Predictions[:known]) {
 					t.Fatalf("round %d: %+v, want %+v", n, got, out)
@@ -65,9 +62,7 @@ func TestALateClassIsOneFromTheStartThroughScaling(t *testing.T) {
 					t.Fatalf("round %d: %+v, want %+v", n, l.Stats(), f.Stats())
 				}
 			}
-			if len(l.Classes()) != classes {
-				t.Fatalf("classes %v", l.Classes())
-			}
+			require.Len(t, l.Classes(), classes)
 		})
 	}
 }
@@ -80,9 +75,7 @@ func without(t *testing.T, spec model.Spec) model.Learner {
 		spec.LabelGate = model.GateOff // A classifier has none.
 	}
 	l, err := catalog.New(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }
 
@@ -128,9 +121,7 @@ func TestTwoClassesAreTheSign(t *testing.T) {
 				for n, s := range modeltest.ClassSamples(19, dimension, 2, 250) {
 					p := predict(t, l, s.X)
 					var raw model.Prediction
-					if err := plain.Predict(&raw, s.X); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, plain.Predict(&raw, s.X))
 					if fmt.Sprint(p.Values, p.StandardErrors, p.Leverage, p.Advice[:len(raw.Advice)]) != fmt.Sprint(raw.Values, raw.StandardErrors, raw.Leverage, raw.Advice) {
 						t.Fatalf("round %d: %+v, want %+v", n, p, raw)
 					}
@@ -151,16 +142,12 @@ func TestTwoClassesAreTheSign(t *testing.T) {
 					if s.X == nil {
 						continue
 					}
-					if err := l.ObserveClass(&got, s.X, s.Class, s.Weight, advice); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, l.ObserveClass(&got, s.X, s.Class, s.Weight, advice))
 					observe := func() error { return plain.Observe(&want, s.X, []float64{y}, s.Weight) }
 					if advised, ok := plain.(model.Advised); ok && advice != nil {
 						observe = func() error { return advised.ObserveAdvised(&want, s.X, []float64{y}, s.Weight, rawAdvice) }
 					}
-					if err := observe(); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, observe())
 					same := got.Regret == want.Regret || math.IsNaN(got.Regret) && math.IsNaN(want.Regret)
 					if got.Prediction.Values[0] != want.Predictions[0] || got.Loss != want.Loss || !same {
 						t.Fatalf("round %d: %+v, want %+v", n, got, want)
@@ -208,18 +195,14 @@ func TestMoreClassesAreLearnersOneAgainstTheRest(t *testing.T) {
 				var got model.ClassOutcome
 				var want model.Outcome
 				for n, s := range modeltest.ClassSamples(20, dimension, classes, 250) {
-					if err := l.ObserveClass(&got, s.X, s.Class, s.Weight, nil); err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, l.ObserveClass(&got, s.X, s.Class, s.Weight, nil))
 					best, largest, sum := model.NoClass, math.Inf(-1), 0.0
 					for k, one := range each {
 						y := -1.0
 						if k == got.Class {
 							y = 1
 						}
-						if err := one.Observe(&want, s.X, []float64{y}, s.Weight); err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, one.Observe(&want, s.X, []float64{y}, s.Weight))
 						v := got.Prediction.Values[k]
 						if math.Abs(v-want.Predictions[0]) > tolerance*(1+math.Abs(v)) {
 							t.Fatalf("round %d, class %d: %.17g, want %.17g", n, k, v, want.Predictions[0])
@@ -260,20 +243,14 @@ func TestLimitsOfTheLearner(t *testing.T) {
 	}
 	all := samples(21, 6)
 	for n, s := range all[:5] {
-		if left := bounded.Remaining(); left != 5-n {
-			t.Fatalf("room for %d after %d", left, n)
-		}
+		require.Equal(t, 5-n, bounded.Remaining(), n)
 		learn(t, l, []sample{s})
 	}
-	if err := l.CheckClass(all[5].X, all[5].Class, 1); err == nil {
-		t.Error("an observation too many is accepted")
-	}
+	assert.Error(t, l.CheckClass(all[5].X, all[5].Class, 1), "an observation too many is accepted")
 	plain := without(t, spec)
 	if got, want := admitter.Admit(all[0].X, 1e9), plain.(model.Admitter).Admit(all[0].X, 1e9); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("admitted: %v, want %v", got, want)
 	}
 	unbounded := create(t, of(2, model.Spec{LinearAWV: &model.LinearAWV{}}))
-	if left := unbounded.(model.Bounded).Remaining(); left != math.MaxInt {
-		t.Errorf("room for %d", left)
-	}
+	assert.EqualValues(t, math.MaxInt, unbounded.(model.Bounded).Remaining())
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/classifier"
 	"hindsight/internal/model/feature"
@@ -134,9 +136,7 @@ func TestAWithheldDigitIsFound(t *testing.T) {
 		empty := encoded(t, l)
 		var missed, seen, errors, after float64
 		for _, digit := range []int{0, 3, 6, 9} {
-			if err := l.Restore(empty); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Restore(empty))
 			came := 0
 			var o model.ClassOutcome
 			for n, s := range stream {
@@ -144,9 +144,7 @@ func TestAWithheldDigitIsFound(t *testing.T) {
 				if own && n < withheld {
 					continue
 				}
-				if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil))
 				wrong := 0.0
 				if o.Class != o.Prediction.Class {
 					wrong = 1
@@ -205,9 +203,7 @@ func BenchmarkRounds(b *testing.B) {
 		var p model.ClassPrediction
 		var o model.ClassOutcome
 		observe := func(n int) {
-			if err := l.ObserveClass(&o, inputs[n%len(inputs)].X, names[n%classes], 1, nil); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, l.ObserveClass(&o, inputs[n%len(inputs)].X, names[n%classes], 1, nil))
 		}
 		for n := range 600 {
 			observe(n)
@@ -221,9 +217,7 @@ func BenchmarkRounds(b *testing.B) {
 		b.Run(fmt.Sprint("Predict/", classes), func(b *testing.B) {
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
-				if err := l.PredictClass(&p, inputs[n%len(inputs)].X); err != nil {
-					b.Fatal(err)
-				}
+				require.NoError(b, l.PredictClass(&p, inputs[n%len(inputs)].X))
 			}
 		})
 	}

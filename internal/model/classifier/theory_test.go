@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -57,14 +59,10 @@ func TestDecisionsAreThoseOfDenseRLSC(t *testing.T) {
 			if n > 0 {
 				coded, best := make([]float64, len(names)), 0
 				var weights, scores mat.Dense
-				if err := weights.Solve(gram, right); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, weights.Solve(gram, right))
 				scores.Mul(z.T(), &weights)
 				var raw model.Prediction
-				if err := l.Predict(&raw, s.X); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Predict(&raw, s.X))
 				for k := range names {
 					// The forecaster divides every score by 1+q.
 					near(t, "score", raw.Values[k]/(1-raw.Leverage), scores.At(0, k), 1e-11)
@@ -192,9 +190,7 @@ func TestLearnerIsItsTheory(t *testing.T) {
 					wanted, coded = n.class(scores)
 					n.counts = now
 				}
-				if err := l.ObserveClass(&out, s.X, s.Class, s.Weight, nil); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.ObserveClass(&out, s.X, s.Class, s.Weight, nil))
 				near(t, "loss", out.Loss, loss, 1e-10)
 				if out.Class != number(n.names, s.Class) || len(out.Prediction.Probabilities) != before {
 					t.Fatalf("round %d: %+v", round, out)
@@ -247,17 +243,13 @@ func TestScoresAddUpToTheConstantLabel(t *testing.T) {
 		one := awv.New(feature.NewAffine(dimension), awv.Options{Lambda: o.Lambda, Forgetting: forgetting})
 		for _, s := range samples(13, 400) {
 			var raw model.Prediction
-			if err := l.Predict(&raw, s.X); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Predict(&raw, s.X))
 			sum := 0.0
 			for _, v := range raw.Values {
 				sum += v
 			}
 			want, err := modeltest.Predict(one, s.X)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			near(t, "sum of the scores", sum, want.Value, 1e-13)
 			learn(t, l, []sample{s})
 			if _, err := modeltest.Observe(one, s.X, 1, s.Weight); err != nil {
@@ -277,17 +269,13 @@ func TestALateClassIsOneFromTheStart(t *testing.T) {
 		l, all := affine(o), samples(14, 200)
 		learn(t, l, all)
 		names := l.Classes()
-		if len(names) != 6 {
-			t.Fatalf("classes %v", names)
-		}
+		require.Len(t, names, 6)
 		f := awv.New(feature.NewAffine(dimension), awv.Options{Lambda: o.Lambda, Outputs: len(names), Forgetting: forgetting})
 		var out model.Outcome
 		for _, s := range all {
 			y := make([]float64, len(names))
 			y[number(names, s.Class)] = 1
-			if err := f.Observe(&out, s.X, y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, f.Observe(&out, s.X, y, s.Weight))
 		}
 		if !bytes.HasSuffix(encoded(t, l), encoded(t, f)) {
 			t.Errorf("forgetting %g: the forecaster is another", forgetting)
@@ -308,9 +296,7 @@ func TestTwoClassesAreTheSignOfAWV(t *testing.T) {
 			class, y = "-", -1
 		}
 		said, err := modeltest.Predict(signs, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if p := predict(t, l, s.X); len(p.Classes) == 2 && math.Abs(said.Value) > 1e-12 {
 			learned++
 			if (p.Name() == "+") != (said.Value > 0) {
@@ -343,9 +329,7 @@ func TestRenamingClassesChangesNamesAlone(t *testing.T) {
 		learn(t, renamed, []sample{other})
 	}
 	want := bytes.ReplaceAll(encoded(t, l), []byte("class"), []byte("ΣΛx"))
-	if !bytes.Equal(encoded(t, renamed), want) {
-		t.Error("renaming changes more than names")
-	}
+	assert.Equal(t, want, encoded(t, renamed), "renaming changes more than names")
 }
 
 // No digit of the state depends on a, and no probability; decisions do.
@@ -372,9 +356,7 @@ func TestRecodingTouchesDecisionsAlone(t *testing.T) {
 		learn(t, plain, []sample{s})
 	}
 	for _, l := range others {
-		if !bytes.Equal(encoded(t, plain), encoded(t, l)) {
-			t.Error("the state depends on the recoding")
-		}
+		assert.Equal(t, encoded(t, l), encoded(t, plain), "the state depends on the recoding")
 	}
 	if differ == 0 {
 		t.Error("no decision depends on the recoding")

@@ -9,6 +9,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 )
@@ -22,9 +25,7 @@ func sample(tb testing.TB) (codec.Snapshot, []byte) {
 		Sequence: 42, Digest: codec.Digest(state), Learner: state, Account: []byte{7}, History: []byte{9}, Carried: []byte{8},
 	}
 	data, err := codec.Encode(s)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return s, data
 }
 
@@ -108,9 +109,7 @@ func TestFloatsAreReadAsTheyWereWritten(t *testing.T) {
 
 func TestAppendFloatsFillsRoomWithoutAllocating(t *testing.T) {
 	values, dst := make([]float64, 100), make([]byte, 0, 800)
-	if n := testing.AllocsPerRun(100, func() { dst = codec.AppendFloats(dst[:0], values...) }); n != 0 {
-		t.Errorf("%g allocations", n)
-	}
+	assert.EqualValues(t, 0, testing.AllocsPerRun(100, func() { dst = codec.AppendFloats(dst[:0], values...) }))
 }
 
 func TestNumbersOutOfRangeAreRejected(t *testing.T) {
@@ -118,17 +117,13 @@ func TestNumbersOutOfRangeAreRejected(t *testing.T) {
 		var number float64
 		v := codec.Reading(codec.AppendFloats(nil, bad))
 		v.Within(10, &number)
-		if !errors.Is(v.Err(), codec.ErrCorrupt) {
-			t.Errorf("Within read %g: %v", bad, v.Err())
-		}
+		assert.ErrorIs(t, v.Err(), codec.ErrCorrupt, bad)
 		for at := range 9 {
 			values := make([]float64, 9)
 			values[at] = bad
 			v := codec.Reading(codec.AppendFloats(nil, values...))
 			v.FloatsWithin(10, values)
-			if !errors.Is(v.Err(), codec.ErrCorrupt) {
-				t.Errorf("FloatsWithin read %g at %d: %v", bad, at, v.Err())
-			}
+			assert.ErrorIs(t, v.Err(), codec.ErrCorrupt, "%v %v", bad, at)
 		}
 	}
 	var a, b float64
@@ -143,9 +138,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add(data)
 	s.History = []byte{9}
 	data, err := codec.Encode(s)
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	f.Add(data)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s, err := codec.Decode(data)
@@ -153,9 +146,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, err := codec.Encode(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		back, err := codec.Decode(again)
 		if err != nil || !bytes.Equal(back.Learner, s.Learner) || !bytes.Equal(back.History, s.History) || back.Sequence != s.Sequence {
 			t.Fatalf("%+v, %v", back, err)

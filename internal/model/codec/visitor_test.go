@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 )
@@ -98,9 +101,7 @@ func (r *record) restore(data []byte) error {
 func stateOf(tb testing.TB, r *record) []byte {
 	tb.Helper()
 	state, err := r.append(nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return state
 }
 
@@ -123,9 +124,7 @@ func TestVisitorReadsWhatItAppends(t *testing.T) {
 	if plain = append(plain, "rest"...); !bytes.Equal(state, plain) {
 		t.Errorf("% x, want % x", state, plain)
 	}
-	if !reflect.DeepEqual(want, sampleRecord()) {
-		t.Errorf("appending changed the state to %+v", want)
-	}
+	assert.Equal(t, want, sampleRecord())
 }
 
 func TestVisitorAppendsWithoutAllocating(t *testing.T) {
@@ -164,9 +163,7 @@ func TestVisitorTellsWhatIsCorrupt(t *testing.T) {
 		}
 	}
 	for n := range len(good) - len("rest") {
-		if err := new(record).restore(good[:n]); !errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("cut at %d: %v", n, err)
-		}
+		assert.ErrorIs(t, new(record).restore(good[:n]), codec.ErrCorrupt, n)
 	}
 }
 
@@ -186,9 +183,7 @@ func TestVisitorFails(t *testing.T) {
 	if state, err := r.append(nil); !errors.Is(err, errOdd) || state != nil {
 		t.Errorf("% x, %v", state, err)
 	}
-	if err := new(record).restore(append(stateOf(t, sampleRecord()), 1)); !errors.Is(err, errOdd) {
-		t.Errorf("%v", err)
-	}
+	assert.ErrorIs(t, new(record).restore(append(stateOf(t, sampleRecord()), 1)), errOdd)
 	n = 0
 	v = codec.ReadingFrom(codec.NewReader(codec.AppendUint64(nil, 1)))
 	if v.Count(&n, 1); !strings.Contains(fmt.Sprint(v.Err()), "1 items in 0 bytes") || v.Left() != 0 {
@@ -208,8 +203,6 @@ func FuzzVisitor(f *testing.F) {
 		if err := r.restore(data); err != nil {
 			return
 		}
-		if again := stateOf(t, r); !bytes.Equal(again, data) {
-			t.Fatalf("% x\nread and appended\n% x", data, again)
-		}
+		require.Equal(t, data, stateOf(t, r))
 	})
 }

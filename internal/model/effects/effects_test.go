@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/effects"
 )
@@ -361,9 +363,7 @@ func TestNaive(t *testing.T) {
 
 func near(t *testing.T, row int, what string, got, want []float64) {
 	t.Helper()
-	if len(got) != len(want) {
-		t.Fatalf("row %d: %d %s, want %d", row, len(got), what, len(want))
-	}
+	require.Equal(t, len(want), len(got), "%v %v", row, what)
 	for i := range got {
 		if !(math.Abs(got[i]-want[i]) <= 1e-9*(1+math.Abs(want[i]))) {
 			t.Fatalf("row %d: %s %d: %g, want %g", row, what, i, got[i], want[i])
@@ -437,9 +437,7 @@ func stateOf(tb testing.TB, e *effects.Effects, n uint64) []byte {
 	v := codec.Appending(nil)
 	e.Visit(&v, n)
 	out, err := v.Appended()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return out
 }
 
@@ -454,9 +452,7 @@ func TestStatesContinue(t *testing.T) {
 				again := effects.New(o)
 				read := codec.Reading(stateOf(t, all[0], n))
 				again.Visit(&read, n)
-				if err := read.End(); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, read.End())
 				all = append(all, again)
 			}
 			x, y, v, counts := draw(rng, o)

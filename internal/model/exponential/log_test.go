@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model/exponential"
 )
 
@@ -36,9 +38,7 @@ func TestLog(t *testing.T) {
 	} {
 		check(x)
 	}
-	if exponential.Log(1) != 0 {
-		t.Error("log 1 is not 0")
-	}
+	assert.EqualValues(t, 0, exponential.Log(1), "log 1 is not 0")
 	for x, want := range map[float64]float64{0: math.Inf(-1), math.Inf(1): math.Inf(1)} {
 		if got := exponential.Log(x); got != want {
 			t.Errorf("log %g is %g", x, got)
@@ -59,9 +59,7 @@ func TestLogBits(t *testing.T) {
 		}
 	}
 	const want = "55477796324946853603429"
-	if sum.String() != want {
-		t.Errorf("the sum of the bits is %s, want %s", &sum, want)
-	}
+	assert.EqualValues(t, want, sum.String(), &sum)
 }
 
 // Log1p is the library's to one unit in the last place, for small numbers and for large
@@ -89,9 +87,7 @@ func TestLog1p(t *testing.T) {
 	} {
 		check(x)
 	}
-	if v := exponential.Log1p(0); v != 0 {
-		t.Errorf("log1p 0 is %g", v)
-	}
+	assert.EqualValues(t, 0, exponential.Log1p(0))
 	for x, want := range map[float64]float64{-1: math.Inf(-1), math.Inf(1): math.Inf(1)} {
 		if got := exponential.Log1p(x); got != want {
 			t.Errorf("log1p %g is %g", x, got)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/gate"
@@ -30,9 +32,7 @@ func counted(t *testing.T, s model.Spec, together *int) *gate.Learner {
 	t.Helper()
 	return gate.New(gate.Options{Dimension: s.Dimension, Outputs: max(s.Outputs, 1), New: func() model.Learner {
 		l, err := catalog.New(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return counting{l, together}
 	}})
 }
@@ -96,21 +96,15 @@ func observesTogether(t *testing.T, s model.Spec, d mixture, seed uint64) model.
 				y[j] = label
 			}
 			all[n] = model.Observation{X: []float64{x}, Y: y, Weight: 0.5 + sizes.Float64()}
-			if err := one.Observe(&want[n], all[n].X, all[n].Y, all[n].Weight); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, one.Observe(&want[n], all[n].X, all[n].Y, all[n].Weight))
 		}
-		if err := many.ObserveAll(got, all); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, many.ObserveAll(got, all))
 		for n := range want {
 			if fmt.Sprint(got[n]) != fmt.Sprint(want[n]) {
 				t.Fatalf("seed %d, row %d, %d of %d: %+v, alone %+v", seed, row, n, count, got[n], want[n])
 			}
 		}
-		if !bytes.Equal(stateOf(t, one), stateOf(t, many)) {
-			t.Fatalf("seed %d: %d rows together from row %d leave another state", seed, count, row)
-		}
+		require.Equal(t, stateOf(t, many), stateOf(t, one), "%v %v %v", seed, count, row)
 		if row += count; count > 1 {
 			batched += count
 		}
@@ -128,9 +122,7 @@ func TestRejectedTogether(t *testing.T) {
 	l, rng := counted(t, model.Spec{Dimension: 1, LinearAWV: &model.LinearAWV{}}, &together), rand.New(rand.NewPCG(1, 2))
 	var o model.Outcome
 	for range 200 {
-		if err := l.Observe(&o, []float64{rng.NormFloat64()}, []float64{rng.NormFloat64()}, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&o, []float64{rng.NormFloat64()}, []float64{rng.NormFloat64()}, 1))
 	}
 	before := stateOf(t, l)
 	for bad := range 4 {

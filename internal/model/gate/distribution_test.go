@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/modeltest"
@@ -31,9 +33,7 @@ func TestRareAmountsAreLearned(t *testing.T) {
 		},
 		"linear": func() model.Learner {
 			l, err := catalog.New(model.Spec{Dimension: 2, LabelGate: model.GateOn, LinearAWV: &model.LinearAWV{}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return l
 		},
 	}
@@ -56,9 +56,7 @@ func TestRareAmountsAreLearned(t *testing.T) {
 								y += amount(rng)
 							}
 							o, err := modeltest.Observe(l, []float64{rng.Float64(), rng.NormFloat64()}, y, 1)
-							if err != nil {
-								t.Fatal(err)
-							}
+							require.NoError(t, err)
 							if row >= rows/4 {
 								predicted, truth = predicted+o.Prediction, truth+y
 							}
@@ -87,9 +85,7 @@ func TestSentinelsAreNoDistribution(t *testing.T) {
 				y = sentinels[rng.IntN(len(sentinels))]
 				sent++
 			}
-			if err := l.Observe(&o, []float64{rng.Float64(), rng.NormFloat64()}, []float64{y}, 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&o, []float64{rng.Float64(), rng.NormFloat64()}, []float64{y}, 1))
 		}
 		if s := l.Stats().Gate; s.SetAside != sent {
 			t.Errorf("%v: %d of %d rows set aside", sentinels, s.SetAside, sent)

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/catalog"
@@ -64,9 +67,7 @@ func TestNaive(t *testing.T) {
 					y = float64(10 + rng.IntN(3))
 				}
 			}
-			if err := l.Observe(&o, x, []float64{y}, 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&o, x, []float64{y}, 1))
 			if want := n.observe(y); o.SetAside != want {
 				t.Fatalf("seed %d, row %d: label %g set aside %v, want %v", seed, row, y, o.SetAside, want)
 			}
@@ -100,9 +101,7 @@ func TestConform(t *testing.T) {
 	modeltest.Conform(t, modeltest.Subject{
 		New: func() model.Learner {
 			l, err := catalog.New(model.Spec{Dimension: 3, LabelGate: model.GateOn, LinearAWV: &model.LinearAWV{}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return l
 		},
 		Dimension: 3, Warm: 140, Rejects: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
@@ -134,19 +133,13 @@ func restoresAmongDirt(t *testing.T, v version, seed uint64) {
 		x := []float64{rng.Float64(), rng.NormFloat64()}
 		if rng.IntN(40) == 0 {
 			twin = v.gated(o)
-			if err := twin.Restore(stateOf(t, l)); err != nil {
-				t.Fatalf("row %d: %v", row, err)
-			}
+			require.NoError(t, twin.Restore(stateOf(t, l)), row)
 		}
-		if err := l.Observe(&out, x, []float64{y}, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&out, x, []float64{y}, 1))
 		if twin == nil {
 			continue
 		}
-		if err := twin.Observe(&again, x, []float64{y}, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, twin.Observe(&again, x, []float64{y}, 1))
 		if out.Loss != again.Loss || out.SetAside != again.SetAside || out.Regret != again.Regret ||
 			(row%50 == 0 && !bytes.Equal(stateOf(t, l), stateOf(t, twin))) {
 			t.Fatalf("row %d: %+v, restored %+v", row, out, again)
@@ -157,9 +150,7 @@ func restoresAmongDirt(t *testing.T, v version, seed uint64) {
 func stateOf(t *testing.T, l model.Learner) []byte {
 	t.Helper()
 	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return state
 }
 
@@ -215,9 +206,7 @@ func accounts(t *testing.T, v version, seed uint64) {
 	for row, y := range first {
 		weight := math.Exp(rng.NormFloat64())
 		before := learners[len(learners)-1]
-		if err := l.Observe(&out, []float64{rng.Float64()}, []float64{y, second[row]}, weight); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&out, []float64{rng.Float64()}, []float64{y, second[row]}, weight))
 		loss, largest = loss+out.Loss, math.Max(largest, out.Loss)
 		if s := l.Stats(); s.Gate.Starts > starts {
 			starts, closed = s.Gate.Starts, append(closed, before)
@@ -266,16 +255,10 @@ func TestOneOfSeveralOutputs(t *testing.T) {
 		if row == 300 {
 			y[1] = 1e6
 		}
-		if err := l.Observe(&o, []float64{0}, y, 1); err != nil {
-			t.Fatal(err)
-		}
-		if o.SetAside != (row == 300) {
-			t.Errorf("row %d: set aside %v", row, o.SetAside)
-		}
+		require.NoError(t, l.Observe(&o, []float64{0}, y, 1))
+		assert.Equal(t, (row == 300), o.SetAside, row)
 	}
-	if n := len(now().labels); n != 399 {
-		t.Errorf("learned %d rows, want 399", n)
-	}
+	assert.Equal(t, 399, len(now().labels))
 }
 
 // Two values have no outliers: a rare class is one of them.
@@ -289,9 +272,7 @@ func TestTwoValuesAreLetIn(t *testing.T) {
 			if rng.IntN(200) == 0 {
 				y = values[1]
 			}
-			if err := l.Observe(&o, []float64{0}, []float64{y}, 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&o, []float64{0}, []float64{y}, 1))
 			if o.SetAside {
 				t.Fatalf("%v, row %d: set aside", values, row)
 			}
@@ -323,17 +304,13 @@ func learnsLate(t *testing.T, v version) {
 			if bad {
 				y = -999
 			}
-			if err := l.ObserveAdvised(&o, x, []float64{y}, 1, predictions[at].Advice); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.ObserveAdvised(&o, x, []float64{y}, 1, predictions[at].Advice))
 			if miss := predictions[at].Values[0] - y; row > 2000 && !bad {
 				loss, counted = loss+miss*miss, counted+1
 			}
 		}
 		rows[at] = []float64{2*rng.Float64() - 1, 2*rng.Float64() - 1}
-		if err := l.Predict(&predictions[at], rows[at]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Predict(&predictions[at], rows[at]))
 	}
 	s := l.Stats()
 	if mean := loss / float64(counted); mean > 0.05 || s.Gate.Starts == 0 || s.Gate.SetAside < 8 || !s.CertificateOK {
@@ -350,14 +327,10 @@ func FuzzRestore(f *testing.F) {
 			l, rng := v.gated(o), rand.New(rand.NewPCG(1, 2))
 			var out model.Outcome
 			for _, y := range dirtyLabels(rng, rows) {
-				if err := l.Observe(&out, []float64{rng.Float64(), rng.Float64()}, []float64{y}, 1); err != nil {
-					f.Fatal(err)
-				}
+				require.NoError(f, l.Observe(&out, []float64{rng.Float64(), rng.Float64()}, []float64{y}, 1))
 			}
 			state, err := l.AppendBinary(nil)
-			if err != nil {
-				f.Fatal(err)
-			}
+			require.NoError(f, err)
 			f.Add(uint8(n), state)
 		}
 	}
@@ -384,20 +357,14 @@ func TestLightRowsAreNoEvidence(t *testing.T) {
 		var o, p model.Outcome
 		for row, y := range dirtyLabels(rng, 3000) {
 			x := []float64{rng.NormFloat64(), float64(rng.IntN(2))}
-			if err := alone.Observe(&o, x, []float64{y}, 1); err != nil {
-				t.Fatal(err)
-			}
-			if err := beside.Observe(&p, x, []float64{y}, 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, alone.Observe(&o, x, []float64{y}, 1))
+			require.NoError(t, beside.Observe(&p, x, []float64{y}, 1))
 			if o.SetAside != p.SetAside {
 				t.Fatalf("seed %d, row %d: label %g set aside %v, beside light rows %v", seed, row, y, o.SetAside, p.SetAside)
 			}
 			for range rng.IntN(3) {
 				light := math.Pow(10, 12*rng.Float64()) * rng.NormFloat64()
-				if err := beside.Observe(&p, x, []float64{light}, model.MinWeight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, beside.Observe(&p, x, []float64{light}, model.MinWeight))
 			}
 			if a, b := alone.Stats().Gate, beside.Stats().Gate; a.Starts != b.Starts {
 				t.Fatalf("seed %d, row %d: %d starts, %d beside light rows", seed, row, a.Starts, b.Starts)

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 )
@@ -32,9 +34,7 @@ func subjects() []subject {
 		all = append(all, subject{name, 8, func(t *testing.T) model.Learner {
 			t.Helper()
 			l, err := catalog.New(specs[name])
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			return l
 		}})
 	}
@@ -124,16 +124,12 @@ func restoresAfterEveryRow(t *testing.T, s subject, d mixture, seed uint64) {
 		for j := range y {
 			y[j] = label
 		}
-		if err := l.Observe(&o, []float64{x}, y, 1); err != nil {
-			t.Fatalf("row %d: %v", row, err)
-		}
+		require.NoError(t, l.Observe(&o, []float64{x}, y, 1), row)
 		if row%every != 0 {
 			continue
 		}
 		restored := s.make(t)
-		if err := restored.Restore(stateOf(t, l)); err != nil {
-			t.Fatalf("row %d: %v", row, err)
-		}
+		require.NoError(t, restored.Restore(stateOf(t, l)), row)
 		// A recorder does not restore.
 		if s.name != "recorder" {
 			l = restored

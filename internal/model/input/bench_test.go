@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -38,9 +39,7 @@ func twenty(tb testing.TB) (*input.Schema, *structpb.Struct) {
 	add(&model.Input{Name: "holiday", Boolean: &model.BooleanInput{}}, nil)
 	add(&model.Input{Name: "at", Time: &model.TimeInput{}}, "2026-11-21T18:00:00Z")
 	from, err := structpb.NewStruct(m)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return schemaOf(tb, inputs), from
 }
 
@@ -54,11 +53,8 @@ func TestARequestAllocatesTwice(t *testing.T) {
 	e.Learn(record(t, s, from.AsMap()))
 	n := testing.AllocsPerRun(100, func() {
 		var r input.Record
-		if err := fromStruct(s, &r, from); err != nil {
-			t.Error(err)
-		}
-		if len(e.Encode(nil, &r)) != s.Dimension() {
-			t.Error("features are missing")
+		if err := fromStruct(s, &r, from); err != nil || len(e.Encode(nil, &r)) != s.Dimension() {
+			t.Error("features are missing:", err)
 		}
 	})
 	if n > 2 {
@@ -72,25 +68,19 @@ func BenchmarkTwentyInputs(b *testing.B) {
 	r := record(b, s, from.AsMap())
 	e.Learn(r)
 	wire, err := proto.Marshal(from)
-	if err != nil {
-		b.Fatal(err)
-	}
+	require.NoError(b, err)
 	b.Run("struct", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var decoded structpb.Struct
-			if err := proto.Unmarshal(wire, &decoded); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, proto.Unmarshal(wire, &decoded))
 		}
 	})
 	b.Run("request", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
 			var r input.Record
-			if err := fromStruct(s, &r, from); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, fromStruct(s, &r, from))
 			_ = e.Encode(nil, &r)
 		}
 	})
@@ -99,9 +89,7 @@ func BenchmarkTwentyInputs(b *testing.B) {
 	b.Run("request again", func(b *testing.B) { // In the memory of the one before.
 		b.ReportAllocs()
 		for b.Loop() {
-			if err := fromStruct(s, &again, from); err != nil {
-				b.Fatal(err)
-			}
+			require.NoError(b, fromStruct(s, &again, from))
 			x = e.Encode(x[:0], &again)
 		}
 	})

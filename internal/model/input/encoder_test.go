@@ -1,7 +1,6 @@
 package input_test
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -10,6 +9,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
@@ -162,9 +164,7 @@ func (o oracle) times(in *model.Input, v any) []float64 {
 
 func TestFeaturesAreThoseOfTheOracle(t *testing.T) {
 	inputs, err := input.Complete(declared(), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := input.NewSchema(inputs, 0)
 	e := input.NewEncoder(s)
 	var o oracle
@@ -198,9 +198,7 @@ func TestNamesOfTheFeatures(t *testing.T) {
 	}
 	want := "load load.missing city=Oslo city=17 city[2] city.other city.missing" +
 		" at.hour_of_day.sin at.hour_of_day.cos at.day_of_year.sin at.day_of_year.cos at.trend v[0] v[1] v.missing id#0 id#1"
-	if got := strings.Join(e.Names(), " "); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	assert.Equal(t, want, strings.Join(e.Names(), " "))
 	if name, count := e.Category(1, 0); name != "Oslo" || count != 2 {
 		t.Errorf("category %q, %d times", name, count)
 	}
@@ -225,9 +223,7 @@ func TestACategoryIsOtherUntilItWasObserved(t *testing.T) {
 	} {
 		r := record(t, s, row{"c": c.category})
 		before := state(t, e)
-		if got := e.Encode(nil, r); !slices.Equal(got, c.want) {
-			t.Errorf("record %d: %v, want %v", n, got, c.want)
-		}
+		assert.Equal(t, c.want, e.Encode(nil, r), n)
 		same(t, "Encode changed the state", state(t, e), before)
 		e.Learn(r)
 	}
@@ -253,9 +249,7 @@ func testRestore(t *testing.T, s *input.Schema, all []row) {
 	}
 	for at, cut := range cuts {
 		second := input.NewEncoder(s)
-		if err := second.Restore(cut); err != nil {
-			t.Fatalf("at %d: %v", at, err)
-		}
+		require.NoError(t, second.Restore(cut), at)
 		same(t, fmt.Sprint("restored at ", at), state(t, second), cut)
 		for _, m := range all[at:] {
 			second.Learn(record(t, s, m))
@@ -284,9 +278,7 @@ func TestRestoreRejects(t *testing.T) {
 		bad[fmt.Sprint("cut at ", n)] = good[:n]
 	}
 	for name, b := range bad {
-		if err := e.Restore(b); !errors.Is(err, model.ErrCorruptState) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, e.Restore(b), model.ErrCorruptState, name)
 	}
 	same(t, "a rejected state changed it", state(t, e), good)
 	for _, n := range []int{0, 30, 99, 100, 512, 699} {
@@ -296,9 +288,7 @@ func TestRestoreRejects(t *testing.T) {
 		}
 		other := state(t, short)
 		other[1]++ // One record more than there are values.
-		if err := short.Restore(other); !errors.Is(err, model.ErrCorruptState) {
-			t.Errorf("%d records: %v", n, err)
-		}
+		assert.ErrorIs(t, short.Restore(other), model.ErrCorruptState, n)
 	}
 }
 
@@ -347,9 +337,7 @@ func TestARenamedCategoryChangesNamesAlone(t *testing.T) {
 	}
 	x, y := a.Names(), b.Names()
 	for k := range x {
-		if y[k] != strings.ReplaceAll(x[k], "city 1", "Ålesund") {
-			t.Errorf("%q became %q", x[k], y[k])
-		}
+		assert.Equal(t, strings.ReplaceAll(x[k], "city 1", "Ålesund"), y[k], x[k])
 	}
 	for i := range s.Len() {
 		if a.Statistics(i) != b.Statistics(i) {
@@ -413,9 +401,7 @@ func TestStatistics(t *testing.T) {
 			t.Errorf("%s: %+v, want %+v", s.Name(i), got, want)
 		}
 	}
-	if share := e.Statistics(0).OutsideShare(); share != 1.0/3 {
-		t.Errorf("a share of %g outside", share)
-	}
+	assert.EqualValues(t, 1.0/3, e.Statistics(0).OutsideShare())
 }
 
 // Numbers at the ends of the range break no sum.
@@ -436,9 +422,7 @@ func TestHardNumbers(t *testing.T) {
 		}
 		e.Learn(r)
 	}
-	if err := input.NewEncoder(s).Restore(state(t, e)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, input.NewEncoder(s).Restore(state(t, e)))
 	for i := range 2 {
 		if got := e.Statistics(i); math.IsNaN(got.Deviation) || math.IsInf(got.Deviation, 0) || !got.ShiftKnown {
 			t.Errorf("%+v", got)

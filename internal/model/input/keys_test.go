@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
 )
@@ -30,16 +33,12 @@ func TestCompleteWithKeys(t *testing.T) {
 		{Name: "x", Numeric: &model.NumericInput{}},
 	}
 	got, err := input.Complete(inputs, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []*model.CategoricalInput{
 		{MaxCategories: ptr(64), Key: true, JointScale: ptr(true)}, {HashBuckets: ptr(7), Key: true, JointScale: ptr(true)}, {Key: true}, nil,
 	}
 	for i, in := range got {
-		if !reflect.DeepEqual(in.Categorical, want[i]) {
-			t.Errorf("%s: %+v", in.Name, in.Categorical)
-		}
+		assert.Equal(t, want[i], in.Categorical, in.Name)
 	}
 	if again, err := input.Complete(got, true); err != nil || !reflect.DeepEqual(again, got) {
 		t.Errorf("completed again: %+v, %v", again, err)
@@ -227,9 +226,7 @@ func TestRestoreOfOneWrongByte(t *testing.T) {
 			for n := range 20 {
 				other.Learn(record(t, s, row{"a": fmt.Sprint("user ", n)}))
 			}
-			if err := input.NewEncoder(s).Restore(state(t, other)); err != nil {
-				t.Fatalf("byte %d: the state that goes on is rejected: %v", at, err)
-			}
+			require.NoError(t, input.NewEncoder(s).Restore(state(t, other)), at)
 		}
 	}
 	if restored == 0 || restored > 2*len(good) {

@@ -1,12 +1,12 @@
 package input_test
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/model"
@@ -34,9 +34,7 @@ func declared() []*model.Input {
 func schemaOf(tb testing.TB, inputs []*model.Input) *input.Schema {
 	tb.Helper()
 	completed, err := input.Complete(inputs, false)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return input.NewSchema(completed, 0)
 }
 
@@ -49,9 +47,7 @@ func keyed(tb testing.TB) *input.Schema {
 func keysOf(tb testing.TB, inputs []*model.Input, keys int) *input.Schema {
 	tb.Helper()
 	completed, err := input.Complete(inputs, true)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return input.NewSchema(completed, keys)
 }
 
@@ -115,13 +111,9 @@ type row = map[string]any
 func record(tb testing.TB, s *input.Schema, m row) *input.Record {
 	tb.Helper()
 	from, err := structpb.NewStruct(m)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	var r input.Record
-	if err := fromStruct(s, &r, from); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, fromStruct(s, &r, from))
 	return &r
 }
 
@@ -166,15 +158,11 @@ func moment(rng *rand.Rand) string {
 func state(tb testing.TB, e *input.Encoder) []byte {
 	tb.Helper()
 	b, err := e.AppendBinary(nil)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return b
 }
 
 func same(t *testing.T, what string, got, want []byte) {
 	t.Helper()
-	if !bytes.Equal(got, want) {
-		t.Fatalf("%s: %d bytes differ from %d", what, len(got), len(want))
-	}
+	require.Equal(t, want, got, what)
 }

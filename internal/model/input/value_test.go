@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/model"
@@ -64,9 +66,7 @@ func TestErrorsNameTheInput(t *testing.T) {
 		m["load"] = 1.0
 		c.change(m)
 		from, err := structpb.NewStruct(m)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var r input.Record
 		err = fromStruct(s, &r, from)
 		var field *model.FieldError
@@ -76,9 +76,7 @@ func TestErrorsNameTheInput(t *testing.T) {
 	}
 	var short input.Record
 	short.Reset(3)
-	if err := s.Settle(&short); !errors.Is(err, model.ErrDimensionMismatch) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, s.Settle(&short), model.ErrDimensionMismatch)
 }
 
 func TestDistance(t *testing.T) {
@@ -102,9 +100,7 @@ func TestComplete(t *testing.T) {
 		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingReject},
 		{Name: "u", Time: &model.TimeInput{Cycles: []string{model.CycleDayOfYear, model.CycleHourOfDay}}},
 	}, false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []*model.Input{
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(64), JointScale: ptr(true)}, Missing: model.MissingCategory},
 		{Name: "load", Numeric: &model.NumericInput{Log1p: ptr(false)}, Missing: model.MissingIndicator},
@@ -112,9 +108,7 @@ func TestComplete(t *testing.T) {
 		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingReject},
 		{Name: "u", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay, model.CycleDayOfYear}, Trend: ptr(false)}, Missing: model.MissingIndicator},
 	}
-	if !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v", got)
-	}
+	assert.Equal(t, want, got)
 	if again, err := input.Complete(got, false); err != nil || !reflect.DeepEqual(again, got) {
 		t.Errorf("completed again: %+v, %v", again, err)
 	}
@@ -166,9 +160,7 @@ func TestHash(t *testing.T) {
 			t.Errorf("%q: %#x, want %#x", text, input.Hash(text), v)
 		}
 	}
-	if got := input.Hash("Oslo"); got != documentedHash {
-		t.Errorf("the package documents %#x, it is %#x", uint64(documentedHash), got)
-	}
+	assert.EqualValues(t, uint64(documentedHash), input.Hash("Oslo"))
 }
 
 // Every place and both signs are used about as often, by names that differ in their
@@ -266,9 +258,7 @@ func TestBitsAreThese(t *testing.T) {
 		e.Learn(r)
 	}
 	_, _ = h.Write(state(t, e))
-	if got := h.Sum64(); got != documentedBits {
-		t.Errorf("they are %#x, want %#x", got, uint64(documentedBits))
-	}
+	assert.EqualValues(t, documentedBits, h.Sum64())
 }
 
 func TestRecordsAreCompact(t *testing.T) {
@@ -279,9 +269,7 @@ func TestRecordsAreCompact(t *testing.T) {
 	r.SetNumber(3, 1500)
 	r.SetBoolean(4, true)
 	r.SetNumber(5, 0.1)
-	if got := len(r.Append(nil)); got != 1+5+6+1+3+1+9 {
-		t.Errorf("%d bytes", got)
-	}
+	assert.EqualValues(t, 1+5+6+1+3+1+9, len(r.Append(nil)))
 }
 
 func FuzzTime(f *testing.F) {
@@ -359,9 +347,7 @@ func FuzzRecord(f *testing.F) {
 		if rest, err = again.Decode(written); err != nil || len(rest) > 0 {
 			t.Fatalf("written, it is not read: %v", err)
 		}
-		if !bytes.Equal(again.Append(nil), written) {
-			t.Fatal("it is written differently the second time")
-		}
+		require.Equal(t, written, again.Append(nil), "it is written differently the second time")
 		if s.Settle(&r) != nil {
 			return
 		}
@@ -374,28 +360,20 @@ func FuzzRecord(f *testing.F) {
 			}
 			e.Learn(&r)
 		}
-		if err := input.NewEncoder(s).Restore(state(t, e)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, input.NewEncoder(s).Restore(state(t, e)))
 	})
 }
 
 // FuzzStruct: the JSON of any object is a record or an error with the name of a field.
 func FuzzStruct(f *testing.F) {
 	inputs, err := input.Complete(declared(), false)
-	if err != nil {
-		f.Fatal(err)
-	}
+	require.NoError(f, err)
 	s := input.NewSchema(inputs, 0)
 	for _, m := range rows(12, 5) {
 		from, err := structpb.NewStruct(m)
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		text, err := from.MarshalJSON()
-		if err != nil {
-			f.Fatal(err)
-		}
+		require.NoError(f, err)
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -415,9 +393,7 @@ func FuzzStruct(f *testing.F) {
 		if rest, err := again.Decode(written); err != nil || len(rest) > 0 || s.Settle(&again) != nil {
 			t.Fatalf("its bytes are no record: %v", err)
 		}
-		if !bytes.Equal(again.Append(nil), written) {
-			t.Fatal("it has other bytes the second time")
-		}
+		require.Equal(t, written, again.Append(nil), "it has other bytes the second time")
 	})
 }
 
@@ -441,9 +417,7 @@ func FuzzRestore(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.Equal(state(t, e), data) {
-			t.Fatal("it is written differently from how it was read")
-		}
+		require.Equal(t, data, state(t, e), "it is written differently from how it was read")
 		for _, m := range next {
 			r := record(t, s, m)
 			for _, v := range e.Encode(nil, r) {
@@ -456,9 +430,7 @@ func FuzzRestore(f *testing.F) {
 		for i := range s.Len() {
 			_ = e.Statistics(i)
 		}
-		if err := input.NewEncoder(s).Restore(state(t, e)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, input.NewEncoder(s).Restore(state(t, e)))
 	})
 }
 
@@ -476,12 +448,8 @@ func TestTheJSONOfDeclarations(t *testing.T) {
 	var spec struct {
 		Inputs []*model.Input `json:"inputs"`
 	}
-	if err := decoder.Decode(&spec); err != nil {
-		t.Fatal(err)
-	}
-	if got := schemaOf(t, spec.Inputs).Dimension(); got != 7+2+4+1+128 {
-		t.Errorf("%d features", got)
-	}
+	require.NoError(t, decoder.Decode(&spec))
+	assert.EqualValues(t, 7+2+4+1+128, schemaOf(t, spec.Inputs).Dimension())
 }
 
 // The numbers 1 and 0 are true and false, down to the bytes of the record.

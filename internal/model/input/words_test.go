@@ -2,10 +2,12 @@ package input_test
 
 import (
 	"bytes"
-	"errors"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
@@ -53,13 +55,9 @@ func TestTextsCountWords(t *testing.T) {
 		}
 		want[buckets] = math.Log1p(float64(len(words)))
 		r := textRecord(text)
-		if err := s.Settle(r); err != nil {
-			t.Fatalf("%.20q: %v", text, err)
-		}
+		require.NoError(t, s.Settle(r), text)
 		got := e.Encode(nil, r)
-		if len(got) != len(want) {
-			t.Fatalf("%d features, want %d", len(got), len(want))
-		}
+		require.Equal(t, len(want), len(got))
 		for k, v := range got {
 			if math.Abs(v-want[k]) > 1e-12 || v > s.Bounds()[k] {
 				t.Errorf("%.20q: feature %d is %g, want %g of at most %g", text, k, v, want[k], s.Bounds()[k])
@@ -79,9 +77,7 @@ func TestTextsThatAreMissingHaveNoWords(t *testing.T) {
 	r := new(input.Record)
 	r.Reset(1)
 	for range 2 {
-		if err := s.Settle(r); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, s.Settle(r))
 		if got := e.Encode(nil, r); len(got) != 5 || got[4] != 1 || got[0]+got[1]+got[2]+got[3] != 0 {
 			t.Errorf("features %g, want none but the last", got)
 		}
@@ -95,20 +91,14 @@ func TestTextsThatAreMissingHaveNoWords(t *testing.T) {
 
 func TestTextsHaveBounds(t *testing.T) {
 	s := textSchema(t, 3)
-	if err := s.Settle(textRecord(strings.Repeat("x", 1<<14))); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, s.Settle(textRecord(strings.Repeat("x", 1<<14))))
 	for text, want := range map[string]error{strings.Repeat("x", 1<<14+1): input.ErrInputTooLarge, "\xff": input.ErrInputType} {
-		if err := s.Settle(textRecord(text)); !errors.Is(err, want) {
-			t.Errorf("%.10q: %v, want %v", text, err, want)
-		}
+		assert.ErrorIs(t, s.Settle(textRecord(text)), want, text)
 	}
 	r := new(input.Record)
 	r.Reset(1)
 	r.SetNumber(0, 7)
-	if err := s.Settle(r); err != nil {
-		t.Errorf("a number as a text: %v", err)
-	}
+	assert.NoError(t, s.Settle(r))
 	seven := input.NewEncoder(s).Encode(nil, r)
 	if got := input.NewEncoder(s).Encode(nil, textRecord("7")); got[bucket("7", 3)] != 1 || seven[bucket("7", 3)] != 1 {
 		t.Errorf("7 is %g, and the text %g", seven, got)
@@ -122,13 +112,9 @@ func TestStatesOfTextsContinue(t *testing.T) {
 		e.Learn(textRecord(text))
 	}
 	state, err := e.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	read := input.NewEncoder(s)
-	if err := read.Restore(state); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, read.Restore(state))
 	again, err := read.AppendBinary(nil)
 	if err != nil || !bytes.Equal(state, again) {
 		t.Errorf("another state, %v", err)

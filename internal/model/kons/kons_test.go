@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
@@ -107,9 +110,7 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 					s.Y = sign(s.Y + s.X[0])
 				}
 				p, err := modeltest.Predict(l, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				out := observe(t, l, s)
 				n.observe(t, s, out.Prediction)
 				if p.Value != out.Prediction {
@@ -138,13 +139,9 @@ func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
 	l := exact(kons.Options{Alpha: 1e-2, Loss: losses.Logistic, Clip: 2}, func(o *kons.ExactOptions) { o.Kernel = polynomial() })
 	x := []float64{1, 2} // k(x,x) = 36.
 	// The first weight is the unit of all, whatever it is; the next ones are in it.
-	if err := l.Admit(x, 1e9); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Admit(x, 1e9))
 	observe(t, l, modeltest.Sample{X: x, Y: 1, Weight: 1})
-	if err := l.Admit(x, 1e6/36); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, l.Admit(x, 1e6/36))
 	var field *model.FieldError
 	if err := l.Admit(x, 1.01e6/36); !errors.As(err, &field) || field.Field != "weight" || !errors.Is(err, model.ErrWeightOutOfRange) {
 		t.Errorf("admitted: %v", err)
@@ -156,26 +153,18 @@ func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
 		}
 	}
 	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Restore(state); err != nil {
-		t.Error(err)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, l.Restore(state))
 }
 
 // A learner that is full rejects, and says so before.
 func TestAFullLearnerRejects(t *testing.T) {
 	l := exact(kons.Options{Alpha: 1}, func(o *kons.ExactOptions) { o.Capacity = 7 })
 	for n, s := range modeltest.Samples(5, 2, 7) {
-		if l.Remaining() != 7-n {
-			t.Errorf("room for %d after %d", l.Remaining(), n)
-		}
+		assert.Equal(t, 7-n, l.Remaining(), n)
 		observe(t, l, s)
 	}
-	if err := l.Check([]float64{0, 0}, []float64{1}, 1); !errors.Is(err, model.ErrObservationLimit) {
-		t.Errorf("full: %v", err)
-	}
+	assert.ErrorIs(t, l.Check([]float64{0, 0}, []float64{1}, 1), model.ErrObservationLimit)
 }
 
 // Several outputs are as many learners of one label. Coins are drawn by output, so that
@@ -198,15 +187,11 @@ func TestOutputsAreLearnersOfTheirOwn(t *testing.T) {
 						labels[j] = sign(labels[j])
 					}
 				}
-				if err := all.Observe(&out, s.X, labels, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, all.Observe(&out, s.X, labels, s.Weight))
 				loss := 0.0
 				for j, l := range ones {
 					one, err := modeltest.Observe(l, s.X, labels[j], s.Weight)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					loss += one.Loss
 					if one.Prediction != out.Predictions[j] {
 						t.Fatalf("%s, %s, round %d, output %d: %g, alone %g", name, kind, n, j, out.Predictions[j], one.Prediction)

@@ -7,6 +7,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -81,13 +83,9 @@ func TestPredictionsAreThoseOfLemmas1And2_ICML_2017(t *testing.T) {
 		coefficients := mat.NewVecDense(max(m, 1), append([]float64(nil), append(b, make([]float64, max(1-m, 0))...)...))
 		var product, solved, along mat.VecDense
 		product.MulVec(rescaled, coefficients)
-		if err := factor.SolveVecTo(&solved, &product); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, factor.SolveVecTo(&solved, &product))
 		mean := (mat.Dot(values, coefficients) - mat.Dot(values, &solved)) / alpha
-		if err := factor.SolveVecTo(&along, values); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, factor.SolveVecTo(&along, values))
 		predicted := math.Max(-c, math.Min(c, mean))
 		slope := -s.Y / (1 + math.Exp(s.Y*predicted))
 		near(t, fmt.Sprint("prediction ", n), observe(t, l, s).Prediction, predicted, 1, 1e-11)
@@ -166,9 +164,7 @@ func TestNystromOfEveryPointIsExact(t *testing.T) {
 				}
 				near(t, fmt.Sprint("prediction ", n), observe(t, all, s).Prediction, observe(t, l, s).Prediction, 1, 1e-10)
 			}
-			if m := all.Stats().Dictionary; m != 120 {
-				t.Errorf("%d centres", m)
-			}
+			assert.Equal(t, 120, all.Stats().Dictionary)
 		})
 	}
 }
@@ -186,9 +182,7 @@ func TestNystromIsTheDenseRecursion_NeurIPS_2017_Algorithm1(t *testing.T) {
 						s.Y = sign(s.Y + s.X[0])
 					}
 					p, err := modeltest.Predict(l, s.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					out := observe(t, l, s)
 					if l.Stats().Dictionary > grown.Size() {
 						grown.Grow(s.X)
@@ -239,9 +233,7 @@ func TestTheoremAgainstTheBestFunction_ICML_2017_Proposition1(t *testing.T) {
 				loss := 0.0
 				for _, s := range modeltest.Samples(9, 2, 300) {
 					p, err := modeltest.Predict(l, s.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					switch kind {
 					case 0:
 						s.Y = math.Sin(2*s.X[0] - s.X[1])
@@ -414,9 +406,7 @@ func TestAProjectionMovesWithoutASlope(t *testing.T) {
 			x := []float64{0.8, 0}
 			before := l.Stats()
 			state, err := l.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			p, err := modeltest.Predict(l, x)
 			if err != nil || p.Value != 1 {
 				t.Fatalf("predicts %g (%v), want the end of the range", p.Value, err)
@@ -424,9 +414,7 @@ func TestAProjectionMovesWithoutASlope(t *testing.T) {
 			out := observe(t, l, modeltest.Sample{X: x, Y: 1, Weight: 1})
 			after := l.Stats()
 			again, err := l.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if out.Loss != 0 || after.LogDeterminant != before.LogDeterminant || after.Certificate != before.Certificate || bytes.Equal(again, state) {
 				t.Errorf("loss %g, before %+v, after %+v", out.Loss, before, after)
 			}
@@ -511,9 +499,7 @@ func TestRegretIsAgainstTheBestRidgeFunction(t *testing.T) {
 	var factor mat.Cholesky
 	var w mat.VecDense
 	factor.Factorize(a)
-	if err := factor.SolveVecTo(&w, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, factor.SolveVecTo(&w, b))
 	smallest := energy - mat.Dot(&w, b)
 	s, r := l.Stats(), l.Report(model.ReportOptions{})
 	near(t, "loss in hindsight", s.HindsightLoss, smallest, energy, 1e-12)

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -55,17 +56,13 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 						}
 						if at == 120 {
 							state, err := l.AppendBinary(nil)
-							if err != nil {
-								t.Fatal(err)
-							}
+							require.NoError(t, err)
 							if l = c.learner(); l.Restore(state) != nil {
 								t.Fatal("the state is rejected")
 							}
 						}
 						p, err := modeltest.Predict(l, s.X)
-						if err != nil {
-							t.Fatal(err)
-						}
+						require.NoError(t, err)
 						out := observe(t, l, s)
 						n.observe(t, s, out.Prediction)
 						if p.Value != out.Prediction {
@@ -115,9 +112,7 @@ func TestTheoremWithWeightsOfAllSizes(t *testing.T) {
 				for i := range samples {
 					s := &samples[i]
 					p, err := modeltest.Predict(l, s.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					switch kind {
 					case 0:
 						s.Y = math.Sin(2*s.X[0] - s.X[1])
@@ -189,9 +184,7 @@ func regretOfAllSizes(t *testing.T, raised int) {
 	var factor mat.Cholesky
 	var w mat.VecDense
 	factor.Factorize(a)
-	if err := factor.SolveVecTo(&w, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, factor.SolveVecTo(&w, b))
 	s, smallest := l.Stats(), energy-mat.Dot(&w, b)
 	near(t, "loss in hindsight", s.HindsightLoss, smallest, energy, 1e-11)
 	near(t, "regret", s.Regret, loss-smallest, energy, 1e-11)

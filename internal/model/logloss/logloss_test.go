@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/logloss"
 )
@@ -108,9 +111,7 @@ func (r *run) state(tb testing.TB) []byte {
 	v := codec.Appending(nil)
 	r.level.Visit(&v, len(r.counts))
 	out, err := v.Appended()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return out
 }
 
@@ -221,9 +222,7 @@ func TestRestore(t *testing.T) {
 				restored := start(o)
 				restored.counts, restored.total = whole.counts, whole.total
 				read := func(v *codec.Visitor) { restored.level.Visit(v, len(whole.counts)) }
-				if err := codec.Read(whole.state(t), read); err != nil {
-					t.Fatalf("row %d: %v", n, err)
-				}
+				require.NoError(t, codec.Read(whole.state(t), read), n)
 				whole = restored
 			}
 			whole.mix(s)
@@ -234,9 +233,7 @@ func TestRestore(t *testing.T) {
 			plain.mix(s)
 			plain.learn(s, nil)
 		}
-		if !bytes.Equal(whole.state(t), plain.state(t)) {
-			t.Errorf("%+v: another state", o)
-		}
+		assert.Equal(t, plain.state(t), whole.state(t), o)
 	}
 }
 

@@ -1,11 +1,12 @@
 package mix_test
 
 import (
-	"bytes"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/mix"
@@ -224,12 +225,8 @@ func TestRestore(t *testing.T) {
 		m.Update(x, x*x, []float64{1, x, -x}, []bool{true, n > 9, true})
 		before := state(m)
 		again := mix.New(3)
-		if err := codec.Read(before, again.Visit); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(state(again), before) {
-			t.Fatal("another state is encoded than was restored")
-		}
+		require.NoError(t, codec.Read(before, again.Visit))
+		require.Equal(t, before, state(again), "another state is encoded than was restored")
 		m = again
 	}
 	good := state(m)
@@ -237,14 +234,10 @@ func TestRestore(t *testing.T) {
 		for _, v := range []float64{math.NaN(), math.Inf(1), -1e300} {
 			bad := append([]byte(nil), good...)
 			copy(bad[at:], codec.AppendFloats(nil, v))
-			if err := codec.Read(bad, mix.New(3).Visit); err == nil {
-				t.Errorf("%g at %d was restored", v, at)
-			}
+			assert.Error(t, codec.Read(bad, mix.New(3).Visit), "%v %v", v, at)
 		}
 	}
-	if err := codec.Read(good[:8], mix.New(3).Visit); !errors.Is(err, codec.ErrCorrupt) {
-		t.Errorf("cut: %v", err)
-	}
+	assert.ErrorIs(t, codec.Read(good[:8], mix.New(3).Visit), codec.ErrCorrupt)
 }
 
 func TestExponential(t *testing.T) {

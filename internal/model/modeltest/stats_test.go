@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
@@ -54,19 +56,9 @@ func TestTheSuiteFindsWhatIsWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := modeltest.CheckStats(good); err != nil {
-		t.Error(err)
-	}
-	if err := modeltest.CheckReport(good); err != nil {
-		t.Error(err)
-	}
-	if err := modeltest.CheckStats(solving{good}); err == nil {
-		t.Error("a Stats that solves passes")
-	}
-	if err := modeltest.CheckStats(allocating{good}); err == nil {
-		t.Error("a Size that allocates passes")
-	}
-	if err := modeltest.CheckReport(differing{solving{good}}); err == nil {
-		t.Error("two regrets pass")
-	}
+	assert.NoError(t, modeltest.CheckStats(good))
+	assert.NoError(t, modeltest.CheckReport(good))
+	assert.Error(t, modeltest.CheckStats(solving{good}), "a Stats that solves passes")
+	assert.Error(t, modeltest.CheckStats(allocating{good}), "a Size that allocates passes")
+	assert.Error(t, modeltest.CheckReport(differing{solving{good}}), "two regrets pass")
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/qr"
@@ -35,17 +36,13 @@ func TestCholesky(t *testing.T) {
 			t.Fatalf("order %d is not positive definite", r)
 		}
 		var inverse mat.SymDense
-		if err := want.InverseTo(&inverse); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, want.InverseTo(&inverse))
 		var upper mat.TriDense
 		want.UTo(&upper)
 		pauses := 0
 		pause := func() { pauses++ }
 		f, err := qr.Cholesky(r, 2, gram, pause)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		labels := mat.NewVecDense(max(r, 1), nil)
 		for i := range r {
 			labels.SetVec(i, rng.NormFloat64())
@@ -67,9 +64,7 @@ func TestCholesky(t *testing.T) {
 			t.Errorf("order %d: %d pauses", r, pauses)
 		}
 		var solved mat.VecDense
-		if err := want.SolveVecTo(&solved, labels); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, want.SolveVecTo(&solved, labels))
 		weights := make([]float64, r)
 		f.Weights(weights, 1)
 		for i, w := range weights {

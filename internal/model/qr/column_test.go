@@ -7,6 +7,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/qr"
 )
 
@@ -38,9 +41,7 @@ func same(t *testing.T, what string, a, b []float64) {
 		if i < len(a) {
 			want = a[i]
 		}
-		if math.Float64bits(v) != math.Float64bits(want) {
-			t.Fatalf("%s: entry %d is %g in a factor with all columns, %g in one that grew", what, i, v, want)
-		}
+		require.Equal(t, math.Float64bits(want), math.Float64bits(v), "%v %v %v %v", what, i, v, want)
 	}
 }
 
@@ -49,17 +50,13 @@ func sameFactor(t *testing.T, grown, all *qr.Factor) {
 	t.Helper()
 	r, k, limit := grown.Order(), grown.Columns(), all.Columns()
 	a, b := grown.Packed(), all.Packed()
-	if want := r*(r+1)/2 + r*k; len(a) != want {
-		t.Fatalf("%d numbers, want %d", len(a), want)
-	}
+	require.Equal(t, r*(r+1)/2+r*k, len(a))
 	for i := range r {
 		same(t, fmt.Sprint("row ", i), a[:r-i+k], b[:r-i+limit])
 		same(t, fmt.Sprint("right ", i), grown.Right()[i*k:(i+1)*k], all.Right()[i*limit:(i+1)*limit])
 		a, b = a[r-i+k:], b[r-i+limit:]
 	}
-	if grown.LogDet(0.3) != all.LogDet(0.3) {
-		t.Fatal("the determinants differ")
-	}
+	require.Equal(t, all.LogDet(0.3), grown.LogDet(0.3), "the determinants differ")
 }
 
 // A column that comes late is the one that was there from the start, bit for bit,
@@ -132,9 +129,7 @@ func solveBoth(t *testing.T, z []float64, grown, all *qr.Factor) {
 	t.Helper()
 	a, b := slices.Clone(z), slices.Clone(z)
 	p, q := make([]float64, grown.Columns()), make([]float64, all.Columns())
-	if grown.Solve(a, p) != all.Solve(b, q) {
-		t.Fatal("the squares differ")
-	}
+	require.Equal(t, all.Solve(b, q), grown.Solve(a, p), "the squares differ")
 	same(t, "solution", a, b)
 	same(t, "predictions", p, q)
 }
@@ -157,7 +152,5 @@ func TestAddColumnWithoutFeatures(t *testing.T) {
 		t.Fatalf("%d columns, order %d", f.Columns(), f.Order())
 	}
 	f.Append(nil, 1, []float64{0.5, 0.25}, 1)
-	if !slices.Equal(f.Packed(), []float64{1, 0.5, 0.25}) {
-		t.Errorf("packed %v", f.Packed())
-	}
+	assert.Equal(t, []float64{1, 0.5, 0.25}, f.Packed())
 }

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/qr"
@@ -289,9 +291,7 @@ func TestLower(t *testing.T) {
 		b[j] = rng.NormFloat64()
 	}
 	var want mat.VecDense
-	if err := chol.SolveVecTo(&want, mat.NewVecDense(m, append([]float64(nil), b...))); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, chol.SolveVecTo(&want, mat.NewVecDense(m, append([]float64(nil), b...))))
 	solved := append([]float64(nil), b...)
 	square := l.Solve(solved)
 	near(t, "b K⁻¹ b", square, mat.Dot(&want, mat.NewVecDense(m, b)), 1e-12)
@@ -307,9 +307,7 @@ func TestLower(t *testing.T) {
 		near(t, "solution", solved[i], want.AtVec(i), 1e-11)
 	}
 	var inverse mat.SymDense
-	if err := chol.InverseTo(&inverse); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, chol.InverseTo(&inverse))
 	near(t, "trace of the inverse", l.InverseNorm2(nil), mat.Trace(&inverse), 1e-12)
 	if _, err := qr.LowerFromPacked(m, clone(l.Packed()), 1e-9, 1e9); err != nil {
 		t.Error(err)
@@ -357,9 +355,7 @@ func TestPriorDoesNotMeetTheLabel(t *testing.T) {
 	f.Rotate([]float64{z[0], z[1], 0}, small)
 	g.Solve(append([]float64(nil), z...), solved)
 	g.Rotate([]float64{z[0], z[1], 1e100}, large)
-	if small[0] != large[0] {
-		t.Errorf("p is %g with a small label and %g with a large one", small[0], large[0])
-	}
+	assert.Equal(t, large[0], small[0])
 	near(t, "p", small[0], solved[0], 1e-15)
 }
 
@@ -367,9 +363,7 @@ func TestFromPacked(t *testing.T) {
 	f := qr.New(4, 1, 2)
 	f.Rotate([]float64{1, 2, 3, 4, 5}, make([]float64, 1))
 	same, err := qr.FromPacked(4, 1, f.Packed(), 1, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	near(t, "logdet", same.LogDet(2), f.LogDet(2), 0)
 	if _, err := qr.FromPacked(5, 1, f.Packed(), 1, 100); err == nil {
 		t.Error("a wrong length was taken")
@@ -476,9 +470,7 @@ func TestDiagonalAndRightAreThoseOfTheRows(t *testing.T) {
 			}
 		}
 		again, err := qr.FromPacked(f.Order(), k, f.Packed(), 1e-9, 1e9)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		check("from packed", again)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/qr"
 )
 
@@ -22,9 +25,7 @@ func TestShiftMovesTheRightHandSideAlongOneInput(t *testing.T) {
 	q := f.Solve(v, before)
 	packed := f.Packed()
 	f.Shift(v, by, 1)
-	if again := f.Solve(append([]float64(nil), z...), after); again != q {
-		t.Errorf("q is %g, was %g", again, q)
-	}
+	assert.Equal(t, q, f.Solve(append([]float64(nil), z...), after))
 	if want := before[1] - by*q; math.Abs(after[1]-want) > 1e-13*(1+math.Abs(want)) || after[0] != before[0] || after[2] != before[2] {
 		t.Errorf("values %g, were %g, moved by %g", after, before, by*q)
 	}
@@ -34,13 +35,9 @@ func TestShiftMovesTheRightHandSideAlongOneInput(t *testing.T) {
 			changed++
 		}
 	}
-	if changed != r {
-		t.Errorf("%d entries changed, want the %d of one column", changed, r)
-	}
+	assert.EqualValues(t, r, changed)
 	restored, err := qr.FromPacked(r, k, f.Packed(), 1e-3, 1e9)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for i, u := range restored.Right() {
 		if u != f.Right()[i] {
 			t.Errorf("right-hand side %d is %g in the copy, %g in the rows", i, f.Right()[i], u)

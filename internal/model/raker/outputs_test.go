@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
@@ -45,23 +47,15 @@ func sameRound(t *testing.T, n int, whole model.Learner, single []model.Learner,
 	t.Helper()
 	var p model.Prediction
 	var o model.Outcome
-	if err := whole.Predict(&p, s.X); err != nil {
-		t.Fatal(err)
-	}
-	if err := whole.Observe(&o, s.X, y, s.Weight); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, whole.Predict(&p, s.X))
+	require.NoError(t, whole.Observe(&o, s.X, y, s.Weight))
 	var values, predictions []float64
 	loss := 0.0
 	for j, l := range single {
 		said, err := modeltest.Predict(l, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out, err := modeltest.Observe(l, s.X, y[j], s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		values, predictions, loss = append(values, said.Value), append(predictions, out.Prediction), loss+out.Loss
 	}
 	if !slices.Equal(p.Values, values) || !slices.Equal(o.Predictions, predictions) || o.Loss != loss {

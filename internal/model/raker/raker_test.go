@@ -1,13 +1,14 @@
 package raker_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -91,18 +92,14 @@ func options(l losses.Loss) raker.Options {
 func observe(t *testing.T, l model.Learner, s modeltest.Sample) modeltest.Outcome {
 	t.Helper()
 	out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
 func state(t *testing.T, l model.Learner) []byte {
 	t.Helper()
 	b, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
@@ -241,9 +238,7 @@ func ridge(t *testing.T, m feature.Map, samples []modeltest.Sample, lambda float
 		a.Set(n+i, i, math.Sqrt(lambda))
 	}
 	var theta, miss mat.VecDense
-	if err := theta.SolveVec(a, y); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, theta.SolveVec(a, y))
 	miss.MulVec(a, &theta)
 	miss.SubVec(y, &miss)
 	return mat.Dot(&miss, &miss), lambda * mat.Dot(&theta, &theta), dimension
@@ -321,9 +316,7 @@ func TestClassLabels(t *testing.T) {
 				t.Errorf("%v: label %g: %v", l, y, err)
 			}
 		}
-		if !bytes.Equal(before, state(t, a)) {
-			t.Errorf("%v: a rejected label changed the state", l)
-		}
+		assert.Equal(t, state(t, a), before, l)
 	}
 }
 
@@ -363,9 +356,7 @@ func TestRestoreRejectsOthers(t *testing.T) {
 			for i := range 8 {
 				bad[at+i] = 0xff
 			}
-			if l.Restore(bad) == nil {
-				t.Errorf("%s: NaN at %d was restored", name, at)
-			}
+			assert.Error(t, l.Restore(bad), "%v %v", name, at)
 		}
 	}
 }

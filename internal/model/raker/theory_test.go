@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -84,9 +86,7 @@ func TestActiveIntervals_JMLR_Figure2_Eq30(t *testing.T) {
 				}
 				observe(t, a, modeltest.Sample{X: []float64{rng.NormFloat64()}, Y: rng.NormFloat64(), Weight: 1})
 			}
-			if want := 1 + int(math.Log2(float64((horizon-1)/base+1))); together != want {
-				t.Errorf("all experts started together at %d slots, want the %d powers of two", together, want)
-			}
+			assert.Equal(t, 1+int(math.Log2(float64((horizon-1)/base+1))), together)
 		})
 	}
 }
@@ -179,9 +179,7 @@ func comparators(t *testing.T, m feature.Map, samples []modeltest.Sample, rng *r
 			a.Set(len(samples)+i, i, math.Sqrt(lambda))
 		}
 		var theta mat.VecDense
-		if err := theta.SolveVec(a, y); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, theta.SolveVec(a, y))
 		out = append(out, theta.RawVector().Data)
 	}
 	return out
@@ -312,9 +310,7 @@ func TestRegretIsAgainstTheBestKernel_JMLR_Eq25_Eq26(t *testing.T) {
 				energy += s.Weight * s.Y * s.Y
 				for name, l := range learners {
 					said, err := modeltest.Predict(l, s.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					observe(t, l, s)
 					loss[name] += s.Weight * (s.Y - said.Value) * (s.Y - said.Value)
 				}

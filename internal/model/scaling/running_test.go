@@ -2,11 +2,13 @@ package scaling_test
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
@@ -91,22 +93,14 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 	total, learned, sum, weight := 0.0, 0.0, 0.0, 0.0
 	for i, s := range samples {
 		p, err := modeltest.Predict(l, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		x := scaled(s.X, i)
 		want, err := modeltest.Predict(plain, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		inner, err := modeltest.Observe(plain, x, (s.Y-mean)/deviation, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		total += out.Loss
 		learned += inner.Loss * square
 		if i < n {
@@ -168,22 +162,16 @@ func TestListsHaveOneScale(t *testing.T) {
 			}
 			if i == 80 {
 				state, err := l.AppendBinary(nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if l = scaling.New(o); l.Restore(state) != nil {
 					t.Fatal("the state is rejected")
 				}
 			}
 			if i >= n {
 				got, err := modeltest.Predict(l, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				want, err := modeltest.Predict(plain, x)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				near(t, fmt.Sprint(name, ": leverage ", i), got.Leverage, want.Leverage, 1e-9)
 			}
 			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
@@ -203,13 +191,9 @@ func TestRunningDoesNotSeeUnits(t *testing.T) {
 	for i, s := range moved(47, 200) {
 		x := []float64{s.X[0] * 1024, s.X[1] / 4096}
 		p, err := modeltest.Predict(a, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		q, err := modeltest.Predict(b, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if q.Value != 64*p.Value || q.Leverage != p.Leverage {
 			t.Fatalf("round %d: %+v, in other units %+v", i, p, q)
 		}
@@ -264,9 +248,7 @@ func TestMomentsOfHardInputs(t *testing.T) {
 			// Mean and deviation are these at every even n.
 			side := float64(1 - 2*(n%2))
 			x[0], x[1] = c.mean+side*c.deviation, c.mean
-			if err := l.Observe(&out, x, y, 1); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&out, x, y, 1))
 			if n < 32 {
 				continue
 			}
@@ -292,9 +274,7 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 			}
 		}
 		b, err := l.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		return b
 	}
 	frozen, run := warming(32, 1, 1), running(32, 1, 1)
@@ -304,12 +284,8 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 	}{"frozen": {run, state(frozen)}, "running": {frozen, state(run)}} {
 		l := scaling.New(c.o)
 		before, err := l.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := l.Restore(c.state); !errors.Is(err, model.ErrCorruptState) {
-			t.Errorf("%s: %v", name, err)
-		}
+		require.NoError(t, err)
+		assert.ErrorIs(t, l.Restore(c.state), model.ErrCorruptState, name)
 		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
 			t.Errorf("%s: a rejection changed the state (%v)", name, err)
 		}
@@ -333,9 +309,7 @@ func TestRunningRegretIsAgainstTheInputsAsTheyWere(t *testing.T) {
 			s := &samples[i]
 			s.Weight = math.Min(s.Weight, 1.9)
 			p, err := modeltest.Predict(l, s.X)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			switch kind {
 			case 1: // Far from what is predicted.
 				s.Y = -300 - math.Copysign(40, p.Value+300)
@@ -403,13 +377,9 @@ func TestLightRowsCountNextToNothing(t *testing.T) {
 					continue
 				}
 				got, err := modeltest.Predict(l, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				expected, err := modeltest.Predict(want, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if math.Abs(got.Value-expected.Value) > 0.2 {
 					t.Fatalf("row %d: %g beside light rows, %g without", i, got.Value, expected.Value)
 				}
@@ -431,12 +401,8 @@ func observeOne(t *testing.T, l model.Learner, s modeltest.Sample) {
 func restored(t *testing.T, l *scaling.Learner, o scaling.Options) *scaling.Learner {
 	t.Helper()
 	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	again := scaling.New(o)
-	if err := again.Restore(state); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, again.Restore(state))
 	return again
 }

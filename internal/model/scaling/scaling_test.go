@@ -7,6 +7,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
@@ -108,20 +111,14 @@ func TestFixedIsTheLearnerInOtherUnits(t *testing.T) {
 	for n, s := range modeltest.Samples(41, dimension, 100) {
 		x := []float64{(s.X[0] - a.Offset[0]) * a.Scale[0], (s.X[1] - a.Offset[1]) * a.Scale[1]}
 		p, err := modeltest.Predict(l, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want, err := modeltest.Predict(plain, x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		near(t, fmt.Sprint("prediction ", n), p.Value, want.Value/a.LabelScale+a.LabelOffset[0], 1e-12)
 		near(t, "standard error", p.StandardError, want.StandardError/a.LabelScale, 1e-12)
 		near(t, "leverage", p.Leverage, want.Leverage, 1e-12)
 		out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		miss := s.Y - out.Prediction
 		near(t, "loss", out.Loss, s.Weight*miss*miss, 1e-12)
 		if _, err := modeltest.Observe(plain, x, (s.Y-a.LabelOffset[0])*a.LabelScale, s.Weight); err != nil {
@@ -190,17 +187,11 @@ func freezesMeansAndDeviations(t *testing.T, n int) {
 	sum, weight, lost, total := 0.0, 0.0, 0.0, 0.0
 	for i, s := range samples {
 		p, err := modeltest.Predict(warm, s.X)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out, err := modeltest.Observe(warm, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		want, err := modeltest.Observe(frozen, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		st := warm.Stats()
 		total += out.Loss
 		if out.Regret != st.Regret || st.Observations != uint64(i+1) {
@@ -263,13 +254,9 @@ func hardColumns(t *testing.T, name string, l *scaling.Learner, first modeltest.
 			s.X = []float64{1e100, -1e100}
 		}
 		p, err := modeltest.Predict(l, s.X)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, name)
 		o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		require.NoError(t, err, name)
 		for _, v := range []float64{p.Value, p.StandardError, o.Prediction, o.Loss} {
 			if math.IsNaN(v) || math.IsInf(v, 0) {
 				t.Fatalf("%s, round %d: %+v, %+v", name, n, p, o)
@@ -294,9 +281,7 @@ func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 	var states [][]byte
 	for _, s := range samples {
 		state, err := whole.AppendBinary(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		states = append(states, state)
 		if _, err := modeltest.Observe(whole, s.X, s.Y, s.Weight); err != nil {
 			t.Fatal(err)
@@ -304,9 +289,7 @@ func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 	}
 	for _, at := range []int{0, 1, n - 1, n, n + 1, n + 2, n + 3, 89} {
 		l := scaling.New(o)
-		if err := l.Restore(states[at]); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Restore(states[at]))
 		for k := at; k < len(samples); k++ {
 			state, err := l.AppendBinary(nil)
 			if err != nil || !bytes.Equal(state, states[k]) {
@@ -366,9 +349,7 @@ func TestAnObserveLearnsAFew(t *testing.T) {
 			t.Fatalf("observation %d: %d bytes with %d rows of %d kept, empty %d, cost %d", i+1, l.Size(), kept, row, empty, o.Cost())
 		}
 	}
-	if inner.learned != 1100 {
-		t.Errorf("%d learned", inner.learned)
-	}
+	assert.Equal(t, 1100, inner.learned)
 }
 
 // A learner of few observations has learned all of them when it is full,

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
@@ -40,9 +41,7 @@ func ridgeOf(t *testing.T, xs [][]float64, ys, weights []float64) []float64 {
 		t.Fatal("the Gram matrix is not positive")
 	}
 	var g mat.VecDense
-	if err := factor.SolveVecTo(&g, b); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, factor.SolveVecTo(&g, b))
 	return g.RawVector().Data
 }
 
@@ -84,9 +83,7 @@ func TestWeightsAreThoseOfTheRidgeFunction(t *testing.T) {
 				if weights := l.Report(model.ReportOptions{}).Weights; o.Warmup > n && weights != nil {
 					t.Fatalf("%v after %d observations", weights, n)
 				}
-				if err := l.Observe(&out, s.X, labels(s), s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, l.Observe(&out, s.X, labels(s), s.Weight))
 			}
 			a := scaling.Affine{LabelOffset: make([]float64, 2), LabelScale: 1}
 			if o.Warmup == 0 {
@@ -120,9 +117,7 @@ func TestWeightsAreThoseOfTheRidgeFunction(t *testing.T) {
 				return []float64{(x[0] - a.Offset[0]) * a.Scale[0], (x[1] - a.Offset[1]) * a.Scale[1]}
 			}
 			weights := l.Report(model.ReportOptions{}).Weights
-			if len(weights) != 2*(dimension+1) {
-				t.Fatal(weights)
-			}
+			require.Len(t, weights, 2*(dimension+1))
 			now := at(len(samples))
 			for j := range 2 {
 				var xs [][]float64
@@ -177,19 +172,13 @@ func TestWeightsBesidePredictions(t *testing.T) {
 				}
 			}
 			state, err := l.AppendBinary(nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			again := scaling.New(o)
-			if err := again.Restore(state); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, again.Restore(state))
 			weights := again.Report(model.ReportOptions{}).Weights
 			for _, s := range samples[150:] {
 				p, err := modeltest.Predict(l, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				near(t, fmt.Sprint(name, ", forgetting ", forgetting), valueOf(weights, 0, s.X), p.Value/(1-p.Leverage), 1e-9)
 			}
 		}

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
@@ -37,9 +40,7 @@ func appended(tb testing.TB, visits ...func(v *codec.Visitor)) []byte {
 		visit(&v)
 	}
 	out, err := v.Appended()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return out
 }
 
@@ -75,9 +76,7 @@ func TestARestoredForestContinues(t *testing.T) {
 			before := appended(t, s.w.Visit, s.f.Visit)
 			other.w = window.New(c.capacity, s.layout)
 			other.f = trees.New(o, other.w)
-			if err := codec.Read(before, func(v *codec.Visitor) { other.w.Visit(v); other.f.Visit(v) }); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, codec.Read(before, func(v *codec.Visitor) { other.w.Visit(v); other.f.Visit(v) }))
 			if !bytes.Equal(before, appended(t, other.w.Visit, other.f.Visit)) {
 				t.Fatalf("round %d: another state", n)
 			}
@@ -141,18 +140,14 @@ func TestExtremes(t *testing.T) {
 	state := appended(t, s.w.Visit, s.f.Visit)
 	w := window.New(200, s.layout)
 	f := trees.New(o, w)
-	if err := codec.Read(state, func(v *codec.Visitor) { w.Visit(v); f.Visit(v) }); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, codec.Read(state, func(v *codec.Visitor) { w.Visit(v); f.Visit(v) }))
 }
 
 func TestNothingAllocates(t *testing.T) {
 	o := trees.Options{Inputs: 4, Columns: allKinds()}
 	s, rng := fed(o, 300, 500)
 	sample, p := step(rng, 1, 4), make([]float64, trees.Kinds)
-	if n := testing.AllocsPerRun(1000, func() { s.predict(p, sample.X, 1); s.observe(sample, 1) }); n != 0 {
-		t.Errorf("%g allocations", n)
-	}
+	assert.EqualValues(t, 0, testing.AllocsPerRun(1000, func() { s.predict(p, sample.X, 1); s.observe(sample, 1) }))
 }
 
 // What a forest reads, it appends.
@@ -173,9 +168,7 @@ func FuzzVisit(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.Equal(appended(t, w.Visit, forest.Visit), data) {
-			t.Error("another state")
-		}
+		assert.Equal(t, data, appended(t, w.Visit, forest.Visit), "another state")
 		row := make([]float64, w.Columns())
 		for range 30 {
 			w.Add(row, w.Count(), 1, 2, 1)
@@ -225,8 +218,6 @@ func BenchmarkRestore(b *testing.B) {
 	for b.Loop() {
 		w := window.New(s.w.Capacity(), s.layout)
 		f := trees.New(o, w)
-		if err := codec.Read(state, func(v *codec.Visitor) { w.Visit(v); f.Visit(v) }); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, codec.Read(state, func(v *codec.Visitor) { w.Visit(v); f.Visit(v) }))
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/wide"
 )
@@ -235,16 +238,12 @@ func TestStatesContinue(t *testing.T) {
 			learn(g, i)
 		}
 		read := wide.New(o)
-		if err := codec.Read(state(t, g), read.Visit); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, codec.Read(state(t, g), read.Visit))
 		for i := 21; i < 40; i++ {
 			learn(g, i)
 			learn(read, i)
 		}
-		if !slices.Equal(state(t, g), state(t, read)) {
-			t.Errorf("%+v: a read state continues otherwise", o)
-		}
+		assert.Equal(t, state(t, read), state(t, g), o)
 	}
 }
 
@@ -253,8 +252,6 @@ func state(t *testing.T, g *wide.Regressions) []byte {
 	v := codec.Appending(nil)
 	g.Visit(&v)
 	out, err := v.Appended()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }

@@ -1,11 +1,13 @@
 package window_test
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/window"
@@ -16,9 +18,7 @@ func state(tb testing.TB, visit func(v *codec.Visitor)) []byte {
 	v := codec.Appending(nil)
 	visit(&v)
 	out, err := v.Appended()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return out
 }
 
@@ -131,12 +131,8 @@ func TestStatesContinue(t *testing.T) {
 			continue
 		}
 		was := state(t, w.Visit)
-		if err := codec.Read(was, restored.Visit); err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(was, state(t, restored.Visit)) {
-			t.Fatalf("row %d: another state", n)
-		}
+		require.NoError(t, codec.Read(was, restored.Visit))
+		require.Equal(t, state(t, restored.Visit), was, n)
 		for age := range min(n+1, w.Slots()) {
 			w.Read(want, w.Slot(age))
 			if restored.Read(got, restored.Slot(age)); !slices.Equal(got, want) {
@@ -220,9 +216,7 @@ func FuzzVisit(f *testing.F) {
 		if codec.Read(data, w.Visit) != nil {
 			return
 		}
-		if !slices.Equal(state(t, w.Visit), data) {
-			t.Error("another state")
-		}
+		assert.Equal(t, data, state(t, w.Visit), "another state")
 		w.Read(make([]float32, l.Columns()), 0)
 	})
 }

@@ -11,6 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/cmd/client/internal/stream"
 )
 
@@ -19,9 +22,7 @@ const small = "x1,y,x2\n1,10,5\n3,20,5\n2,30,5\n"
 func write(t *testing.T, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, data, 0o600))
 	return path
 }
 
@@ -30,9 +31,7 @@ func zipped(t *testing.T, text string) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	_, err := io.WriteString(w, text)
-	if err := errors.Join(err, w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(err, w.Close()))
 	return b.Bytes()
 }
 
@@ -41,13 +40,9 @@ func takeFile(t *testing.T, path string, o stream.FileOptions) string {
 	t.Helper()
 	o.Target = "y"
 	s, err := stream.OpenFile(path, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close())
 	}()
 	var out []string
 	for {
@@ -55,9 +50,7 @@ func takeFile(t *testing.T, path string, o stream.FileOptions) string {
 		if errors.Is(err, io.EOF) {
 			return strings.Join(out, " ")
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		out = append(out, fmt.Sprint(r.Features, r.Labels[0]))
 	}
 }
@@ -97,26 +90,20 @@ func TestSeveralTargets(t *testing.T) {
 		{stream.FileOptions{Target: "other,y2,y1", Limit: 1}, "[2] [4 1 3]", 1, 3},
 	} {
 		s, err := stream.OpenFile(path, c.o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		var rows []string
 		for {
 			r, err := s.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			rows = append(rows, fmt.Sprint(r.Features, r.Labels))
 		}
 		if got := strings.Join(rows, " "); c.want != "" && got != c.want || len(rows) == 0 || s.Dimension() != c.dimension || s.Outputs() != c.outputs {
 			t.Errorf("%+v: %s of %d features and %d outputs", c.o, got, s.Dimension(), s.Outputs())
 		}
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close())
 	}
 	for target, says := range map[string]string{
 		"y1": "y2 looks like a target", "y1,y3": `"y3"`, "y1,y2,y1": "named twice", "other,x1,y1,y2": "no feature",

@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -37,9 +37,7 @@ func records(t *testing.T, path string, o stream.RecordOptions) (rounds []stream
 		return nil, 0, err
 	}
 	defer func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, s.Close())
 	}()
 	for {
 		r, err := s.Next()
@@ -106,9 +104,7 @@ func TestRecordsOfMistakes(t *testing.T) {
 			t.Errorf("%+v is accepted", o)
 		}
 	}
-	if err := stream.CheckHeader("/nonexistent", "y", 0); err == nil {
-		t.Error("there is a file that does not exist")
-	}
+	assert.Error(t, stream.CheckHeader("/nonexistent", "y", 0), "there is a file that does not exist")
 }
 
 // Rows without a label have inputs alone, in files of features and of records.
@@ -117,29 +113,21 @@ func TestRowsWithoutALabel(t *testing.T) {
 		o := stream.FileOptions{Target: "y", Classes: strings.Contains(text, "a")}
 		path := write(t, "a.csv", []byte(text))
 		file, err := stream.OpenFile(path, o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		labelled := make(map[float64]bool)
 		for {
 			r, err := file.Next()
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			labelled[r.Features[0]] = !r.Unlabelled
 			if has := len(r.Labels) > 0 || r.Class != ""; has == r.Unlabelled {
 				t.Errorf("%+v", r)
 			}
 		}
-		if err := file.Close(); err != nil {
-			t.Error(err)
-		}
-		if want := map[float64]bool{1: true, 2: false, 3: false, 4: true}; !maps.Equal(labelled, want) {
-			t.Errorf("%q: labelled are %v", text, labelled)
-		}
+		assert.NoError(t, file.Close())
+		assert.Equal(t, map[float64]bool{1: true, 2: false, 3: false, 4: true}, labelled, text)
 		inputs := everyKind(t)[:1]
 		inputs[0].Name = "x"
 		rounds, _, err := records(t, path, stream.RecordOptions{FileOptions: o, Inputs: inputs})
@@ -164,19 +152,13 @@ func TestRecordsLeaveOut(t *testing.T) {
 	}
 	inputs := everyKind(t)[:1]
 	s, err := stream.OpenRecords(write(t, "a.csv", []byte(b.String())), stream.RecordOptions{FileOptions: stream.FileOptions{Target: "y"}, Inputs: inputs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var names []string
 	for _, c := range s.Noticed() {
 		names = append(names, c.Name)
 	}
-	if want := []string{"order id", "empty"}; !slices.Equal(names, want) {
-		t.Errorf("%q are left out, want %q", names, want)
-	}
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, []string{"order id", "empty"}, names)
+	assert.NoError(t, s.Close())
 }
 
 // FuzzRecords: every row of every file is a record of all inputs and a class, or an
@@ -187,9 +169,7 @@ func FuzzRecords(f *testing.F) {
 	f.Add([]byte{0x1f, 0x8b, 8})
 	path := filepath.Join(f.TempDir(), "f")
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if err := os.WriteFile(path, data, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(path, data, 0o600))
 		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Classes: true, Limit: 1000}}
 		rounds, _, err := records(t, path, o)
 		for _, r := range rounds {

@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -51,9 +53,7 @@ func open(t *testing.T, file string, change ...func(*access.Options)) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, f.Close())
 	})
 	return f
 }
@@ -66,13 +66,13 @@ func (f *fixture) Reload() {
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	noError(t, os.WriteFile(path, []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func add(t *testing.T, path, name, token string) {
 	t.Helper()
 	hash := auth.HashOf(token)
-	noError(t, access.Edit(path, func(file []byte) ([]byte, error) {
+	require.NoError(t, access.Edit(path, func(file []byte) ([]byte, error) {
 		return auth.Add(file, &auth.Entry{Name: name, Role: auth.Read, Hash: &hash})
 	}))
 }
@@ -104,7 +104,7 @@ func TestReload(t *testing.T) {
 			t.Errorf("%q: %+v", bad, s)
 		}
 	}
-	noError(t, os.Remove(f.path))
+	require.NoError(t, os.Remove(f.path))
 	f.Reload()
 	f.Reload()
 	knows("token-a", true)
@@ -112,7 +112,7 @@ func TestReload(t *testing.T) {
 	add(t, f.path, "b", "token-b")
 	f.Reload()
 	knows("token-b", true)
-	noError(t, access.Edit(f.path, func(file []byte) ([]byte, error) { return auth.Remove(file, "a") }))
+	require.NoError(t, access.Edit(f.path, func(file []byte) ([]byte, error) { return auth.Remove(file, "a") }))
 	f.Reload()
 	knows("token-a", false)
 	knows("token-b", true)
@@ -135,7 +135,7 @@ func TestReloadOfAYoungFile(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		e.Name = name
 		write(t, f.path, e.Text())
-		noError(t, os.Chtimes(f.path, young, young))
+		require.NoError(t, os.Chtimes(f.path, young, young))
 		f.Reload()
 		if p, err := f.Auth.Token("x"); err != nil || p.Name != name {
 			t.Error(name, p, err)
@@ -157,9 +157,7 @@ func TestReloadOfAFileInParts(t *testing.T) {
 	for n := range 8 {
 		write(t, f.path, string(whole[:n*len(whole)/8]))
 		f.Access.Reload()
-		if err := p.Valid(time.Now()); err != nil {
-			t.Fatalf("with %d of 8 parts: %v", n, err)
-		}
+		require.NoError(t, p.Valid(time.Now()), n)
 	}
 	write(t, f.path, string(whole))
 	f.Reload()
@@ -173,7 +171,7 @@ func TestOpenRejects(t *testing.T) {
 	file := func(name, text string, mode os.FileMode) string {
 		path := filepath.Join(directory, name)
 		write(t, path, text)
-		noError(t, os.Chmod(path, mode))
+		require.NoError(t, os.Chmod(path, mode))
 		return path
 	}
 	good := file("good", "", 0o600)
@@ -226,9 +224,7 @@ func TestEdit(t *testing.T) {
 	}
 	before, _ := os.ReadFile(path)
 	failure := errors.New("no")
-	if err := access.Edit(path, func([]byte) ([]byte, error) { return nil, failure }); !errors.Is(err, failure) {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, access.Edit(path, func([]byte) ([]byte, error) { return nil, failure }), failure)
 	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
 		t.Error("a failed edit changed the file")
 	}
@@ -245,7 +241,7 @@ func TestAuditLogIsRenamed(t *testing.T) {
 		t.Skip("Windows renames no open file")
 	}
 	directory := filepath.Join(t.TempDir(), "audit")
-	noError(t, os.Mkdir(directory, 0o700))
+	require.NoError(t, os.Mkdir(directory, 0o700))
 	path := filepath.Join(directory, "audit.log")
 	f := open(t, "", func(o *access.Options) { o.AuditLog = path })
 	record := func(call string) { f.Audit()(&auth.Record{Time: time.Unix(0, 0), Call: call, Outcome: "OK"}) }
@@ -257,16 +253,16 @@ func TestAuditLogIsRenamed(t *testing.T) {
 		}
 	}
 	record("one")
-	noError(t, os.Rename(path, path+".1"))
+	require.NoError(t, os.Rename(path, path+".1"))
 	record("two")
 	wrote(path+".1", "one")
 	wrote(path, "two")
-	noError(t, os.RemoveAll(directory))
+	require.NoError(t, os.RemoveAll(directory))
 	record("three")
 	if s := f.Stats(); s.AuditFailures != 1 {
 		t.Errorf("%+v", s)
 	}
-	noError(t, os.Mkdir(directory, 0o700))
+	require.NoError(t, os.Mkdir(directory, 0o700))
 	record("four")
 	wrote(path, "four")
 }
@@ -292,10 +288,8 @@ func TestAuditLog(t *testing.T) {
 		}
 		lines = append(lines, s.Text())
 	}
-	noError(t, file.Close())
-	if len(lines) != 202 {
-		t.Fatalf("%d lines, want 202: 200 rejections at once", len(lines))
-	}
+	require.NoError(t, file.Close())
+	require.Len(t, lines, 202)
 	const first = `{"time":"2026-01-02T03:04:05.000000006Z","name":"ann","role":"admin","call":"hindsight.v1.ModelService/DeleteModel","models":["m"],"outcome":"OK","peer":"127.0.0.1:1","validate_only":true}`
 	if lines[0] != first || !strings.HasSuffix(lines[201], `"call":"login","outcome":"OK","omitted":300}`) {
 		t.Errorf("%s\n%s", lines[0], lines[201])
@@ -312,15 +306,7 @@ func TestAuditLog(t *testing.T) {
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
-		noError(tb, err)
+		require.NoError(tb, err)
 		return v
-	}
-}
-
-// noError ends the test with an error.
-func noError(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"hindsight/cmd/server/internal/access"
 	"hindsight/internal/auth"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A line that a full disk cuts, or a crash, takes no other line with it. What was lost is
@@ -38,7 +40,7 @@ func TestAuditLogOfAFullDisk(t *testing.T) {
 	for f.Stats().AuditFailures < 3 {
 		record()
 	}
-	noError(t, os.Remove(ballast))
+	require.NoError(t, os.Remove(ballast))
 	record()
 	text := must(os.ReadFile(path))(t)
 	good, bad := 0, 0

@@ -22,6 +22,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 	"github.com/go-jose/go-jose/v4/jwt"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/cmd/server/internal/access"
 	"hindsight/internal/auth"
@@ -46,9 +48,7 @@ func newIssuer(t *testing.T, kid string, algorithm jose.SignatureAlgorithm) issu
 	default:
 		key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return issuer{key, algorithm, kid}
 }
 
@@ -71,8 +71,7 @@ func set(t *testing.T, issuers ...issuer) string {
 func (i issuer) sign(t *testing.T, claims map[string]any) string {
 	t.Helper()
 	signer := must(jose.NewSigner(jose.SigningKey{Algorithm: i.algorithm, Key: i.key}, (&jose.SignerOptions{}).WithHeader("kid", i.kid)))(t)
-	token := must(jwt.Signed(signer).Claims(claims).Serialize())(t)
-	return token
+	return must(jwt.Signed(signer).Claims(claims).Serialize())(t)
 }
 
 const jwtEntries = "- name: ml\n  role: write\n  claim: groups=ml\n"
@@ -191,9 +190,7 @@ func TestRotationOfKeys(t *testing.T) {
 	write(t, path, set(t, old, next))
 	f.Reload()
 	check("both", true, true)
-	if err := signedIn.Valid(time.Unix(0, f.now.Load())); err != nil {
-		t.Error("a key more ended the principal of another:", err)
-	}
+	assert.NoError(t, signedIn.Valid(time.Unix(0, f.now.Load())))
 	write(t, path, "{}")
 	f.Reload()
 	check("a bad file", true, true)
@@ -201,9 +198,7 @@ func TestRotationOfKeys(t *testing.T) {
 	f.Reload()
 	check("withdrawn", false, true)
 	// As that of a stream, or of a session of the console.
-	if err := signedIn.Valid(time.Unix(0, f.now.Load())); !errors.Is(err, auth.ErrInvalid) {
-		t.Error("the principal outlives its key:", err)
-	}
+	assert.ErrorIs(t, signedIn.Valid(time.Unix(0, f.now.Load())), auth.ErrInvalid)
 	if s := f.Stats(); s.ReloadFailures != 1 {
 		t.Errorf("%+v", s)
 	}
@@ -255,9 +250,7 @@ func TestKeysOfAURL(t *testing.T) {
 		}
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-ended)
 	bad.Store(true)
 	f.FetchKeys(t.Context())
 	if _, err := f.Auth.Token(token); err != nil || f.Stats().ReloadFailures != 1 {

@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"hindsight/cmd/server/internal/backup"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // files are those of a data directory; what is not backed up is among them.
@@ -29,15 +32,14 @@ func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
-		noError(t, os.MkdirAll(filepath.Dir(name), 0o700))
-		noError(t, os.WriteFile(name, []byte(text), 0o600))
+		require.NoError(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		require.NoError(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 }
 
 func place(t *testing.T, dir string) *backup.Place {
 	t.Helper()
-	p := must(backup.Open(dir, true))(t)
-	return p
+	return must(backup.Open(dir, true))(t)
 }
 
 func at(minute int) backup.Manifest {
@@ -167,9 +169,7 @@ func TestNamesWhileManifestsAreRemoved(t *testing.T) {
 		}
 	}
 	close(stop)
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-ended)
 }
 
 func TestWithin(t *testing.T) {
@@ -201,11 +201,11 @@ func TestPlaceThatMayNotBeRead(t *testing.T) {
 	p := place(t, to)
 	must(p.Take(t.Context(), "store", from, at(0), nil))(t)
 	backups := filepath.Join(to, "backups")
-	noError(t, os.Chmod(backups, 0))
+	require.NoError(t, os.Chmod(backups, 0))
 	if _, err := p.Find(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
 		t.Error(err)
 	}
-	noError(t, os.Chmod(backups, 0o700))
+	require.NoError(t, os.Chmod(backups, 0o700))
 }
 
 // Retain keeps the newest backups whole. While one of them cannot be read it removes
@@ -220,9 +220,7 @@ func TestRetain(t *testing.T) {
 	write(t, to, map[string]string{"objects/ab/unfinished.tmp": "left"})
 	newest := filepath.Join(to, "backups", "20260301T090300.000Z.json")
 	good, err := os.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	write(t, to, map[string]string{"backups/20260301T090300.000Z.json": "{}"})
 	if r, err := p.Retain(t.Context(), 2); !errors.Is(err, backup.ErrDamaged) || r != (backup.Retired{}) {
 		t.Errorf("%+v, %v", r, err)
@@ -265,19 +263,15 @@ func TestManifestsThatAreRejected(t *testing.T) {
 		return err
 	}
 	body := must(json.Marshal(good()))(t)
-	noError(t, find(seal(body)))
+	require.NoError(t, find(seal(body)))
 	for _, text := range []string{"", "{}", "[]", seal([]byte("7")), seal([]byte("null")), string(bytes.Replace([]byte(seal(body)), []byte("1.sst"), []byte("2.sst"), 1))} {
-		if err := find(text); !errors.Is(err, backup.ErrDamaged) {
-			t.Errorf("%s: %v", text, err)
-		}
+		assert.ErrorIs(t, find(text), backup.ErrDamaged, text)
 	}
 	for _, path := range []string{"", "log", "log/", "/etc/passwd", "../x", "log/../../x", "log/a/b", "snapshots/1.hs", "snapshots/../x.hs", "LOCK", "log/LOCK", "log//x"} {
 		m := good()
 		m["files"] = []any{map[string]any{"path": path, "bytes": 3, "sha256": digest}}
 		body := must(json.Marshal(m))(t)
-		if err := find(seal(body)); !errors.Is(err, backup.ErrDamaged) {
-			t.Errorf("path %q: %v", path, err)
-		}
+		assert.ErrorIs(t, find(seal(body)), backup.ErrDamaged, path)
 	}
 	for name, want := range map[string]error{"older": backup.ErrVersion, "newer": backup.ErrVersion, "another name": backup.ErrDamaged} {
 		m := good()
@@ -290,9 +284,7 @@ func TestManifestsThatAreRejected(t *testing.T) {
 			m["name"] = "other"
 		}
 		body := must(json.Marshal(m))(t)
-		if err := find(seal(body)); !errors.Is(err, want) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, find(seal(body)), want, name)
 	}
 }
 
@@ -300,15 +292,7 @@ func TestManifestsThatAreRejected(t *testing.T) {
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
-		noError(tb, err)
+		require.NoError(tb, err)
 		return v
-	}
-}
-
-// noError ends the test with an error.
-func noError(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"hindsight/cmd/server/internal/backup"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Two stores back up to one place again and again, and remove older backups. One of them holds the place, the other is
@@ -65,12 +67,12 @@ func TestLeaseIsRemoved(t *testing.T) {
 		t.Errorf("%v, want %v", err, backup.ErrHeld)
 	}
 	for _, damaged := range []string{"", "{}", "null", `{"store":1}`} {
-		noError(t, os.WriteFile(filepath.Join(to, "store.json"), []byte(damaged), 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(to, "store.json"), []byte(damaged), 0o600))
 		if _, err := p.Take(t.Context(), "old", from, at(1), nil); err == nil || !strings.Contains(err.Error(), "remove it from the place") {
 			t.Errorf("%q: %v", damaged, err)
 		}
 	}
-	noError(t, os.Remove(filepath.Join(to, "store.json")))
+	require.NoError(t, os.Remove(filepath.Join(to, "store.json")))
 	must(p.Take(t.Context(), "new", from, at(1), nil))(t)
 }
 

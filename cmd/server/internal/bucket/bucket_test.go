@@ -18,6 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/cmd/server/internal/bucket"
 )
 
@@ -122,22 +125,16 @@ func openS3(t *testing.T) (*server, bucket.Bucket) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "id")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
 	b, err := bucket.Open("s3://bucket?region=r&use_path_style=true&prefix=p/&endpoint=" + listener.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return s, b
 }
 
 func openDirectory(t *testing.T) bucket.Bucket {
 	t.Helper()
 	address, err := bucket.URL(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	b, err := bucket.Open(address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return b
 }
 
@@ -155,15 +152,11 @@ func testBucket(t *testing.T, b bucket.Bucket) {
 	large := bytes.Repeat([]byte("0123456789abcdef"), 20<<20/16)
 	objects := map[string][]byte{"objects/aa/1": []byte("one"), "objects/aa/2": {}, "objects/b": large, "backups/x.json": []byte("{}"), "group-7/objects/a": []byte("a")}
 	for key, data := range objects {
-		if err := b.Write(t.Context(), key, &plain{bytes.NewReader(data)}, int64(len(data))); err != nil {
-			t.Fatalf("%s: %v", key, err)
-		}
+		require.NoError(t, b.Write(t.Context(), key, &plain{bytes.NewReader(data)}, int64(len(data))), key)
 	}
 	for key, data := range objects {
 		from, err := b.Read(t.Context(), key)
-		if err != nil {
-			t.Fatalf("%s: %v", key, err)
-		}
+		require.NoError(t, err, key)
 		got, err := io.ReadAll(from)
 		if err := errors.Join(err, from.Close()); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("%s: %d bytes, %v, want %d", key, len(got), err, len(data))
@@ -186,12 +179,8 @@ func testBucket(t *testing.T, b bucket.Bucket) {
 	if got, err := b.Prefixes(t.Context(), "group-"); err != nil || !slices.Equal(got, []string{"group-7/"}) {
 		t.Errorf("prefixes %q, %v", got, err)
 	}
-	if err := b.Create(t.Context(), "backups/x.json", strings.NewReader("no"), 2); !errors.Is(err, bucket.ErrExists) {
-		t.Errorf("%v, want ErrExists", err)
-	}
-	if err := b.Create(t.Context(), "backups/y.json", strings.NewReader("{}"), 2); err != nil {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, b.Create(t.Context(), "backups/x.json", strings.NewReader("no"), 2), bucket.ErrExists)
+	assert.NoError(t, b.Create(t.Context(), "backups/y.json", strings.NewReader("{}"), 2))
 	failure := errors.New("changed")
 	for _, size := range []int64{2, int64(len(large))} {
 		if err := b.Write(t.Context(), "objects/c", io.MultiReader(bytes.NewReader(large[:size/2]), &broken{failure}), size); !errors.Is(err, failure) {
@@ -199,18 +188,14 @@ func testBucket(t *testing.T, b bucket.Bucket) {
 		}
 	}
 	for range 2 { // The second time nothing is left.
-		if err := b.Delete(t.Context(), "objects/aa/1"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.Delete(t.Context(), "objects/aa/1"))
 	}
 	for _, key := range []string{"objects/aa/1", "objects/c"} {
 		if _, err := b.Read(t.Context(), key); !errors.Is(err, bucket.ErrNotFound) {
 			t.Errorf("%s: %v, want ErrNotFound", key, err)
 		}
 	}
-	if got := listed("objects/"); len(got) != 2 {
-		t.Errorf("left %q", got)
-	}
+	assert.Len(t, listed("objects/"), 2)
 }
 
 // plain hides all but Read.
@@ -251,9 +236,7 @@ func TestS3Credentials(t *testing.T) {
 		check(b, "no credentials of AWS")
 	}
 	const profile = "[other]\naws_access_key_id = id\naws_secret_access_key = secret\n"
-	if err := os.WriteFile(none, []byte(profile), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(none, []byte(profile), 0o600))
 	listener := httptest.NewServer(s)
 	defer listener.Close()
 	s.mu.Lock()
@@ -263,9 +246,7 @@ func TestS3Credentials(t *testing.T) {
 	if err == nil {
 		err = b.Delete(t.Context(), "a")
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }
 
 func TestOpenRejectsURLs(t *testing.T) {

@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -230,9 +232,7 @@ func TestReload(t *testing.T) {
 	if stats := s.Stats(); second == first || stats.ReloadFailures != 0 {
 		t.Errorf("after the change: serial %s, before %s, %+v", second, first, stats)
 	}
-	if err := ping(open); err != nil {
-		t.Errorf("the change ended a connection: %v", err)
-	}
+	assert.NoError(t, ping(open))
 
 	expired, expiredKey := a.Issue(t, testca.Leaf{Hosts: host.Hosts, From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})
 	_, otherKey := a.Issue(t, host)
@@ -249,27 +249,21 @@ func TestReload(t *testing.T) {
 	} {
 		testca.Write(t, s.dir, "server.key", bad.key)
 		if bad.certificate == nil {
-			noError(t, os.Remove(filepath.Join(s.dir, "server.crt")))
+			require.NoError(t, os.Remove(filepath.Join(s.dir, "server.crt")))
 		} else {
 			testca.Write(t, s.dir, "server.crt", bad.certificate)
 		}
 		for range 5 {
 			s.Look()
 		}
-		if got := s.serial(t, trusts(a)); got != second {
-			t.Errorf("%s: the server shows another certificate", bad.name)
-		}
+		assert.Equal(t, second, s.serial(t, trusts(a)), bad.name)
 		if stats := s.Stats(); stats.ReloadFailures != uint64(n)+1 {
 			t.Errorf("%s: %+v", bad.name, stats)
 		}
 		logged := s.log.FilterLevelExact(zapcore.ErrorLevel).All()
-		if len(logged) != n+1 {
-			t.Fatalf("%s: %d lines are logged", bad.name, len(logged))
-		}
+		require.Equal(t, n+1, len(logged), bad.name)
 		text := fmt.Sprint(logged[n].Message, logged[n].ContextMap())
-		if !strings.Contains(text, bad.say) {
-			t.Errorf("%s: the log says %s", bad.name, text)
-		}
+		assert.Contains(t, text, bad.say, bad.name)
 		if body := strings.Split(string(k), "\n")[1]; strings.Contains(text, body) {
 			t.Errorf("%s: the log has the key", bad.name)
 		}
@@ -279,9 +273,7 @@ func TestReload(t *testing.T) {
 	testca.Write(t, s.dir, "server.key", k)
 	s.Look()
 	s.Look()
-	if n := s.log.FilterMessage("certificate").Len(); n != 3 {
-		t.Errorf("mended: %d certificates were taken, want 3", n)
-	}
+	assert.Equal(t, 3, s.log.FilterMessage("certificate").Len())
 }
 
 // Kubernetes exchanges a link to a directory.
@@ -290,14 +282,14 @@ func TestReloadOfLinks(t *testing.T) {
 	dir := t.TempDir()
 	version := func(name string) {
 		t.Helper()
-		noError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
+		require.NoError(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 		a.Files(t, filepath.Join(dir, name), "tls", host)
-		noError(t, os.Symlink(name, filepath.Join(dir, "..new")))
-		noError(t, os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
+		require.NoError(t, os.Symlink(name, filepath.Join(dir, "..new")))
+		require.NoError(t, os.Rename(filepath.Join(dir, "..new"), filepath.Join(dir, "..data")))
 	}
 	version("..1")
 	for _, name := range []string{"tls.crt", "tls.key"} {
-		noError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
+		require.NoError(t, os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)))
 	}
 	core, log := observer.New(zap.InfoLevel)
 	k := must(certificates.Open(certificates.Options{
@@ -328,16 +320,10 @@ func TestClientCARotation(t *testing.T) {
 	}
 	replace(bytes.Join([][]byte{old.PEM, next.PEM}, nil))
 	after := must(s.dial(t, other))(t)
-	if err := ping(before); err != nil {
-		t.Errorf("both CAs: %v", err)
-	}
+	assert.NoError(t, ping(before))
 	replace(next.PEM)
-	if err := ping(before); err == nil {
-		t.Error("a client without a CA keeps its connection")
-	}
-	if err := ping(after); err != nil {
-		t.Errorf("a client with a CA: %v", err)
-	}
+	assert.Error(t, ping(before), "a client without a CA keeps its connection")
+	assert.NoError(t, ping(after))
 	if _, err := s.dial(t, resuming); err == nil {
 		t.Error("a client without a CA came back")
 	}
@@ -345,9 +331,7 @@ func TestClientCARotation(t *testing.T) {
 	if stats := s.Stats(); stats.ReloadFailures != 1 {
 		t.Errorf("a part that is no certificate was passed over: %+v", stats)
 	}
-	if err := ping(after); err != nil {
-		t.Errorf("after a file that cannot be used: %v", err)
-	}
+	assert.NoError(t, ping(after))
 }
 
 // A connection does not outlive the certificate of its client.
@@ -357,17 +341,11 @@ func TestClientExpires(t *testing.T) {
 	short := must(s.dial(t, trusts(a, b.Pair(t, testca.Leaf{Name: "short", Until: time.Now().Add(time.Minute)}))))(t)
 	long := must(s.dial(t, trusts(a, b.Pair(t, testca.Leaf{Name: "long"}))))(t)
 	s.Look()
-	if err := errors.Join(ping(short), ping(long)); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, errors.Join(ping(short), ping(long)))
 	s.clock.set(time.Now().Add(2 * time.Minute))
 	s.Look()
-	if err := ping(short); err == nil {
-		t.Error("the connection outlives the certificate")
-	}
-	if err := ping(long); err != nil {
-		t.Errorf("another connection: %v", err)
-	}
+	assert.Error(t, ping(short), "the connection outlives the certificate")
+	assert.NoError(t, ping(long))
 }
 
 // A client with a certificate is verified also if it need not have one.
@@ -388,9 +366,7 @@ func TestOptional(t *testing.T) {
 	} {
 		var listen net.ListenConfig
 		inner, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		l := k.Listener(inner)
 		var dialed sync.WaitGroup
 		dialed.Go(func() {
@@ -423,9 +399,7 @@ func TestOpenRejects(t *testing.T) {
 	} {
 		_, err := certificates.Open(certificates.Options{Files: f, Log: zap.NewNop(), Now: time.Now})
 		compare(t, "Open", err, want)
-		if err == nil {
-			t.Errorf("%+v is taken", f)
-		}
+		assert.Error(t, err, f)
 	}
 }
 
@@ -465,15 +439,7 @@ func FuzzClientCA(f *testing.F) {
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
-		noError(tb, err)
+		require.NoError(tb, err)
 		return v
-	}
-}
-
-// noError ends the test with an error.
-func noError(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

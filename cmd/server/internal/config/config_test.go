@@ -11,6 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/cmd/server/internal/config"
 )
 
@@ -25,18 +28,14 @@ func (e environment) lookup(name string) (string, bool) {
 func writeFile(tb testing.TB, content string) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "hindsight.yaml")
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, os.WriteFile(path, []byte(content), 0o600))
 	return path
 }
 
 func load(t *testing.T, args []string, env environment) config.Config {
 	t.Helper()
 	cfg, err := config.Load(args, env.lookup)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return cfg
 }
 
@@ -209,13 +208,9 @@ label-ttl: 90s
 		cfg.MaxModels, cfg.MaxPending, cfg.SnapshotsKept, cfg.BackupKeep,
 		cfg.LabelTTL, cfg.MaxMessageBytes, cfg.HTTPAddress,
 	}
-	if want := []any{7, 8, 9, 9, 90 * time.Second, int64(1 << 20), "localhost:0"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got %v, want %v", got, want)
-	}
+	assert.Equal(t, []any{7, 8, 9, 9, 90 * time.Second, int64(1 << 20), "localhost:0"}, got)
 	for text, want := range map[string]int64{"4294967296": 4 << 30, "4194304KiB": 4 << 30, "6 GiB": 6 << 30, "17592186044416": 1 << 44, "0": 0, "0KiB": 0} {
-		if got := load(t, []string{"--memory-limit", text}, nil).MemoryLimit; got != want {
-			t.Errorf("memory limit %s: %d bytes, want %d", text, got, want)
-		}
+		assert.Equal(t, want, load(t, []string{"--memory-limit", text}, nil).MemoryLimit, text)
 	}
 	if cfg := load(t, []string{"--grpc-address=:0", "--http-address=:0"}, nil); cfg.GRPCAddress != ":0" {
 		t.Error("port 0 is any port, twice")
@@ -236,9 +231,7 @@ label-ttl: 90s
 // What is overruled is not looked at.
 func TestAnOverruledValueIsNotRead(t *testing.T) {
 	cfg := load(t, []string{"--max-models=5"}, environment{"HINDSIGHT_MAX_MODELS": "many"})
-	if cfg.MaxModels != 5 {
-		t.Errorf("max-models %d, want 5", cfg.MaxModels)
-	}
+	assert.Equal(t, 5, cfg.MaxModels)
 }
 
 func TestBadValues(t *testing.T) {
@@ -348,9 +341,7 @@ func TestNoValueIsGuessed(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) != len(known) {
-		t.Errorf("the settings have the kinds %v, want those of %v", seen, known)
-	}
+	assert.Equal(t, len(known), len(seen), "%v %v", seen, known)
 }
 
 func TestBadFiles(t *testing.T) {
@@ -439,13 +430,9 @@ func TestHelp(t *testing.T) {
 	}
 	usage := config.Usage()
 	for name := range every() {
-		if n := len(regexp.MustCompile(`(?m)^  --`+name+` `).FindAllString(usage, -1)); n != 1 {
-			t.Errorf("--%s is listed %d times", name, n)
-		}
+		assert.Equal(t, 1, len(regexp.MustCompile(`(?m)^  --`+name+` `).FindAllString(usage, -1)), name)
 	}
-	if !strings.Contains(usage, "\n  --config FILE.yaml ") {
-		t.Error("--config is not listed")
-	}
+	assert.Contains(t, usage, "\n  --config FILE.yaml ", "--config is not listed")
 	for line := range strings.Lines(usage) {
 		if len(strings.TrimSuffix(line, "\n")) > 112 {
 			t.Errorf("%d columns: %s", len(line)-1, line)

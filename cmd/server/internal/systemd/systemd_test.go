@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 
 	"hindsight/cmd/server/internal/systemd"
@@ -30,9 +32,7 @@ func newManager(t *testing.T) *manager {
 		t.Skipf("no datagrams over a socket of Unix: %v", err)
 	}
 	t.Cleanup(func() { _ = socket.Close() })
-	if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
 	t.Setenv("NOTIFY_SOCKET", path)
 	return &manager{socket, path}
 }
@@ -41,24 +41,18 @@ func (m *manager) next(t *testing.T) string {
 	t.Helper()
 	buffer := make([]byte, 4096)
 	n, err := m.socket.Read(buffer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(buffer[:n])
 }
 
 func (m *manager) say(t *testing.T, text string) {
 	t.Helper()
 	connection, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if _, err := connection.Write([]byte(text)); err != nil {
 		t.Error(err)
 	}
-	if err := connection.Close(); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, connection.Close())
 }
 
 func TestWatchdogIsToldWhileTheServerServes(t *testing.T) {
@@ -90,9 +84,7 @@ func TestWatchdogIsToldWhileTheServerServes(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("systemd got\n%s\nand not\n%s", strings.Join(got, ", "), strings.Join(want, ", "))
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-ended)
 }
 
 func TestReadyWithoutWatchdog(t *testing.T) {
@@ -100,27 +92,17 @@ func TestReadyWithoutWatchdog(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- systemd.Supervise(ctx, zap.NewNop(), func(context.Context) error { return nil }) }()
-	if got := m.next(t); got != "READY=1" {
-		t.Errorf("systemd got %s", got)
-	}
+	assert.Equal(t, "READY=1", m.next(t))
 	cancel()
-	if got := m.next(t); got != "STOPPING=1" {
-		t.Errorf("systemd got %s", got)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	assert.Equal(t, "STOPPING=1", m.next(t))
+	assert.NoError(t, <-ended)
 }
 
 func TestNotReady(t *testing.T) {
 	newManager(t)
 	ill := errors.New("it does not serve")
 	err := systemd.Supervise(t.Context(), zap.NewNop(), func(context.Context) error { return ill })
-	if !errors.Is(err, ill) {
-		t.Errorf("Supervise returns %v", err)
-	}
+	assert.ErrorIs(t, err, ill)
 	t.Setenv("WATCHDOG_USEC", "often")
-	if err := systemd.Supervise(t.Context(), zap.NewNop(), func(context.Context) error { return nil }); err == nil {
-		t.Error("a watchdog without a time is taken")
-	}
+	assert.Error(t, systemd.Supervise(t.Context(), zap.NewNop(), func(context.Context) error { return nil }))
 }

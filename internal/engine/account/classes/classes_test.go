@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -257,9 +260,7 @@ func TestNewClass(t *testing.T) {
 		t.Errorf("a new class has probability %g", now)
 	}
 	a.Observe(classes.Round{Class: 2, Prequential: classes.Prediction{Class: 0, Probabilities: []float64{0.5, 0.5}}})
-	if now := classes.NewClass(a.AppendNotes(nil)); now != 0 {
-		t.Errorf("a class beyond all three has probability %g", now)
-	}
+	assert.EqualValues(t, 0, classes.NewClass(a.AppendNotes(nil)))
 }
 
 // Restored anywhere, an account continues bit for bit.
@@ -273,16 +274,10 @@ func TestRestore(t *testing.T) {
 		observe(first, all[:at])
 		second := classes.New(limit)
 		observe(second, all[:10])
-		if err := second.Restore(first.AppendBinary(nil)); err != nil {
-			t.Fatalf("after %d: %v", at, err)
-		}
-		if text(first.Summary()) != text(second.Summary()) {
-			t.Errorf("restored after %d: %s, want %s", at, text(second.Summary()), text(first.Summary()))
-		}
+		require.NoError(t, second.Restore(first.AppendBinary(nil)), at)
+		assert.Equal(t, text(second.Summary()), text(first.Summary()), at)
 		observe(second, all[at:])
-		if !bytes.Equal(second.AppendBinary(nil), want) {
-			t.Errorf("restored after %d, it ends elsewhere", at)
-		}
+		assert.Equal(t, want, second.AppendBinary(nil), at)
 	}
 	if size := whole.Size(); size < uint64(len(want)) || size > 3*uint64(len(want)) {
 		t.Errorf("a size of %d bytes, %d encoded", size, len(want))
@@ -324,9 +319,7 @@ func TestProbabilitiesThatAreNone(t *testing.T) {
 // The skill is against the better baseline.
 func TestSkill(t *testing.T) {
 	f := classes.Figures{Errors: 3, Majority: 10, Last: 6}
-	if got := f.Skill(); got != 0.5 {
-		t.Errorf("a skill of %g", got)
-	}
+	assert.Equal(t, 0.5, f.Skill())
 	if f.Last = 0; !math.IsNaN(f.Skill()) {
 		t.Errorf("a skill of %g beside a baseline without errors", f.Skill())
 	}
@@ -351,9 +344,7 @@ func FuzzRestore(f *testing.F) {
 			}
 			return
 		}
-		if !bytes.Equal(state, a.AppendBinary(nil)) {
-			t.Fatal("what was restored is encoded otherwise")
-		}
+		require.Equal(t, a.AppendBinary(nil), state, "what was restored is encoded otherwise")
 		observe(a, all)
 		_, _, _ = a.Summary(), a.Size(), a.AppendNotes(nil)
 	})

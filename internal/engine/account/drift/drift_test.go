@@ -3,11 +3,13 @@ package drift_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/account/drift"
 	"hindsight/internal/model/codec"
@@ -197,13 +199,9 @@ func TestExtremes(t *testing.T) {
 	for _, v := range []float64{0, 5e-324, 1, 1e200, math.MaxFloat64, math.Inf(1), -1} {
 		d := drift.New()
 		stream(d, 50_000, constant(v))
-		if changes(d) != 0 {
-			t.Errorf("%d changes of a constant %g", changes(d), v)
-		}
+		assert.Equal(t, 0, changes(d), v)
 		stream(d, 300, constant(3))
-		if changes(d) != 1 {
-			t.Errorf("from %g to 3: %d changes", v, changes(d))
-		}
+		assert.Equal(t, 1, changes(d), v)
 		if c := d.Statistics(); math.IsNaN(c.Before+c.After) || math.IsInf(c.Before+c.After, 0) || c.Rise != (v < 3) || c.Change < 50_000-64 {
 			t.Errorf("from %g to 3: %+v", v, c)
 		}
@@ -216,9 +214,7 @@ func TestExtremes(t *testing.T) {
 		stream(d, 3000, exponential)
 		d.Observe(outlier)
 		stream(d, 3000, exponential)
-		if changes(d) != 0 {
-			t.Errorf("an outlier of %g is a change", outlier)
-		}
+		assert.Equal(t, 0, changes(d), outlier)
 		stream(d, 300, func() float64 { return 2.5 * r.ExpFloat64() })
 		if c := d.Statistics(); changes(d) != 1 || !c.Rise {
 			t.Errorf("after outliers of %g: %d changes, %+v", outlier, changes(d), c)
@@ -258,17 +254,13 @@ func TestRestoreContinues(t *testing.T) {
 		for _, loss := range all[:777] {
 			b.Observe(loss) // What it was is gone.
 		}
-		if err := b.Restore(a.AppendBinary(nil)); err != nil {
-			t.Fatalf("after %d: %v", cut, err)
-		}
+		require.NoError(t, b.Restore(a.AppendBinary(nil)), cut)
 		for _, loss := range all[cut:] {
 			if a.Observe(loss) != b.Observe(loss) {
 				t.Fatalf("after %d: the restored state goes another way", cut)
 			}
 		}
-		if !bytes.Equal(a.AppendBinary(nil), b.AppendBinary(nil)) {
-			t.Errorf("after %d: the restored state ends elsewhere", cut)
-		}
+		assert.Equal(t, b.AppendBinary(nil), a.AppendBinary(nil), cut)
 	}
 }
 
@@ -285,12 +277,8 @@ func TestRestoreWithoutSeparation(t *testing.T) {
 			d.Observe(1e3 * r.ExpFloat64())
 		}
 		state := d.AppendBinary(nil)
-		if len(state) != 8*22+4*128+32 {
-			t.Fatalf("seed %d: %d bytes, want bets that were won", seed, len(state))
-		}
-		if err := d.Restore(state[:len(state)-32]); err != nil {
-			t.Fatalf("seed %d: %v", seed, err)
-		}
+		require.Len(t, state, 8*22+4*128+32, seed)
+		require.NoError(t, d.Restore(state[:len(state)-32]), seed)
 		for range 300 {
 			d.Observe(1e3 * r.ExpFloat64())
 		}
@@ -313,9 +301,7 @@ func TestRestoreRejects(t *testing.T) {
 	if changes(d) == 0 || word(3) == 0 {
 		t.Fatal("nothing to spoil")
 	}
-	if len(good) != 8*22+4*128 {
-		t.Fatal("the state has bets that were won already")
-	}
+	require.Len(t, good, 8*22+4*128, "the state has bets that were won already")
 	// won appends Q and the bets won, of rise and of fall.
 	won := func(rise float64, n uint64, fall float64, m uint64) []byte {
 		out := codec.AppendUint64(codec.AppendFloats(slices.Clone(good), rise), n)
@@ -356,12 +342,8 @@ func TestRestoreRejects(t *testing.T) {
 		"a count too many":          put(22, word(22)+1),
 		"no change":                 append(append(slices.Clone(good[:8*15]), make([]byte, 16)...), good[8*17:]...),
 	} {
-		if err := d.Restore(data); !errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if !bytes.Equal(good, d.AppendBinary(nil)) {
-			t.Fatalf("%s: a failed Restore changed the state", name)
-		}
+		assert.ErrorIs(t, d.Restore(data), codec.ErrCorrupt, name)
+		require.Equal(t, d.AppendBinary(nil), good, name)
 	}
 }
 
@@ -376,31 +358,23 @@ func FuzzRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := drift.New()
 		if err := d.Restore(data); err != nil {
-			if !errors.Is(err, codec.ErrCorrupt) {
-				t.Fatal(err)
-			}
+			require.ErrorIs(t, err, codec.ErrCorrupt)
 			return
 		}
-		if !bytes.Equal(data, d.AppendBinary(nil)) {
-			t.Fatal("a state is not the bytes that it came from")
-		}
+		require.Equal(t, d.AppendBinary(nil), data, "a state is not the bytes that it came from")
 		for i := range 200 {
 			d.Observe(float64(i%7) * math.Pow(10, float64(i%5*40)))
 		}
 		if c := d.Statistics(); math.IsNaN(c.Before+c.After) || math.IsInf(c.Before+c.After, 0) {
 			t.Fatalf("%+v", c)
 		}
-		if err := drift.New().Restore(d.AppendBinary(nil)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, drift.New().Restore(d.AppendBinary(nil)))
 	})
 }
 
 func TestSizeAndAllocations(t *testing.T) {
 	d := drift.New()
-	if d.Size() != d.Bytes() {
-		t.Errorf("size %d, want %d", d.Size(), d.Bytes())
-	}
+	assert.Equal(t, d.Bytes(), d.Size())
 	for range 16 {
 		d.Observe(1)
 	}

@@ -10,6 +10,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/history"
@@ -284,9 +287,7 @@ func TestRoundTrip(t *testing.T) {
 			}
 			data := a.Append(nil)
 			b, err := history.Decode(data, shape, uint64(n), most(shape))
-			if err != nil {
-				t.Fatalf("%s, %d rounds: %v", name, n, err)
-			}
+			require.NoError(t, err, "%v %v", name, n)
 			if !bytes.Equal(b.Append(nil), data) || len(b.Marks()) != min(n/20, history.MaxMarks) {
 				t.Fatalf("%s, %d rounds: read and written it is another", name, n)
 			}
@@ -343,9 +344,7 @@ func TestFromAndAfter(t *testing.T) {
 		for len(whole) > 0 && whole[0].Sequence <= after {
 			whole = whole[1:]
 		}
-		if what := differs(got, whole); what != "" {
-			t.Errorf("after %d: %s", after, what)
-		}
+		assert.Equal(t, "", differs(got, whole), after)
 	}
 }
 
@@ -378,9 +377,7 @@ func TestSteadyState(t *testing.T) {
 		}); allocated != 0 {
 			t.Errorf("%s: %g allocations an observation", name, allocated)
 		}
-		if h.Size() != size {
-			t.Errorf("%s: %d bytes, then %d", name, size, h.Size())
-		}
+		assert.Equal(t, size, h.Size(), name)
 		t.Logf("%s, %d experts: %d bytes", name, history.MaxExperts, size)
 	}
 	// A model of few observations takes little.
@@ -426,9 +423,7 @@ func FuzzDecode(f *testing.F) {
 		shape := history.Shape{Classes: classifier, Levels: int(levels % 9)}
 		h, err := history.Decode(data, shape, sequence, most(shape))
 		if err != nil {
-			if !errors.Is(err, codec.ErrCorrupt) {
-				t.Fatal(err)
-			}
+			require.ErrorIs(t, err, codec.ErrCorrupt)
 			return
 		}
 		written := h.Append(nil)
@@ -439,9 +434,7 @@ func FuzzDecode(f *testing.F) {
 		} else if !bytes.Equal(written, data) {
 			t.Fatal("read and written it is another")
 		}
-		if !bytes.Equal(h.Append(nil), written) {
-			t.Fatal("read twice it is another")
-		}
+		require.Equal(t, written, h.Append(nil), "read twice it is another")
 		all := rounds(9, shape, 50)
 		for i := range all {
 			all[i].after.Counts = most(shape)

@@ -3,10 +3,12 @@ package interval_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/model/codec"
@@ -91,9 +93,7 @@ func TestOneOutlier(t *testing.T) {
 	run(s, plain)
 	before := s.AppendBinary(nil)
 	s.Observe(interval.Round{Label: math.NaN(), Scale: s.Scale(), Radii: []float64{1, 1}})
-	if !bytes.Equal(before, s.AppendBinary(nil)) {
-		t.Error("a miss that is no number is counted")
-	}
+	assert.Equal(t, s.AppendBinary(nil), before, "a miss that is no number is counted")
 }
 
 // finite tells whether all that a state says is a number.
@@ -128,9 +128,7 @@ func TestNeverNaN(t *testing.T) {
 					t.Fatalf("%g and %g, round %d: %g, %g, %+v", a, b, n, s.Scale(), s.Radius(0), s.Statistics(0))
 				}
 			}
-			if err := interval.New(levels()).Restore(s.AppendBinary(nil)); err != nil {
-				t.Errorf("%g and %g: %v", a, b, err)
-			}
+			assert.NoError(t, interval.New(levels()).Restore(s.AppendBinary(nil)), "%v %v", a, b)
 		}
 	}
 	// What was served comes from elsewhere, and may be anything.
@@ -169,12 +167,8 @@ func TestRestoreContinues(t *testing.T) {
 		state := a.AppendBinary(nil)
 		b := interval.New(levels())
 		run(b, all[:30]) // What it was is gone.
-		if err := b.Restore(state); err != nil {
-			t.Fatalf("after %d: %v", cut, err)
-		}
-		if a.Size() != b.Size() {
-			t.Errorf("after %d: sizes %d, %d", cut, a.Size(), b.Size())
-		}
+		require.NoError(t, b.Restore(state), cut)
+		assert.Equal(t, b.Size(), a.Size(), cut)
 		run(a, all[cut:])
 		run(b, all[cut:])
 		if !bytes.Equal(a.AppendBinary(nil), b.AppendBinary(nil)) || a.Radius(1) != b.Radius(1) || a.Statistics(0) != b.Statistics(0) {
@@ -215,16 +209,10 @@ func TestRestoreRejects(t *testing.T) {
 		"a score below":                      rest(45, math.Float64bits(-1)),
 		"a bit too many":                     rest(45+100+15, 1<<63),
 	} {
-		if err := s.Restore(data); !errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if !bytes.Equal(good, s.AppendBinary(nil)) {
-			t.Fatalf("%s: a failed Restore changed the state", name)
-		}
+		assert.ErrorIs(t, s.Restore(data), codec.ErrCorrupt, name)
+		require.Equal(t, s.AppendBinary(nil), good, name)
 	}
-	if err := interval.New([]float64{0.9}).Restore(good); !errors.Is(err, codec.ErrCorrupt) {
-		t.Errorf("a state of other levels: %v", err)
-	}
+	assert.ErrorIs(t, interval.New([]float64{0.9}).Restore(good), codec.ErrCorrupt)
 }
 
 func FuzzRestore(f *testing.F) {
@@ -236,34 +224,24 @@ func FuzzRestore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s := interval.New(levels())
 		if err := s.Restore(data); err != nil {
-			if !errors.Is(err, codec.ErrCorrupt) {
-				t.Fatal(err)
-			}
+			require.ErrorIs(t, err, codec.ErrCorrupt)
 			return
 		}
-		if !bytes.Equal(data, s.AppendBinary(nil)) {
-			t.Fatal("a state is not the bytes that it came from")
-		}
+		require.Equal(t, s.AppendBinary(nil), data, "a state is not the bytes that it came from")
 		run(s, []float64{1, 0, -1e101, 3, math.Inf(1)})
 		if !finite(s) {
 			t.Fatalf("%g, %g, %+v", s.Scale(), s.Radius(0), s.Statistics(0))
 		}
-		if err := interval.New(levels()).Restore(s.AppendBinary(nil)); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, interval.New(levels()).Restore(s.AppendBinary(nil)))
 	})
 }
 
 func TestSizeAndAllocations(t *testing.T) {
 	s := interval.New(levels())
-	if s.Size() != s.Bytes() {
-		t.Errorf("size %d, want %d", s.Size(), s.Bytes())
-	}
+	assert.Equal(t, s.Bytes(), s.Size())
 	run(s, residuals(11, 20))
 	t.Logf("%d bytes, before the first scored %d", s.Size(), interval.New(levels()).Size())
-	if s.Size() != s.Bytes() {
-		t.Errorf("size %d, want %d", s.Size(), s.Bytes())
-	}
+	assert.Equal(t, s.Bytes(), s.Size())
 	if modeltest.RaceDetector {
 		return
 	}
