@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"hindsight/internal/engine"
+
+	"github.com/stretchr/testify/require"
 )
 
 // While more models are used at once than fit, the states in memory take no more than they
 // may.
-func TestLoadsWaitForMemory(t *testing.T) { onBackends(t, testLoadsWait) }
-
-func testLoadsWait(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestLoadsWaitForMemory(t *testing.T) {
 	const models, wide, calls = 12, 60, 40
 	d, c := newDisk(), newClock()
 	whole := start(t, d, c)
@@ -83,7 +82,7 @@ func TestTheMemoryOfADeletedLeader(t *testing.T) {
 	h.shadow(t, "shadow", "leader", linear(2))
 	h.feed(t, 0, 3)
 	for range 3 {
-		noError(t, h.DeleteModel(t.Context(), "leader"))
+		require.NoError(t, h.DeleteModel(t.Context(), "leader"))
 		h.caughtUp(t, "shadow") // It loads the leader.
 		must(h.UndeleteModel(t.Context(), "leader"))(t)
 	}
@@ -97,7 +96,7 @@ func TestTheMemoryOfADeletedLeader(t *testing.T) {
 	h.create(t, "leader", linear(300)) // 0.4 MB.
 	h.shadow(t, "shadow", "leader", linear(300))
 	h.create(t, "other", linear(300))
-	noError(t, h.DeleteModel(t.Context(), "leader"))
+	require.NoError(t, h.DeleteModel(t.Context(), "leader"))
 	for range 3 {
 		h.caughtUp(t, "shadow")
 		h.predict(t, "other", make([]float64, 300)...)

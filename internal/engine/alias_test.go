@@ -9,7 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 )
@@ -17,8 +18,7 @@ import (
 // setAlias makes an alias name a model.
 func (h *host) setAlias(t *testing.T, name, id string) engine.Alias {
 	t.Helper()
-	a := must(h.SetAlias(t.Context(), name, id, ""))(t)
-	return a
+	return must(h.SetAlias(t.Context(), name, id, ""))(t)
 }
 
 // send observes by the alias "live" as a request does, and tells which model learned.
@@ -55,10 +55,7 @@ func (h *host) sequence(t *testing.T, id string) uint64 {
 	return info.Sequence
 }
 
-func TestAliases(t *testing.T) { onBackends(t, testAliases) }
-
-func testAliases(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestAliases(t *testing.T) {
 	d, c := newDisk(), newClock()
 	h := start(t, d, c)
 	ctx := t.Context()
@@ -103,12 +100,8 @@ func testAliases(t *testing.T, newDisk func() disk) {
 	if err != nil || info.ID != "b" || !slices.Equal(info.Aliases, []string{"canary", "live"}) {
 		t.Errorf("the model of the alias: %+v, %v", info, err)
 	}
-	if err := errors.Join(h.DeleteAlias(ctx, "canary"), h.DeleteAlias(ctx, "live")); err != nil {
-		t.Error(err)
-	}
-	if err := h.DeleteAlias(ctx, "live"); !errors.Is(err, engine.ErrAliasNotFound) {
-		t.Errorf("deleted twice: %v", err)
-	}
+	assert.NoError(t, errors.Join(h.DeleteAlias(ctx, "canary"), h.DeleteAlias(ctx, "live")))
+	assert.ErrorIs(t, h.DeleteAlias(ctx, "live"), engine.ErrAliasNotFound)
 	h.stop(t)
 	h = start(t, d, c)
 	if _, err := h.GetModel(ctx, "live"); !errors.Is(err, engine.ErrModelNotFound) {
@@ -131,10 +124,8 @@ func TestNamesOfModelsAndAliases(t *testing.T) {
 	if _, err := h.ImportModel(ctx, "live", exported); !errors.Is(err, engine.ErrAliasExists) {
 		t.Errorf("imported: %v", err)
 	}
-	if err := h.DeleteModel(ctx, "a"); !errors.Is(err, engine.ErrAliased) {
-		t.Errorf("deleted although an alias names it: %v", err)
-	}
-	noError(t, h.DeleteModel(ctx, "deleted"))
+	assert.ErrorIs(t, h.DeleteModel(ctx, "a"), engine.ErrAliased)
+	require.NoError(t, h.DeleteModel(ctx, "deleted"))
 	if _, err := h.SetAlias(ctx, "deleted", "a", ""); !errors.Is(err, engine.ErrModelExists) {
 		t.Errorf("an alias with the id of a deleted model: %v", err)
 	}
@@ -152,9 +143,7 @@ func TestNamesOfModelsAndAliases(t *testing.T) {
 			return err
 		}(),
 	} {
-		if !errors.Is(err, engine.ErrModelNotFound) {
-			t.Errorf("%s by an alias: %v", doing, err)
-		}
+		assert.ErrorIs(t, err, engine.ErrModelNotFound, doing)
 	}
 	if info, err := h.UpdateModel(ctx, "live", engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = "x" }}); err != nil || info.ID != "a" {
 		t.Errorf("updated by an alias: %+v, %v", info, err)
@@ -200,80 +189,4 @@ func TestAliasLimit(t *testing.T) {
 		t.Errorf("one too many: %v", err)
 	}
 	h.setAlias(t, "alias0", "b")
-}
-
-// A label goes to the model that made the prediction, and what was learned stays where
-// it was learned.
-func TestObservationsByAliasAfterASwitch(t *testing.T) { onBackends(t, testAfterASwitch) }
-
-func testAfterASwitch(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	d, c := newDisk(), newClock()
-	h := start(t, d, c)
-	ctx := t.Context()
-	h.create(t, "a", linear(1))
-	h.create(t, "b", linear(1))
-	h.setAlias(t, "live", "a")
-	predicted := h.predict(t, "live", 1)
-	first := engine.Observation{ObservationID: "first", Features: []float64{1}, Labels: []float64{1}, Weight: 1}
-	by, learned, err := h.send(ctx, first)
-	if err != nil || by != "a" || learned.Duplicate {
-		t.Fatalf("learned by %q: %+v, %v", by, learned, err)
-	}
-	h.setAlias(t, "live", "b")
-	h.stop(t)
-
-	h = start(t, d, c)
-	by, again, err := h.send(ctx, first)
-	if err != nil || by != "a" || !again.Duplicate || again.Sequence != learned.Sequence {
-		t.Errorf("the same again by %q: %+v, %v", by, again, err)
-	}
-	other := first
-	other.Labels = []float64{2}
-	if _, _, err := h.send(ctx, other); !errors.Is(err, engine.ErrConflict) {
-		t.Errorf("another label: %v", err)
-	}
-	label := engine.Observation{PredictionID: predicted.ID, Labels: []float64{1}, Weight: 1}
-	for _, duplicate := range []bool{false, true} {
-		by, a, err := h.send(ctx, label)
-		if err != nil || by != "a" || a.Duplicate != duplicate || !a.Served {
-			t.Errorf("the label of a prediction by %q: %+v, %v", by, a, err)
-		}
-	}
-	if by, a, err := h.send(ctx, engine.Observation{ObservationID: "new", Features: []float64{1}, Labels: []float64{1}, Weight: 1}); err != nil || by != "b" || a.Duplicate {
-		t.Errorf("a new one by %q: %+v, %v", by, a, err)
-	}
-	if a, b := h.sequence(t, "a"), h.sequence(t, "b"); a != 2 || b != 1 {
-		t.Errorf("a learned %d and b %d, want 2 and 1", a, b)
-	}
-	// The model that the alias named before may go.
-	noError(t, h.DeleteModel(ctx, "a"))
-	if by, _, err := h.send(ctx, first); err != nil || by != "b" {
-		t.Errorf("without the model of before by %q: %v", by, err)
-	}
-}
-
-// What a model learned before a crash and before the alias was set to another one is
-// found there, although the model was not loaded since: its log has the id, and the store
-// has not.
-func TestAnAliasAfterACrash(t *testing.T) {
-	fs, c := newFS(), newClock()
-	h := startOn(t, fs, c)
-	for _, id := range []string{"0", "a", "b"} {
-		h.create(t, id, linear(1))
-	}
-	h.setAlias(t, "live", "a")
-	o := engine.Observation{ObservationID: "x", Features: []float64{1}, Labels: []float64{1}, Weight: 1}
-	if by, _, err := h.send(t.Context(), o); err != nil || by != "a" {
-		t.Fatalf("learned by %q, %v", by, err)
-	}
-	h.setAlias(t, "live", "b")
-	// There is room for the first model alone, so that no other one is loaded at the start.
-	cut := startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, func(o *engine.Options) { o.ModelMemory = 1 })
-	if by, answer, err := cut.send(t.Context(), o); err != nil || by != "a" || !answer.Duplicate {
-		t.Errorf("sent again, it is learned by %q: %+v, %v", by, answer, err)
-	}
-	if n := cut.sequence(t, "b"); n != 0 {
-		t.Errorf("the model of now has learned %d", n)
-	}
 }

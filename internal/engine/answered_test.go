@@ -1,9 +1,11 @@
 package engine_test
 
 import (
-	"errors"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	commands "hindsight/internal/cluster/command"
 	"hindsight/internal/engine"
@@ -57,12 +59,8 @@ func TestAnsweredBeforeTheOwnerDies(t *testing.T) {
 func TestAnsweredStaysAnswered(t *testing.T) {
 	s, label := answered(t, func(o *engine.Options) { o.IDWindow, o.IDWindowMin, o.LabelTTL = time.Minute, 0, 24*time.Hour })
 	follower := s.all[2]
-	if err := follower.host.Await(t.Context(), "m", "", 1); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := follower.host.SnapshotModel(t.Context(), "m"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, follower.host.Await(t.Context(), "m", "", 1))
+	must(follower.host.SnapshotModel(t.Context(), "m"))(t)
 	next := s.move(1)
 	follower.restart(true)
 	s.pending(0)
@@ -76,12 +74,8 @@ func TestAnsweredStaysAnswered(t *testing.T) {
 	s.awaitAll()
 	for _, place := range []int{1, 2} {
 		a, err := s.move(place).host.Observe(t.Context(), "m", []engine.Observation{label})
-		if !errors.Is(err, engine.ErrPredictionNotFound) {
-			t.Errorf("the label again at owner %d, its id forgotten: %+v, %v; want ErrPredictionNotFound", place, a, err)
-		}
-		if got := s.all[place].host.stats(t, "m").Sequence; got != 3 {
-			t.Errorf("owner %d learned %d observations, want 3", place, got)
-		}
+		assert.ErrorIs(t, err, engine.ErrPredictionNotFound, "%v %v", place, a)
+		assert.EqualValues(t, 3, s.all[place].host.stats(t, "m").Sequence, place)
 	}
 }
 

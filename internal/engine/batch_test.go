@@ -17,8 +17,7 @@ func TestARejectedCallLeavesItsBatch(t *testing.T) {
 	h.create(t, "m", linear(1))
 	submit := func(observations ...engine.Observation) *engine.Ticket {
 		t.Helper()
-		ticket := must(h.Submit(t.Context(), "m", observations))(t)
-		return ticket
+		return must(h.Submit(t.Context(), "m", observations))(t)
 	}
 	row := func(id string) engine.Observation {
 		return engine.Observation{ObservationID: id, Features: []float64{1}, Labels: []float64{2}, Weight: 1}

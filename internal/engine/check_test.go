@@ -10,6 +10,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/record"
@@ -41,7 +43,7 @@ func damaged(t *testing.T) (*vfs.MemFS, *clock) {
 func edit(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
 	t.Helper()
 	db := must(pebble.Open(dataDir+"/log", &pebble.Options{FS: fs, FormatMajorVersion: pebble.FormatNewest, Logger: silent{}}))(t)
-	noError(t, errors.Join(change(db), db.Close()))
+	require.NoError(t, errors.Join(change(db), db.Close()))
 }
 
 type silent struct{}
@@ -61,26 +63,20 @@ func logKey(sequence byte) []byte {
 func look(t *testing.T, fs vfs.FS) ([]check.Finding, check.Checked) {
 	t.Helper()
 	s, waiting, err := store.Inspect(dataDir, store.Options{FS: fs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if waiting != nil {
-		t.Error(waiting)
-	}
+	require.NoError(t, err)
+	assert.NoError(t, waiting)
 	s.Verify(func(problem error) { t.Error(problem) }, nil)
 	findings, checked, err := check.Store(context.Background(), s, check.Options{})
-	noError(t, errors.Join(err, s.Close()))
+	require.NoError(t, errors.Join(err, s.Close()))
 	return findings, checked
 }
 
 func repair(t *testing.T, fs vfs.FS) []check.Finding {
 	t.Helper()
 	s, err := store.Open(dataDir, store.Options{FS: fs})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	findings, _, err := check.Store(context.Background(), s, check.Options{Repair: true})
-	noError(t, errors.Join(err, s.Close()))
+	require.NoError(t, errors.Join(err, s.Close()))
 	return findings
 }
 
@@ -197,13 +193,9 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 				t.Errorf("after the repair %+v", findings)
 			}
 			h := startOn(t, fs, clock)
-			if got := h.stats(t, "other").Observations; got != 5 {
-				t.Errorf("the other model has %d observations", got)
-			}
+			assert.EqualValues(t, 5, h.stats(t, "other").Observations)
 			s := h.stats(t, "m")
-			if s.Observations != c.left {
-				t.Fatalf("%d observations are left, want %d", s.Observations, c.left)
-			}
+			require.Equal(t, c.left, s.Observations)
 			want := startOn(t, newFS(), newClock())
 			want.create(t, "m", linear(2))
 			feed(t, want, 0, int(c.left))
@@ -211,9 +203,7 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 				t.Error("what is left is not what was learned")
 			}
 			feed(t, h, int(c.left), 70)
-			if got := h.stats(t, "m").Observations; got != 70 {
-				t.Errorf("it goes on to %d observations, want 70", got)
-			}
+			assert.EqualValues(t, 70, h.stats(t, "m").Observations)
 		})
 	}
 }

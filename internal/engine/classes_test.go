@@ -19,10 +19,7 @@ func cluster(rng *rand.Rand, class int) []float64 {
 
 // A classifier says classes and probabilities; what came of them is remembered,
 // answered again, and replayed.
-func TestClasses(t *testing.T) { onBackends(t, testClasses) }
-
-func testClasses(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestClasses(t *testing.T) {
 	disk, clock := newDisk(), newClock()
 	h := start(t, disk, clock, after(40))
 	spec := model.Spec{Dimension: 2, Classes: &model.Classes{MaxClasses: ptr(3)}, RLSC: &model.RLSC{}}
@@ -84,10 +81,7 @@ func testClasses(t *testing.T, newDisk func() disk) {
 
 // Of classes that come together, those too many are rejected whole, and the model goes
 // on: what one call was checked against, another may have changed.
-func TestClassLimitAtTheTurn(t *testing.T) { onBackends(t, testClassLimitAtTheTurn) }
-
-func testClassLimitAtTheTurn(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestClassLimitAtTheTurn(t *testing.T) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", model.Spec{Dimension: 1, Classes: &model.Classes{MaxClasses: ptr(2)}, RLSC: &model.RLSC{}})
 	batch := func(names ...string) (all []engine.Observation) {
@@ -128,10 +122,7 @@ func testClassLimitAtTheTurn(t *testing.T, newDisk func() disk) {
 
 // A prediction of classes that a restore has undone is learned as one that was not
 // made: its numbers mean other classes.
-func TestPredictionOfUndoneClasses(t *testing.T) { onBackends(t, testPredictionOfUndoneClasses) }
-
-func testPredictionOfUndoneClasses(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestPredictionOfUndoneClasses(t *testing.T) {
 	disk, clock := newDisk(), newClock()
 	h := start(t, disk, clock)
 	h.create(t, "m", model.Spec{Dimension: 1, RLSC: &model.RLSC{}})
@@ -154,10 +145,7 @@ func testPredictionOfUndoneClasses(t *testing.T, newDisk func() disk) {
 }
 
 // An exported model of records and classes goes on elsewhere as it would here.
-func TestExportOfRecordsAndClasses(t *testing.T) { onBackends(t, testExportOfRecordsAndClasses) }
-
-func testExportOfRecordsAndClasses(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestExportOfRecordsAndClasses(t *testing.T) {
 	from, to := start(t, newDisk(), newClock()), start(t, newDisk(), newClock())
 	from.create(t, "m", weather(model.Spec{Classes: &model.Classes{}, LinearAWV: &model.LinearAWV{}}))
 	rng := rand.New(rand.NewPCG(7, 8))

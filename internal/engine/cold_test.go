@@ -2,11 +2,12 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
@@ -68,9 +69,7 @@ func TestColdReplicas(t *testing.T) {
 		// While one snapshot is being written, another one is due already, and both count for the estimated replay. If
 		// the owner writes the first one until the last row is learned, it does not write the other one.
 		if want := uint64((n+1)*rows - 2*50); s.shared(uint64(n*rows + 1))[0] < want {
-			if _, err := owner.host.SnapshotModel(t.Context(), "m"); err != nil {
-				t.Fatal(err)
-			}
+			must(owner.host.SnapshotModel(t.Context(), "m"))(t)
 			s.shared(want)
 		}
 		for before := range n + 1 {
@@ -91,9 +90,7 @@ func TestColdReplicas(t *testing.T) {
 	for _, v := range s.all {
 		totals := v.host.Totals()
 		// Server 0 was the owner twice, and created the model the first time.
-		if wakes := totals.Wakes.Load(); wakes != 1 {
-			t.Errorf("server %d has loaded %d models, want 1", v.place, wakes)
-		}
+		assert.EqualValues(t, 1, totals.Wakes.Load(), v.place)
 	}
 	s.equal()
 }
@@ -111,29 +108,20 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
 		t.Error(err)
 	}
-	if got := s.shared(1); !slices.Equal(got, []uint64{1}) {
-		t.Errorf("snapshots of sequences %v", got)
-	}
+	assert.Equal(t, []uint64{1}, s.shared(1))
 	s.move(1)
-	w, err := b.host.Watch(t.Context(), "m", 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(b.host.Watch(t.Context(), "m", 10))(t)
 	defer w.Close()
 	s.move(0)
 	a.host.observe(t, "m", one("b", 1)...)
 	s.awaitAll()
-	if err := w.Err(); !errors.Is(err, engine.ErrNotOwner) {
-		t.Errorf("a watcher of the previous owner: %v", err)
-	}
+	assert.ErrorIs(t, w.Err(), engine.ErrNotOwner)
 	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
 		t.Error(err)
 	}
 	s.shared(2)
 	b.restart(true)
-	if n := b.host.loaded(t); n != 0 {
-		t.Errorf("%d models are loaded after a restart", n)
-	}
+	assert.Equal(t, 0, b.host.loaded(t))
 	s.move(1)
 	if got := b.host.observe(t, "m", one("b", 1)...)[0]; !got.Duplicate {
 		t.Errorf("the id of the last observation: %+v", got)
@@ -161,9 +149,7 @@ func TestColdReplicaFollowsRestore(t *testing.T) {
 			a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
 		}
 		<-b.local.writing
-		if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
-			t.Fatal(err)
-		}
+		must(a.host.RestoreModel(t.Context(), "m", 5))(t)
 		if told {
 			close(tell)
 			s.settle()

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 )
@@ -30,18 +30,13 @@ func (h *host) listed(t *testing.T) string {
 		}
 		out = append(out, id)
 	}
-	if len(out) != page.Total {
-		t.Errorf("%d models %v, said to be %d", len(out), out, page.Total)
-	}
+	assert.Equal(t, page.Total, len(out), out)
 	return strings.Join(out, " ")
 }
 
 // A deleted model is removed when its time has passed, not before, whether the server ran
 // meanwhile or not. Its predictions expire as those of others.
-func TestDeletedModelsAreRemovedInTime(t *testing.T) { onBackends(t, testRemovedInTime) }
-
-func testRemovedInTime(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestDeletedModelsAreRemovedInTime(t *testing.T) {
 	d, c := newDisk(), newClock()
 	h := start(t, d, c, keeping(3*time.Hour))
 	for _, id := range []string{"a", "b", "c"} {
@@ -50,25 +45,21 @@ func testRemovedInTime(t *testing.T, newDisk func() disk) {
 		h.observe(t, id, engine.Observation{Features: []float64{1}, Labels: []float64{1}, ObservationID: "o"})
 	}
 	for _, id := range []string{"a", "b"} {
-		noError(t, h.DeleteModel(t.Context(), id))
+		require.NoError(t, h.DeleteModel(t.Context(), id))
 	}
 	if totals := h.Totals(); totals.Models != 1 || h.store.CountPending() != 3 {
 		t.Errorf("%+v, %d wait", totals, h.store.CountPending())
 	}
 	h.Each(func(l *engine.Live) {
-		if l.ID != "c" {
-			t.Errorf("figures of %s", l.ID)
-		}
+		assert.Equal(t, "c", l.ID)
 	})
 	c.advance(2 * time.Hour)
 	waitFor(t, h, func() bool { return h.store.CountPending() == 0 })
-	if got := h.listed(t); got != "[a] [b] c" {
-		t.Errorf("listed %s", got)
-	}
+	assert.Equal(t, "[a] [b] c", h.listed(t))
 	must(h.UndeleteModel(t.Context(), "b"))(t)
 	c.advance(2 * time.Hour)
 	waitFor(t, h, func() bool { return h.listed(t) == "b c" })
-	noError(t, h.DeleteModel(t.Context(), "b"))
+	require.NoError(t, h.DeleteModel(t.Context(), "b"))
 	h.stop(t)
 	c.advance(4 * time.Hour)
 	h = start(t, d, c)
@@ -150,17 +141,13 @@ func TestDeletionWhoseCallerLeaves(t *testing.T) {
 	left := make(chan error, 1)
 	go func() { left <- h.DeleteModel(ctx, "m") }()
 	leave()
-	if err := <-left; !errors.Is(err, context.Canceled) {
-		t.Errorf("the caller that left: %v", err)
-	}
+	assert.ErrorIs(t, <-left, context.Canceled)
 	close(f.goOn)
 	if _, err := ticket.Wait(t.Context()); err != nil {
 		t.Error(err)
 	}
 	// The deletion was skipped: it had not begun.
-	if err := h.DeleteModel(t.Context(), "m"); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, h.DeleteModel(t.Context(), "m"))
 	h.create(t, "m", linear(2))
 }
 
@@ -169,41 +156,12 @@ func TestDeletedModelsTakeRoom(t *testing.T) {
 	h := start(t, files{newFS()}, newClock(), keeping(time.Hour), func(o *engine.Options) { o.ModelLimit = 2 })
 	h.create(t, "a", linear(1))
 	h.create(t, "b", linear(1))
-	noError(t, h.DeleteModel(t.Context(), "a"))
+	require.NoError(t, h.DeleteModel(t.Context(), "a"))
 	if _, err := h.CreateModel(t.Context(), "c", linear(1)); !errors.Is(err, engine.ErrModelLimit) || !strings.Contains(err.Error(), "there are 2, 1 of them deleted") {
 		t.Errorf("a third: %v", err)
 	}
 	must(h.Engine.DeleteModel(t.Context(), "a", engine.DeleteOptions{Purge: true}))(t)
 	h.create(t, "c", linear(1))
-}
-
-// Metadata and deletions that were answered survive a power cut.
-func TestMetadataSurviveACrash(t *testing.T) {
-	fs, c := newFS(), newClock()
-	h := startOn(t, fs, c, keeping(time.Hour))
-	h.create(t, "m", linear(1))
-	name := func(text string) {
-		t.Helper()
-		must(h.UpdateModel(t.Context(), "m", engine.UpdateOptions{Edit: func(m *engine.Metadata) {
-			m.DisplayName, m.Labels, m.LabelTTL, m.MaxPending = text, map[string]string{"of": text}, 7, 8
-		}}))(t)
-	}
-	name("first")
-	name("second")
-	before := must(h.GetModel(t.Context(), "m"))(t)
-	fs = fs.CrashClone(vfs.CrashCloneCfg{})
-	h = startOn(t, fs, c, keeping(time.Hour))
-	if after, err := h.GetModel(t.Context(), "m"); err != nil || !reflect.DeepEqual(after, before) {
-		t.Errorf("after a power cut %+v, %v; want %+v", after, err, before)
-	}
-	noError(t, h.DeleteModel(t.Context(), "m"))
-	h = startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, keeping(time.Hour))
-	if _, err := h.GetModel(t.Context(), "m"); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("a deletion before a power cut: %v", err)
-	}
-	if back, err := h.UndeleteModel(t.Context(), "m"); err != nil || back.DisplayName != "second" {
-		t.Errorf("back %+v, %v", back, err)
-	}
 }
 
 // Calls of every kind run beside the purges of their model, at the owner and at another server. A call finds the model or

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	commands "hindsight/internal/cluster/command"
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/recovery"
@@ -41,9 +43,7 @@ func TestDigestsFindABit(t *testing.T) {
 			}
 			value[len(value)-1] ^= 1
 			at := v.clock.now()
-			if err := v.stored().PutIDs(t.Context(), []storage.ID{{ID: "o3", At: at, Value: value}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, v.stored().PutIDs(t.Context(), []storage.ID{{ID: "o3", At: at, Value: value}}))
 		}, false},
 		"a pending prediction": {func(t *testing.T, v *server, waits string) {
 			t.Helper()
@@ -52,9 +52,7 @@ func TestDigestsFindABit(t *testing.T) {
 				t.Fatal(ok, err)
 			}
 			p.Value[len(p.Value)-1] ^= 1
-			if err := v.stored().PutPending([]storage.Prediction{p}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, v.stored().PutPending([]storage.Prediction{p}))
 		}, false},
 		"the metadata": {func(t *testing.T, v *server, _ string) {
 			t.Helper()
@@ -63,9 +61,7 @@ func TestDigestsFindABit(t *testing.T) {
 				value[len(value)-1] ^= 1
 				err = v.stored().SetValue(t.Context(), value)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 		}, false},
 	} {
 		for wrong, place := range map[string]int{"the owner": 0, "another server": 1} {
@@ -113,9 +109,7 @@ func TestDigestAtASequence(t *testing.T) {
 	a.host.observe(t, "m", one("a", 1)...)
 	s.equal()
 	b.pause(true)
-	if err := a.host.CheckModel("m"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.host.CheckModel("m"))
 	for n := range 20 {
 		a.host.observe(t, "m", one(strconv.Itoa(n), 1)...)
 	}
@@ -125,13 +119,9 @@ func TestDigestAtASequence(t *testing.T) {
 		t.Errorf("%+v, the owner has %+v", d, a.checked.own)
 	}
 	b.pause(true)
-	if err := a.host.CheckModel("m"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, a.host.CheckModel("m"))
 	check := a.checked
-	if _, err := a.host.RestoreModel(t.Context(), "m", 3); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.RestoreModel(t.Context(), "m", 3))(t)
 	for n := range 20 {
 		a.host.observe(t, "m", one(fmt.Sprint("again", n), 2)...)
 	}
@@ -174,34 +164,22 @@ func TestCheckInParts(t *testing.T) {
 // flip flips a bit of a part of a server's state, as a fault of its memory does.
 func (v *server) flip(t *testing.T, part func(*codec.Snapshot) []byte) {
 	t.Helper()
-	if _, err := v.host.SnapshotModel(t.Context(), "m"); err != nil {
-		t.Fatal(err)
-	}
+	must(v.host.SnapshotModel(t.Context(), "m"))(t)
 	m := v.stored()
 	value, err := m.Value()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	source, _, err := recovery.DecodeRegistryEntry(storage.RegistryEntry{Name: "m", Value: value, Model: m}, catalog.New)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	sequences, err := m.Snapshots()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data, err := m.ReadSnapshot(sequences[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if !v.host.Hibernate("m") {
 		t.Fatal("the model stays in memory")
 	}
 	for at := 1; ; at++ { // Not every bit gives a state that can be read.
 		s, err := codec.Decode(slices.Clone(data))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		bytes := part(&s)
 		bytes[len(bytes)-at] ^= 1
 		s.Digest = codec.Digest(s.Learner)
@@ -209,9 +187,7 @@ func (v *server) flip(t *testing.T, part func(*codec.Snapshot) []byte) {
 		if err == nil {
 			err = m.WriteSnapshot(s.Sequence, flipped)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if _, err := source.Restore(s.Sequence); err == nil {
 			break
 		}

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -81,13 +81,9 @@ func TestFiguresOfObservations(t *testing.T) {
 	defer f.mu.Unlock()
 	// Of four calls two brought something to learn.
 	for what, want := range map[string]int{"queue": 4, "commit": 2, "learn": 2, "observe": 4} {
-		if f.told[what] != want {
-			t.Errorf("%s was told %d times, want %d", what, f.told[what], want)
-		}
+		assert.Equal(t, want, f.told[what], what)
 	}
-	if len(f.traces) != 0 {
-		t.Errorf("traces %v", f.traces)
-	}
+	assert.Equal(t, 0, len(f.traces), f.traces)
 }
 
 func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
@@ -163,9 +159,7 @@ func TestSpansOfAnObservation(t *testing.T) {
 			t.Errorf("%s ends before it starts", s.Name())
 		}
 	}
-	if want := []string{"queue", "commit", "learn", "remember", "root"}; !slices.Equal(names, want) {
-		t.Errorf("spans %v, want %v", names, want)
-	}
+	assert.Equal(t, []string{"queue", "commit", "learn", "remember", "root"}, names)
 	id := root.SpanContext().TraceID().String()
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -184,7 +178,7 @@ func TestNoTraceAllocatesNothing(t *testing.T) {
 	for name, ctx := range map[string]context.Context{"none": t.Context(), "not sampled": dropped} {
 		if n := testing.AllocsPerRun(100, func() {
 			if id := engine.TraceID(ctx); id != "" {
-				t.Errorf("%s: trace %q", name, id)
+				t.Errorf("%s: trace %s", name, id)
 			}
 			engine.Begin(ctx, "child").End()
 		}); n != 0 {

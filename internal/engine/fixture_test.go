@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
@@ -85,14 +87,12 @@ func (w wrapped) open() (storage.Store, func() error, error) {
 // isLong tells whether the long forms of the tests run.
 func isLong() bool { return os.Getenv("HINDSIGHT_E2E") != "" }
 
-// onBackends runs a test on Pebble, and in its long form on a replicated log too. Package storetest proves that both
-// keep one contract.
-func onBackends(t *testing.T, test func(t *testing.T, newDisk func() disk)) {
-	t.Helper()
+// newDisk is an empty Pebble, in the long form of the tests below a replicated log.
+func newDisk() disk {
 	if isLong() {
-		t.Run("replicated", func(t *testing.T) { test(t, func() disk { return newOrdered() }) })
+		return newOrdered()
 	}
-	t.Run("pebble", func(t *testing.T) { test(t, func() disk { return files{newFS()} }) })
+	return files{newFS()}
 }
 
 // host is an engine over a store, as one process would run it.
@@ -109,8 +109,7 @@ type option func(*engine.Options)
 // start runs a process over a disk; it ends with the test.
 func start(t *testing.T, d disk, c *clock, options ...option) *host {
 	t.Helper()
-	h := must(tryStart(t, d, c, options...))(t)
-	return h
+	return must(tryStart(t, d, c, options...))(t)
 }
 
 // startOn is start with Pebble over files.
@@ -151,9 +150,7 @@ func tryStart(tb testing.TB, d disk, c *clock, options ...option) (*host, error)
 	}
 	e, err := engine.OpenWith(context.Background(), o, made)
 	if err != nil {
-		if endErr := end(); endErr != nil {
-			tb.Error(endErr)
-		}
+		assert.NoError(tb, end())
 		return nil, err
 	}
 	h := &host{Engine: e, store: s, end: end, clock: c}
@@ -165,12 +162,8 @@ func tryStart(tb testing.TB, d disk, c *clock, options ...option) (*host, error)
 func (h *host) stop(tb testing.TB) {
 	tb.Helper()
 	h.once.Do(func() {
-		if err := h.Close(); err != nil {
-			tb.Error(err)
-		}
-		if err := h.end(); err != nil {
-			tb.Error(err)
-		}
+		assert.NoError(tb, h.Close())
+		assert.NoError(tb, h.end())
 	})
 }
 
@@ -235,21 +228,18 @@ func (h *host) observe(t *testing.T, id string, observations ...engine.Observati
 			observations[n].Weight = 1
 		}
 	}
-	answers := must(h.Observe(context.Background(), id, observations))(t)
-	return answers
+	return must(h.Observe(context.Background(), id, observations))(t)
 }
 
 func (h *host) stats(t *testing.T, id string) engine.Stats {
 	t.Helper()
-	s := must(h.ModelStats(context.Background(), id, engine.StatsOptions{}))(t)
-	return s
+	return must(h.ModelStats(context.Background(), id, engine.StatsOptions{}))(t)
 }
 
 // newLearner is the catalogue's learner of a spec.
 func newLearner(t *testing.T, spec model.Spec) model.Learner {
 	t.Helper()
-	l := must(catalog.New(spec))(t)
-	return l
+	return must(catalog.New(spec))(t)
 }
 
 func digestOf(state []byte) [32]byte { return codec.Digest(state) }
@@ -294,15 +284,7 @@ func (h *host) ListModels(prefix, after string, limit int) ([]engine.Info, error
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
 		tb.Helper()
-		noError(tb, err)
+		require.NoError(tb, err)
 		return v
-	}
-}
-
-// noError ends the test with an error.
-func noError(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/engine/account"
 	past "hindsight/internal/engine/account/history"
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -20,8 +19,7 @@ import (
 
 func (h *host) history(t *testing.T, id string) engine.History {
 	t.Helper()
-	got := must(h.ModelHistory(context.Background(), id))(t)
-	return got
+	return must(h.ModelHistory(context.Background(), id))(t)
 }
 
 // text is a history in which what is not known equals itself.
@@ -55,85 +53,6 @@ func learn(t *testing.T, h *host, from, to int) {
 		}
 		h.observe(t, "m", rows...)
 		h.clock.advance(time.Hour)
-	}
-}
-
-// The history of a model is the same after a crash without a snapshot, from a snapshot
-// and the log behind it, on another server, and back at a sequence: times too.
-func TestHistorySurvives(t *testing.T) { onBackends(t, testHistorySurvives) }
-
-func testHistorySurvives(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	const rounds = 1575
-	for _, spec := range []model.Spec{
-		linear(2),
-		{Dimension: 2, Auto: &model.Auto{Frequencies: ptr(2)}, Coverage: []float64{0.5, 0.9}},
-		{Dimension: 2, FourierAWV: &model.FourierAWV{Frequencies: ptr(4), Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}}}},
-	} {
-		c := newClock()
-		whole := start(t, newDisk(), c)
-		began := c.now()
-		whole.create(t, "m", spec)
-		at := map[int]string{}
-		for n := 0; n < rounds; n += 525 {
-			learn(t, whole, n, n+525)
-			at[n+525] = text(whole.history(t, "m"))
-		}
-		ends := whole.history(t, "m")
-		checkHistory(t, ends, rounds, began, len(spec.Coverage))
-		t.Run(spec.Name(), func(t *testing.T) {
-			c.nanoseconds.Store(began.UnixNano())
-			d := newDisk()
-			often := func(o *engine.Options) { after(400)(o); o.SnapshotsKept = 50 }
-			h := start(t, d, c, often)
-			h.create(t, "m", spec)
-			for n := 0; n < rounds; n += 525 {
-				learn(t, h, n, n+525)
-				h.stop(t)
-				h = start(t, d, c, often)
-				if got := text(h.history(t, "m")); got != at[n+525] {
-					t.Fatalf("after a restart at %d it is %s\nwant %s", n+525, got, at[n+525])
-				}
-			}
-			data, err := h.ExportModel(t.Context(), "m", engine.ExportOptions{})
-			if err == nil {
-				_, err = h.ImportModel(t.Context(), "other", data)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got := text(h.history(t, "other")); got != at[rounds] {
-				t.Fatalf("imported it is %s\nwant %s", got, at[rounds])
-			}
-			must(h.RestoreModel(t.Context(), "m", 1050))(t)
-			if got := text(h.history(t, "m")); got != at[1050] {
-				t.Fatalf("restored it is %s\nwant %s", got, at[1050])
-			}
-		})
-	}
-}
-
-// checkHistory checks what holds of the history of learn.
-func checkHistory(t *testing.T, h engine.History, rounds int, began time.Time, levels int) {
-	t.Helper()
-	var sum account.Performance
-	for n, p := range h.Points {
-		sum.Add(p.Performance)
-		if want := min(8*(n+1), rounds); p.Sequence != uint64(want) || p.Performance.Observations > float64(want-max(8*n, 1)) { // The first is not scored.
-			t.Fatalf("point %d ends at %d, of %g observations", n, p.Sequence, p.Performance.Observations)
-		}
-		if want := began.Add(time.Duration((p.Sequence-1)/25) * time.Hour); p.Time != want.UnixNano() {
-			t.Fatalf("point %d is of %v, want %v", n, time.Unix(0, p.Time), want)
-		}
-		if len(p.Coverage) != levels {
-			t.Fatalf("point %d tells the coverage of %d levels", n, len(p.Coverage))
-		}
-	}
-	if len(h.Points) != (rounds+7)/8 || sum.Observations > float64(rounds-1) || sum.Observations < float64(rounds-20) { // The gate sets a change aside.
-		t.Fatalf("%d points of %g observations", len(h.Points), sum.Observations)
-	}
-	if len(h.Changes) == 0 || !h.Changes[0].Rise || h.Changes[0].Sequence < 700 || h.Changes[0].Sequence > 800 || h.Changes[0].Time <= began.UnixNano() {
-		t.Errorf("changes %+v, want a rise at 750", h.Changes)
 	}
 }
 

@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"hindsight/internal/engine"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A rate is that of the observations of the last minute, and of the ten seconds that are
@@ -45,9 +48,7 @@ func TestObservationRate(t *testing.T) {
 		}
 	}
 	c.advance(2 * time.Minute)
-	if got := rate(); got != 0 {
-		t.Errorf("after two minutes without an observation the rate is %g", got)
-	}
+	assert.EqualValues(t, 0, rate())
 }
 
 // The figures of a model that has left memory are those of when it left; after a start
@@ -80,9 +81,7 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	// The first one takes more than that and less than all, so that it stays and "m" is not loaded.
 	h = start(t, s, c, func(o *engine.Options) { o.ModelMemory = size * 3 / 2 })
 	waitFor(t, h, func() bool { return h.Totals().StartDone.Load() })
-	if n := h.loaded(t); n != 1 {
-		t.Errorf("%d models are loaded after a start", n)
-	}
+	assert.Equal(t, 1, h.loaded(t))
 	if f := figures(); f.State != engine.StateHibernated || f.Known || !math.IsNaN(f.Regret) {
 		t.Errorf("after a start %+v", f)
 	}
@@ -137,7 +136,7 @@ func TestPages(t *testing.T) {
 			h.observe(t, p.id, engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 		}
 		if p.deleted {
-			noError(t, h.DeleteModel(t.Context(), p.id))
+			require.NoError(t, h.DeleteModel(t.Context(), p.id))
 		}
 		all = append(all, p)
 	}
@@ -182,8 +181,6 @@ func TestPages(t *testing.T) {
 				break
 			}
 		}
-		if !slices.Equal(got, want) {
-			t.Fatalf("%+v lists %v, want %v", o, got, want)
-		}
+		require.Equal(t, want, got, o)
 	}
 }

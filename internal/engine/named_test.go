@@ -10,6 +10,8 @@ import (
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
+
+	"github.com/stretchr/testify/require"
 )
 
 // weather has inputs of every kind.
@@ -52,17 +54,12 @@ func (h *host) named(t *testing.T, id string, r *input.Record) engine.Prediction
 // A model of named inputs is its encoder before its learner: what it predicts and
 // learns is what they do one after the other, across restarts, late labels, snapshots
 // and replays.
-func TestNamedInputs(t *testing.T) { onBackends(t, testNamedInputs) }
-
-func testNamedInputs(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestNamedInputs(t *testing.T) {
 	disk, clock := newDisk(), newClock()
 	h := start(t, disk, clock, after(40))
 	h.create(t, "m", weather(model.Spec{LinearAWV: &model.LinearAWV{}}))
 	info, err := h.GetModel(t.Context(), "m")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	schema := input.NewSchema(info.Spec.Inputs, info.Spec.MaxKeys())
 	encoder, learner := input.NewEncoder(schema), newLearner(t, info.Spec)
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -75,10 +72,8 @@ func testNamedInputs(t *testing.T, newDisk func() disk) {
 		r := drawn(rng)
 		p := h.named(t, "m", r)
 		var want model.Prediction
-		noError(t, learner.Predict(&want, encoder.Encode(nil, r)))
-		if !reflect.DeepEqual(p.Values, want.Values) {
-			t.Fatalf("round %d: %v, want %v", round, p.Values, want.Values)
-		}
+		require.NoError(t, learner.Predict(&want, encoder.Encode(nil, r)))
+		require.Equal(t, want.Values, p.Values, round)
 		late = append(late, waiting{p, r})
 		if len(late) < 7 {
 			continue
@@ -88,7 +83,7 @@ func testNamedInputs(t *testing.T, newDisk func() disk) {
 		y := rng.NormFloat64()
 		a := h.observe(t, "m", engine.Observation{PredictionID: w.ID, Labels: []float64{y}})[0]
 		var out model.Outcome
-		noError(t, learner.Observe(&out, encoder.Encode(nil, w.record), []float64{y}, 1))
+		require.NoError(t, learner.Observe(&out, encoder.Encode(nil, w.record), []float64{y}, 1))
 		encoder.Learn(w.record)
 		if !a.Served || a.ServedPredictions[0] != w.Values[0] || !reflect.DeepEqual(a.Predictions, out.Predictions) {
 			t.Fatalf("round %d: %+v, want %+v", round, a, out)
@@ -117,11 +112,6 @@ func testNamedInputs(t *testing.T, newDisk func() disk) {
 // A model whose parametric part is given by names of inputs is the same after a restart,
 // and so is what that part said in a prediction that waits. Its own spec creates nothing.
 func TestParametricInputsAfterARestart(t *testing.T) {
-	onBackends(t, testParametricInputsAfterARestart)
-}
-
-func testParametricInputsAfterARestart(t *testing.T, newDisk func() disk) {
-	t.Helper()
 	disk, clock := newDisk(), newClock()
 	h := start(t, disk, clock, after(25))
 	spec := weather(model.Spec{SemiparametricAWV: &model.SemiparametricAWV{
@@ -165,10 +155,7 @@ func testParametricInputsAfterARestart(t *testing.T, newDisk func() disk) {
 // Records that come in batches leave the state of those that come one by one: each is
 // encoded by what those before it left. Predict leaves it as it was, a category that
 // nobody has observed included.
-func TestRecordsInBatches(t *testing.T) { onBackends(t, testRecordsInBatches) }
-
-func testRecordsInBatches(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestRecordsInBatches(t *testing.T) {
 	one, many := start(t, newDisk(), newClock()), start(t, newDisk(), newClock())
 	spec := weather(model.Spec{FourierAWV: &model.FourierAWV{}})
 	one.create(t, "m", spec)
@@ -197,10 +184,7 @@ func testRecordsInBatches(t *testing.T, newDisk func() disk) {
 }
 
 // A record is the identity of what was predicted under an id, as features are.
-func TestConflictsOfRecords(t *testing.T) { onBackends(t, testConflictsOfRecords) }
-
-func testConflictsOfRecords(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestConflictsOfRecords(t *testing.T) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", weather(model.Spec{LinearAWV: &model.LinearAWV{}}))
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -266,9 +250,7 @@ func TestAFollowerMayScaleItsCategoriesOtherwise(t *testing.T) {
 	spec := weather(model.Spec{LinearAWV: &model.LinearAWV{}})
 	separate := weather(model.Spec{LinearAWV: &model.LinearAWV{}})
 	separate.Inputs[1].Categorical.JointScale = ptr(false)
-	if _, err := h.CreateModel(t.Context(), "separate", separate); err != nil {
-		t.Fatal(err)
-	}
+	must(h.CreateModel(t.Context(), "separate", separate))(t)
 	if _, err := h.CreateModel(t.Context(), "separate", spec); !errors.Is(err, engine.ErrModelExists) {
 		t.Errorf("created with another scale: %v", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 )
@@ -49,15 +51,11 @@ func TestAPromotionThatIsCut(t *testing.T) {
 	for n, image := range images {
 		cut := startOn(t, image, c)
 		live := cut.promoted(t, "after a crash")
-		if want := []string{"champion", "challenger"}[min(n, 1)]; live != want {
-			t.Errorf("after %d writes live is %q, want %q", n, live, want)
-		}
+		assert.Equal(t, []string{"champion", "challenger"}[min(n, 1)], live, n)
 		if a := cut.setAlias(t, "live", "challenger"); a.Model != "challenger" {
 			t.Errorf("promoted again: %+v", a)
 		}
-		if n := cut.sequence(t, "challenger"); n != 3 {
-			t.Errorf("the challenger has learned %d, want 3", n)
-		}
+		assert.EqualValues(t, 3, cut.sequence(t, "challenger"))
 	}
 }
 
@@ -70,12 +68,8 @@ func TestAPromotionWhoseCallerLeaves(t *testing.T) {
 		t.Error(err)
 	}
 	h.setAlias(t, "other", "champion") // When the promotion has ended.
-	if err := h.DeleteAlias(t.Context(), "other"); err != nil {
-		t.Fatal(err)
-	}
-	if live := h.promoted(t, "without its caller"); live != "challenger" {
-		t.Errorf("live is %q, want the challenger: the write was done", live)
-	}
+	require.NoError(t, h.DeleteAlias(t.Context(), "other"))
+	assert.Equal(t, "challenger", h.promoted(t, "without its caller"))
 }
 
 // Nobody changes a model while it is restored, even if the caller has left.
@@ -96,9 +90,7 @@ func TestARestoreWhoseCallerLeaves(t *testing.T) {
 	}
 	close(returned)
 	for range 2 {
-		if err := <-checked; !errors.Is(err, context.Canceled) {
-			t.Errorf("a call has the name while the model is restored: %v", err)
-		}
+		assert.ErrorIs(t, <-checked, context.Canceled)
 	}
 }
 

@@ -43,44 +43,41 @@ func recent(t *testing.T, h *host) engine.Stats {
 
 // The regret on the last rounds is the regret against ridge regression on their rows alone, by normal equations.
 func TestRecentRegretIsThatOfTheRows(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		t.Helper()
-		h := start(t, newDisk(), newClock())
-		lambda, forgetting := 0.5, 0.95
-		h.create(t, "m", model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Lambda: &lambda, Forgetting: &forgetting}})
-		stream := hostile(1, 150, true)
-		var losses []float64
-		for _, o := range stream {
-			losses = append(losses, h.observe(t, "m", o)[0].Loss)
+	h := start(t, newDisk(), newClock())
+	lambda, forgetting := 0.5, 0.95
+	h.create(t, "m", model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{Lambda: &lambda, Forgetting: &forgetting}})
+	stream := hostile(1, 150, true)
+	var losses []float64
+	for _, o := range stream {
+		losses = append(losses, h.observe(t, "m", o)[0].Loss)
+	}
+	s := recent(t, h)
+	if len(s.RecentRegret) != 5 || s.RecentRegret[4].Rounds != 150 {
+		t.Fatalf("windows %+v", s.RecentRegret)
+	}
+	for k, w := range s.RecentRegret {
+		if k < 4 && w.Rounds != 16<<k {
+			t.Errorf("window %d of %d rounds", k, w.Rounds)
 		}
-		s := recent(t, h)
-		if len(s.RecentRegret) != 5 || s.RecentRegret[4].Rounds != 150 {
-			t.Fatalf("windows %+v", s.RecentRegret)
+		gram, right, loss, energy := mat.NewSymDense(3, []float64{lambda, 0, 0, 0, lambda, 0, 0, 0, lambda}), mat.NewVecDense(3, nil), 0.0, 0.0
+		for n := 150 - w.Rounds; n < 150; n++ {
+			z := mat.NewVecDense(3, append(append([]float64{}, stream[n].Features...), 1))
+			weight, y := stream[n].Weight, stream[n].Labels[0]
+			gram.SymRankOne(gram, weight, z)
+			right.AddScaledVec(right, weight*y, z)
+			loss, energy = loss+losses[n], energy+weight*y*y
 		}
-		for k, w := range s.RecentRegret {
-			if k < 4 && w.Rounds != 16<<k {
-				t.Errorf("window %d of %d rounds", k, w.Rounds)
-			}
-			gram, right, loss, energy := mat.NewSymDense(3, []float64{lambda, 0, 0, 0, lambda, 0, 0, 0, lambda}), mat.NewVecDense(3, nil), 0.0, 0.0
-			for n := 150 - w.Rounds; n < 150; n++ {
-				z := mat.NewVecDense(3, append(append([]float64{}, stream[n].Features...), 1))
-				weight, y := stream[n].Weight, stream[n].Labels[0]
-				gram.SymRankOne(gram, weight, z)
-				right.AddScaledVec(right, weight*y, z)
-				loss, energy = loss+losses[n], energy+weight*y*y
-			}
-			var g mat.VecDense
-			if err := g.SolveVec(gram, right); err != nil {
-				t.Fatal(err)
-			}
-			if want := loss - (energy - mat.Dot(right, &g)); math.Abs(w.Regret()-want) > 1e-9*energy || math.Abs(w.Loss-loss) > 1e-9*loss || w.Gap != 0 {
-				t.Errorf("last %d: regret %g, loss %g; want %g, %g", w.Rounds, w.Regret(), w.Loss, want, loss)
-			}
+		var g mat.VecDense
+		if err := g.SolveVec(gram, right); err != nil {
+			t.Fatal(err)
 		}
-		if h.stats(t, "m").RecentRegret != nil {
-			t.Error("a report that does not ask for the recent regret has it")
+		if want := loss - (energy - mat.Dot(right, &g)); math.Abs(w.Regret()-want) > 1e-9*energy || math.Abs(w.Loss-loss) > 1e-9*loss || w.Gap != 0 {
+			t.Errorf("last %d: regret %g, loss %g; want %g, %g", w.Rounds, w.Regret(), w.Loss, want, loss)
 		}
-	})
+	}
+	if h.stats(t, "m").RecentRegret != nil {
+		t.Error("a report that does not ask for the recent regret has it")
+	}
 }
 
 func competitors() map[string]model.Spec {

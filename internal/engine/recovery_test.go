@@ -15,6 +15,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
@@ -47,10 +49,7 @@ func compare(t *testing.T, h *host, want engine.Stats) {
 	}
 }
 
-func TestRestartContinuesBitForBit(t *testing.T) { onBackends(t, testRestartContinuesBitForBit) }
-
-func testRestartContinuesBitForBit(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestRestartContinuesBitForBit(t *testing.T) {
 	few := ptr(4)
 	for _, spec := range []model.Spec{
 		taylor(2, 3),
@@ -155,26 +154,6 @@ func retry(t *testing.T, h *host, k int) engine.Answer {
 	return a
 }
 
-func TestPendingPredictionsSurviveARestart(t *testing.T) {
-	onBackends(t, testPendingPredictionsSurviveARestart)
-}
-
-func testPendingPredictionsSurviveARestart(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	c, fs := newClock(), newDisk()
-	h := start(t, fs, c)
-	h.create(t, "m", linear(2))
-	p := h.predict(t, "m", 1, 2)
-	h.stop(t)
-	h = start(t, fs, c)
-	if got := h.stats(t, "m").Pending; got != 1 {
-		t.Errorf("%d pending, want 1", got)
-	}
-	if a := h.observe(t, "m", engine.Observation{PredictionID: p.ID, Labels: []float64{1}})[0]; !a.Served || a.ServedPredictions[0] != p.Values[0] {
-		t.Errorf("%+v", a)
-	}
-}
-
 // A bad newest snapshot costs time, not data.
 func TestBadSnapshotIsPassedOver(t *testing.T) {
 	c, fs := newClock(), newFS()
@@ -207,9 +186,7 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 		h := startOn(t, clone, c, logs)
 		if bad < 2 {
 			compare(t, h, want)
-			if got := badSnapshots(lines); got != bad+1 {
-				t.Errorf("%d bad snapshots logged, want %d", got, bad+1)
-			}
+			assert.Equal(t, bad+1, badSnapshots(lines))
 			continue
 		}
 		// With all gone the log no longer reaches back, and the model must say
@@ -221,13 +198,9 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 			}
 		}
 		_, err = h.Predict(context.Background(), "m", vectors([]float64{1, 2}), engine.PredictOptions{})
-		if !errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("predict: %v", err)
-		}
+		assert.ErrorIs(t, err, engine.ErrCorrupt)
 		_, err = h.Observe(context.Background(), "m", []engine.Observation{{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1}})
-		if !errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("observe: %v", err)
-		}
+		assert.ErrorIs(t, err, engine.ErrCorrupt)
 		h.create(t, "other", linear(1))
 		h.observe(t, "other", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 	}
@@ -259,9 +232,7 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 			}
 		}
 		_, err := h.Observe(t.Context(), "m", []engine.Observation{{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1}})
-		if !errors.Is(err, engine.ErrStorage) {
-			t.Errorf("observe: %v, want ErrStorage", err)
-		}
+		assert.ErrorIs(t, err, engine.ErrStorage)
 		h.stop(t)
 		findings := repair(t, disk)
 		for _, f := range findings {
@@ -290,14 +261,11 @@ func spoil(t *testing.T, fs vfs.FS, path string) {
 	must(f.ReadAt(b, info.Size()/2))(t)
 	b[0] ^= 0x40
 	must(f.WriteAt(b, info.Size()/2))(t)
-	noError(t, f.Close())
+	require.NoError(t, f.Close())
 }
 
 // A full queue rejects at once, and what it took is learned.
-func TestOverload(t *testing.T) { onBackends(t, testOverload) }
-
-func testOverload(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestOverload(t *testing.T) {
 	h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.Queue = 4 })
 	h.create(t, "m", taylor(2, 8))
 	var tickets []*engine.Ticket

@@ -6,16 +6,15 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 )
 
 // A follower that was deleted while its leader was restored does not learn the history of
 // after behind one that was undone. One that had learned nothing of it goes on.
-func TestDeletedFollowersOfARestoredModel(t *testing.T) { onBackends(t, testDeletedFollowers) }
-
-func testDeletedFollowers(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestDeletedFollowersOfARestoredModel(t *testing.T) {
 	d, c := newDisk(), newClock()
 	deletedKept := func(o *engine.Options) { o.DeletedKept = time.Hour }
 	h := start(t, d, c, deletedKept)
@@ -25,7 +24,7 @@ func testDeletedFollowers(t *testing.T, newDisk func() disk) {
 	h.caughtUp(t, "leader")
 	hide := func(id string) {
 		t.Helper()
-		noError(t, h.DeleteModel(t.Context(), id))
+		require.NoError(t, h.DeleteModel(t.Context(), id))
 	}
 	hide("early")
 	h.shadow(t, "late", "leader", linear(2))
@@ -39,12 +38,8 @@ func testDeletedFollowers(t *testing.T, newDisk func() disk) {
 	for _, id := range []string{"early", "late"} {
 		must(h.UndeleteModel(t.Context(), id))(t)
 	}
-	if got := h.follows(t, "late"); got != "" {
-		t.Errorf("late has learned up to 10 of a leader that was restored to 4, and follows %q", got)
-	}
-	if n := h.sequence(t, "late"); n != 7 {
-		t.Errorf("late has learned %d, want the 7 that it had", n)
-	}
+	assert.Equal(t, "", h.follows(t, "late"))
+	assert.EqualValues(t, 7, h.sequence(t, "late"))
 	h.caughtUp(t, "leader")
 	if a, b := h.stats(t, "leader"), h.stats(t, "early"); a.Digest != b.Digest || b.Sequence != 14 {
 		t.Errorf("early follows %q and has learned %d, digests equal: %v", h.follows(t, "early"), b.Sequence, a.Digest == b.Digest)
@@ -124,9 +119,7 @@ func TestARejectedRestoreLeavesFollowers(t *testing.T) {
 		t.Errorf("restored: %v", err)
 	}
 	f.replayFails.Store(nil)
-	if got := h.follows(t, "shadow"); got != "leader" {
-		t.Errorf("it follows %q, want the leader, which is as it was", got)
-	}
+	assert.Equal(t, "leader", h.follows(t, "shadow"))
 	h.feed(t, 10, 10)
 	h.caughtUp(t, "leader")
 	if a, b := h.stats(t, "leader"), h.stats(t, "shadow"); a.Digest != b.Digest || b.Sequence != 20 {
@@ -135,10 +128,7 @@ func TestARejectedRestoreLeavesFollowers(t *testing.T) {
 }
 
 // A retry by an alias is not answered by a model that has the id of the previous one.
-func TestAnAliasAndAStranger(t *testing.T) { onBackends(t, testStranger) }
-
-func testStranger(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestAnAliasAndAStranger(t *testing.T) {
 	d, c := newDisk(), newClock()
 	h := start(t, d, c)
 	h.create(t, "a", linear(1))
@@ -173,10 +163,7 @@ func (h *host) ordered(t *testing.T) {
 }
 
 // What an import began with cannot be undone, also at sequence 1.
-func TestRestoringAModelImportedAtSequence1(t *testing.T) { onBackends(t, testImportedAt1) }
-
-func testImportedAt1(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestRestoringAModelImportedAtSequence1(t *testing.T) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", order())

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	commands "hindsight/internal/cluster/command"
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
@@ -44,9 +47,7 @@ func TestReplicatedStore(t *testing.T) {
 		return out
 	}
 	for name, err := range rejected() {
-		if !errors.Is(err, engine.ErrNotOwner) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, err, engine.ErrNotOwner, name)
 	}
 	ctx := t.Context()
 	_, err := b.host.Engine.CreateModel(ctx, "other", linear(1), engine.CreateOptions{ValidateOnly: true})
@@ -67,11 +68,7 @@ func TestReplicatedStore(t *testing.T) {
 
 func mustExport(t *testing.T, h *host, id string) []byte {
 	t.Helper()
-	data, err := h.ExportModel(t.Context(), id, engine.ExportOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data
+	return must(h.ExportModel(t.Context(), id, engine.ExportOptions{}))(t)
 }
 
 // A caller that knows a sequence waits until a server has learned the sequence.
@@ -84,61 +81,17 @@ func TestAwait(t *testing.T) {
 	a.host.observe(t, "m", one("a", 1)...)
 	late, leave := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer leave()
-	if err := b.host.Await(late, "m", "", 1); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a server that does not apply: %v", err)
-	}
-	if err := a.host.Await(t.Context(), "m", "", 1); err != nil {
-		t.Error(err)
-	}
+	assert.ErrorIs(t, b.host.Await(late, "m", "", 1), context.DeadlineExceeded)
+	assert.NoError(t, a.host.Await(t.Context(), "m", "", 1))
 	waited := make(chan error)
 	go func() { waited <- b.host.Await(t.Context(), "m", "", 2) }()
 	a.host.observe(t, "m", one("b", 1)...)
 	b.host.Hibernate("m")
 	b.pause(false)
-	if err := <-waited; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-waited)
 	go func() { waited <- b.host.Await(t.Context(), "m", "", 3) }()
-	if err := a.host.DeleteModel(t.Context(), "m"); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-waited; !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("of a deleted model: %v", err)
-	}
-}
-
-// An append of unknown outcome costs no reload, because the log decides the outcome. A retry is learned once at any
-// owner.
-func TestUnknownOutcomes(t *testing.T) {
-	for _, c := range []struct{ fate, next int }{{commandNotDone, 0}, {commandLate, 0}, {commandLate, 1}} {
-		s := startServers(t, 2)
-		a := s.all[0]
-		a.host.create(t, "m", linear(1))
-		a.host.observe(t, "m", one("a", 1)...)
-		for what, call := range map[string]func() error{
-			"observe": func() error { _, err := a.host.Observe(t.Context(), "m", one("b", 1)); return err },
-			"create":  func() error { _, err := a.host.CreateModel(t.Context(), "n", linear(2)); return err },
-		} {
-			s.move(0)
-			s.awaitAll()
-			a.pause(true) // Else the call is answered once the entry is applied.
-			s.fate(c.fate)
-			if err := call(); !errors.Is(err, engine.ErrUnknown) {
-				t.Errorf("%+v: %s: %v", c, what, err)
-			}
-			a.pause(false)
-		}
-		owner := s.move(c.next)
-		for id, want := range map[string]bool{"a": true, "b": c.fate != commandNotDone} {
-			if got := owner.host.observe(t, "m", one(id, 1)...)[0]; got.Duplicate != want {
-				t.Errorf("%+v: %s again: %+v", c, id, got)
-			}
-		}
-		if _, err := owner.host.CreateModel(t.Context(), "n", linear(2)); err != nil {
-			t.Errorf("%+v: created again: %v", c, err)
-		}
-		s.equal()
-	}
+	require.NoError(t, a.host.DeleteModel(t.Context(), "m"))
+	assert.ErrorIs(t, <-waited, engine.ErrModelNotFound)
 }
 
 // Every change of unknown outcome fails with ErrUnknown, and can be repeated. The repeated call succeeds, or is
@@ -183,9 +136,7 @@ func TestChangesOfUnknownOutcome(t *testing.T) {
 				want = nil
 			}
 			owner = s.move(s.owner().place)
-			if err := c.do(owner.host); !errors.Is(err, want) {
-				t.Errorf("%d: %s again: %v, want %v", fate, c.what, err, want)
-			}
+			assert.ErrorIs(t, c.do(owner.host), want, "%v %v", fate, c.what)
 		}
 		s.equal()
 	}
@@ -208,15 +159,11 @@ func TestCreatedMeanwhile(t *testing.T) {
 	first := create(ctx)
 	waitFor(t, a.host, func() bool { return len(s.commands()) == 1 })
 	leave()
-	if err := <-first; err == nil {
-		t.Fatal("created")
-	}
+	require.Error(t, <-first, "created")
 	again := create(t.Context())
 	time.Sleep(10 * time.Millisecond) // Most often it proposes now.
 	a.pause(false)
-	if err := <-again; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-again)
 }
 
 // A new owner whose model is far behind its log learns all of it before an observation, and knows all ids.
@@ -225,9 +172,7 @@ func TestNewOwnerBehindItsLog(t *testing.T) {
 	a, b := s.all[0], s.all[1]
 	a.host.create(t, "m", linear(1))
 	a.host.create(t, "next", linear(1))
-	if _, err := a.host.SetAlias(t.Context(), "live", "m", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.SetAlias(t.Context(), "live", "m", ""))(t)
 	s.equal()
 	release := b.host.Hold("m")
 	for n := range 3 {
@@ -237,9 +182,7 @@ func TestNewOwnerBehindItsLog(t *testing.T) {
 		}
 		a.host.observe(t, "m", rows...)
 	}
-	if _, err := a.host.SetAlias(t.Context(), "live", "next", ""); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.SetAlias(t.Context(), "live", "next", ""))(t)
 	s.move(1)
 	found := make(chan string)
 	go func() {
@@ -252,17 +195,12 @@ func TestNewOwnerBehindItsLog(t *testing.T) {
 		target, err := route.For("", "2-999", "")
 		found <- fmt.Sprint(target.ID(), " ", err)
 	}()
-	ticket, err := b.host.Submit(t.Context(), "m", one("new", 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ticket := must(b.host.Submit(t.Context(), "m", one("new", 1)))(t)
 	release()
 	if a, err := ticket.Wait(t.Context()); err != nil || a[0].Sequence != 3001 {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if got := <-found; got != "m <nil>" {
-		t.Errorf("what the previous model has learned goes to %s", got)
-	}
+	assert.Equal(t, "m <nil>", <-found)
 	all := s.commands()
 	if c := all[len(all)-1]; c.Kind != commands.Append || len(c.IDs) != 1000 {
 		t.Errorf("%d ids came with the commit, want those of the record before", len(c.IDs))
@@ -281,9 +219,7 @@ func TestLongLogOfAnIdleModel(t *testing.T) {
 		a.host.observe(t, "m", one(strconv.Itoa(n), 1)...)
 	}
 	s.settle()
-	if loaded := b.host.loaded(t); loaded != 0 {
-		t.Errorf("%d models are loaded", loaded)
-	}
+	assert.Equal(t, 0, b.host.loaded(t))
 	a.host.observe(t, "m", one("50", 1)...)
 	s.settle()
 	waitFor(t, b.host, func() bool { return b.host.loaded(t) == 1 })
@@ -296,10 +232,7 @@ func TestWatchOfAnotherServer(t *testing.T) {
 	a, b := s.all[0], s.all[1]
 	a.host.create(t, "m", linear(1))
 	s.awaitAll()
-	w, err := b.host.Watch(t.Context(), "m", 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must(b.host.Watch(t.Context(), "m", 100))(t)
 	defer w.Close()
 	var told []uint64
 	read := func(through uint64) {
@@ -316,16 +249,12 @@ func TestWatchOfAnotherServer(t *testing.T) {
 	}
 	s.settle()
 	read(4)
-	if _, err := a.host.RestoreModel(t.Context(), "m", 2); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.RestoreModel(t.Context(), "m", 2))(t)
 	s.awaitAll()
 	a.host.observe(t, "m", one("again", 1)...)
 	s.settle()
 	read(3)
-	if want := []uint64{1, 2, 3, 4, 3}; !slices.Equal(told, want) {
-		t.Errorf("told %v, want %v", told, want)
-	}
+	assert.Equal(t, []uint64{1, 2, 3, 4, 3}, told)
 	s.equal()
 }
 
@@ -334,9 +263,7 @@ func TestFollowerAheadOfItsLeader(t *testing.T) {
 	s := startServers(t, 2)
 	a, b := s.all[0], s.all[1]
 	a.host.create(t, "leader", linear(1))
-	if _, err := a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}))(t)
 	s.equal()
 	release := b.host.Hold("leader")
 	for n := range 10 {
@@ -345,12 +272,8 @@ func TestFollowerAheadOfItsLeader(t *testing.T) {
 	waitFor(t, a.host, func() bool { return a.host.Behind("follower") == 0 })
 	s.settle()
 	s.move(1)
-	if err := b.host.Await(t.Context(), "follower", "", 10); err != nil {
-		t.Fatal(err)
-	}
-	if behind := b.host.Behind("follower"); behind != 0 {
-		t.Errorf("behind by %d", behind)
-	}
+	require.NoError(t, b.host.Await(t.Context(), "follower", "", 10))
+	assert.EqualValues(t, 0, b.host.Behind("follower"))
 	release()
 	b.host.observe(t, "leader", one("more", 1)...)
 	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
@@ -365,19 +288,13 @@ func TestServerThatDoesNotOwnRests(t *testing.T) {
 	a, b := s.all[0], s.all[1]
 	a.host.create(t, "leader", linear(1))
 	a.host.create(t, "old", linear(1))
-	if _, err := a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.host.DeleteModel(t.Context(), "old"); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.Engine.CreateModel(t.Context(), "follower", linear(1), engine.CreateOptions{Follows: "leader"}))(t)
+	require.NoError(t, a.host.DeleteModel(t.Context(), "old"))
 	s.equal()
 	release := a.host.Hold("follower")
 	a.host.observe(t, "leader", one("a", 1)...)
 	s.settle()
-	if err := b.host.Await(t.Context(), "leader", "", 1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.host.Await(t.Context(), "leader", "", 1))
 	s.clock.advance(2 * time.Hour)
 	b.host.Sweep()
 	if behind := b.host.Behind("follower"); behind != 1 || len(b.list()) != 3 {
@@ -414,15 +331,11 @@ func TestSnapshotDuringRestore(t *testing.T) {
 		written := make(chan engine.Snapshot)
 		go func() {
 			w, err := b.host.SnapshotModel(t.Context(), "m")
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			written <- w
 		}()
 		<-b.local.writing
-		if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
-			t.Fatal(err)
-		}
+		must(a.host.RestoreModel(t.Context(), "m", 5))(t)
 		if told {
 			close(tell)
 			s.settle()
@@ -455,13 +368,9 @@ func TestInterruptedRestore(t *testing.T) {
 	}
 	s.equal()
 	b.pause(true)
-	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.RestoreModel(t.Context(), "m", 5))(t)
 	a.host.observe(t, "m", one("again", 1)...)
-	if err := b.local.Sync(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.local.Sync(t.Context()))
 	b.rewinding = ptr(uint64(5))
 	b.restart(true)
 	if _, err := b.view("m"); !errors.Is(err, engine.ErrOverloaded) {
@@ -484,18 +393,14 @@ func cutBehind(t *testing.T) (s *servers, a, b *server) {
 		a.host.observe(t, "m", one(strconv.Itoa(n), float64(n))...)
 	}
 	s.equal()
-	if _, err := b.host.SnapshotModel(t.Context(), "m"); err != nil {
-		t.Fatal(err)
-	}
+	must(b.host.SnapshotModel(t.Context(), "m"))(t)
 	return s, a, b
 }
 
 // A server whose log begins behind the sequence of a restore follows the restore, also after a crash.
 func TestRestoreBeforeTheLog(t *testing.T) {
 	s, a, b := cutBehind(t)
-	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.RestoreModel(t.Context(), "m", 5))(t)
 	s.equal()
 	a.host.observe(t, "m", one("again", 1)...)
 	s.equal()
@@ -517,19 +422,13 @@ func TestRestoreThatCannotBeFollowed(t *testing.T) {
 	s, a, b := cutBehind(t)
 	b.tell = func(c storage.Change) {
 		if c.Kind == storage.Rewound {
-			if err := c.Model.RemoveSnapshot(5); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, c.Model.RemoveSnapshot(5))
 		}
 		b.host.Changed(c)
 	}
-	if _, err := a.host.RestoreModel(t.Context(), "m", 5); err != nil {
-		t.Fatal(err)
-	}
+	must(a.host.RestoreModel(t.Context(), "m", 5))(t)
 	s.awaitAll()
-	if err := b.host.Turn("m"); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, b.host.Turn("m"))
 	if _, err := b.view("m"); !errors.Is(err, engine.ErrCorrupt) || !slices.Equal(b.lost, []string{"m"}) {
 		t.Errorf("reported: %v, %v", b.lost, err)
 	}

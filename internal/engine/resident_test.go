@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
@@ -19,10 +21,7 @@ import (
 
 // Models that do not fit into memory together take turns in it, and answer the
 // same: every answer and every state is that of models that stay.
-func TestHibernation(t *testing.T) { onBackends(t, testHibernation) }
-
-func testHibernation(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestHibernation(t *testing.T) {
 	const models, rounds = 12, 60
 	run := func(h *host) (answers [models][]engine.Answer, digests [models][32]byte) {
 		var group sync.WaitGroup
@@ -114,10 +113,7 @@ func (h *host) hibernate(t *testing.T) {
 }
 
 // What is not loaded is listed, described, deleted and counted all the same.
-func TestModelsThatAreNotLoaded(t *testing.T) { onBackends(t, testModelsThatAreNotLoaded) }
-
-func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestModelsThatAreNotLoaded(t *testing.T) {
 	fs, c := newDisk(), newClock()
 	h := start(t, fs, c)
 	for _, id := range []string{"a", "b"} {
@@ -137,7 +133,7 @@ func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
 	if err != nil || len(models) != 2 || models[0].Sequence != 5 || models[0].Learner != "linear_awv" {
 		t.Errorf("%+v, %v", models, err)
 	}
-	noError(t, h.DeleteModel(context.Background(), "a"))
+	require.NoError(t, h.DeleteModel(context.Background(), "a"))
 	if _, err := h.GetModel(t.Context(), "a"); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
@@ -147,10 +143,7 @@ func testModelsThatAreNotLoaded(t *testing.T, newDisk func() disk) {
 	h.create(t, "a", model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}})
 }
 
-func TestLimitsOfAServer(t *testing.T) { onBackends(t, testLimitsOfAServer) }
-
-func testLimitsOfAServer(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestLimitsOfAServer(t *testing.T) {
 	h := start(t, newDisk(), newClock(), func(o *engine.Options) {
 		o.ModelLimit, o.ModelMemory, o.PendingLimit, o.PendingTotalLimit = 2, 100_000, 3, 4
 	})
@@ -173,18 +166,12 @@ func testLimitsOfAServer(t *testing.T, newDisk func() disk) {
 		}
 		return err
 	}
-	noError(t, predict("a", 3))
-	if err := predict("a", 1); !errors.Is(err, engine.ErrPendingLimit) {
-		t.Errorf("a fourth prediction: %v", err)
-	}
-	noError(t, predict("b", 1))
-	if err := predict("b", 1); !errors.Is(err, engine.ErrPendingLimit) {
-		t.Errorf("a fifth over all models: %v", err)
-	}
-	noError(t, h.DeleteModel(ctx, "a"))
-	if err := predict("b", 2); err != nil {
-		t.Errorf("with room again: %v", err)
-	}
+	require.NoError(t, predict("a", 3))
+	assert.ErrorIs(t, predict("a", 1), engine.ErrPendingLimit)
+	require.NoError(t, predict("b", 1))
+	assert.ErrorIs(t, predict("b", 1), engine.ErrPendingLimit)
+	require.NoError(t, h.DeleteModel(ctx, "a"))
+	assert.NoError(t, predict("b", 2))
 }
 
 // A hundred thousand small models in one engine: what is used is in memory,
@@ -212,9 +199,7 @@ func TestManyModels(t *testing.T) {
 		t.Errorf("%+v", totals)
 	}
 	for m, n := range learned {
-		if got := h.stats(t, fmt.Sprint("m-", m)).Observations; got != n {
-			t.Errorf("model %d: %d observations, want %d", m, got, n)
-		}
+		assert.Equal(t, n, h.stats(t, fmt.Sprint("m-", m)).Observations, m)
 	}
 	waitFor(t, h, func() bool { return h.Totals().ResidentBytes <= 1<<20 })
 	if n := h.loaded(t); n == 0 || n > count/2 && count > 600 {
@@ -224,10 +209,7 @@ func TestManyModels(t *testing.T) {
 
 // A model that leaves memory leaves the ids of its last record in the store: a
 // look-up beside it finds them.
-func TestHibernationKeepsTheLastIDs(t *testing.T) { onBackends(t, hibernationKeepsTheLastIDs) }
-
-func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestHibernationKeepsTheLastIDs(t *testing.T) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", one("a", 1)...)
@@ -239,9 +221,7 @@ func hibernationKeepsTheLastIDs(t *testing.T, newDisk func() disk) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // The models that were not used for the longest leave memory: those that stay are always the last ones used.

@@ -8,7 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
@@ -17,19 +19,14 @@ import (
 // shadow makes a model that follows another.
 func (h *host) shadow(t *testing.T, id, leader string, spec model.Spec) {
 	t.Helper()
-	if _, err := h.Engine.CreateModel(t.Context(), id, spec, engine.CreateOptions{Follows: leader}); err != nil {
-		t.Fatal(err)
-	}
+	must(h.Engine.CreateModel(t.Context(), id, spec, engine.CreateOptions{Follows: leader}))(t)
 }
 
 // caughtUp compares until the last follower has learned all.
 func (h *host) caughtUp(t *testing.T, name string) []engine.Comparison {
 	t.Helper()
 	for range 10_000 {
-		all, err := h.CompareModels(t.Context(), name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := must(h.CompareModels(t.Context(), name))(t)
 		behind := uint64(0)
 		for _, c := range all {
 			behind += c.Behind
@@ -58,53 +55,6 @@ func (h *host) feed(t *testing.T, from, n int, also ...string) (answers []engine
 		answers = append(answers, h.observe(t, "leader", o)...)
 	}
 	return answers
-}
-
-func TestAFollowerLearnsWhatItsLeaderLearns(t *testing.T) { onBackends(t, testFollows) }
-
-func testFollows(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	d, c := newDisk(), newClock()
-	h := start(t, d, c)
-	h.create(t, "leader", linear(2))
-	h.create(t, "alone", taylor(2, 3))
-	h.feed(t, 0, 20)
-	h.shadow(t, "shadow", "leader", taylor(2, 3))
-	answers := h.feed(t, 20, 150, "alone")
-	h.stop(t)
-	h = start(t, d, c)
-	answers = append(answers, h.feed(t, 170, 50, "alone")...)
-	all := h.caughtUp(t, "shadow")
-	if len(all) != 2 || all[0].ID != "leader" || all[1].ID != "shadow" || all[1].Observations != 200 || all[0].Observations != 220 || all[0].Followed != nil {
-		t.Fatalf("compared %+v", all)
-	}
-	alone, shadow := h.stats(t, "alone"), h.stats(t, "shadow")
-	if alone.Digest != shadow.Digest || shadow.Sequence != 200 || all[1].Own != alone.Whole {
-		t.Errorf("the follower has learned otherwise than a model that was told the same:\n%+v\n%+v", all[1].Own, alone.Whole)
-	}
-	prequential, served := 0.0, 0.0
-	for _, a := range answers {
-		prequential += a.Loss
-		if a.Served {
-			served += a.ServedLoss
-		} else {
-			served += a.Loss
-		}
-	}
-	f := all[1].Followed
-	if f.Observations != 200 || math.Abs(f.Prequential.Loss-prequential) > 1e-10*prequential || math.Abs(f.Served.Loss-served) > 1e-10*served {
-		t.Errorf("the leader lost %+v, want %g and %g", f, prequential, served)
-	}
-	if info, err := h.GetModel(t.Context(), "shadow"); err != nil || info.Follows != "leader" {
-		t.Errorf("the follower is %+v, %v", info, err)
-	}
-	if p := h.predict(t, "shadow", 1, 1); p.ID != "" || p.Sequence != 200 {
-		t.Errorf("predicted %+v", p)
-	}
-	_, err := h.Observe(t.Context(), "shadow", []engine.Observation{{Features: []float64{1, 1}, Labels: []float64{1}, Weight: 1}})
-	if !errors.Is(err, engine.ErrFollows) {
-		t.Errorf("observed a follower: %v", err)
-	}
 }
 
 func TestWhatCannotFollow(t *testing.T) {
@@ -141,10 +91,7 @@ func TestWhatCannotFollow(t *testing.T) {
 // follows is what a model follows.
 func (h *host) follows(t *testing.T, id string) string {
 	t.Helper()
-	info, err := h.GetModel(t.Context(), id)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := must(h.GetModel(t.Context(), id))(t)
 	return info.Follows
 }
 
@@ -152,95 +99,9 @@ func (h *host) follows(t *testing.T, id string) string {
 func (h *host) awaitAlone(t *testing.T, id string) {
 	t.Helper()
 	for h.follows(t, id) != "" {
-		if t.Context().Err() != nil {
-			t.Fatal("it still follows")
-		}
+		require.NoError(t, t.Context().Err(), "it still follows")
 	}
 	h.observe(t, id, engine.Observation{Features: []float64{1, 1}, Labels: []float64{1}, Weight: 1})
-}
-
-func TestRestoringAModelThatIsFollowed(t *testing.T) { onBackends(t, testLeaderRestored) }
-
-func testLeaderRestored(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	d, c := newDisk(), newClock()
-	h := start(t, d, c)
-	h.create(t, "leader", linear(2))
-	h.create(t, "alone", linear(2))
-	h.shadow(t, "before", "leader", linear(2))
-	h.feed(t, 0, 30)
-	h.caughtUp(t, "leader")
-	h.Pause("leader", true) // The next one stays at 0.
-	h.shadow(t, "later", "leader", linear(2))
-	if _, err := h.RestoreModel(t.Context(), "before", 10); err != nil { // It learns the rest again.
-		t.Fatal(err)
-	}
-	h.Pause("leader", false)
-	if got := h.caughtUp(t, "leader"); got[1].Observations+got[2].Observations != 30 {
-		t.Errorf("compared %+v", got)
-	}
-	if _, err := h.RestoreModel(t.Context(), "leader", 30); err != nil {
-		t.Fatal(err)
-	}
-	if b, l := h.follows(t, "before"), h.follows(t, "later"); b != "leader" || l != "leader" {
-		t.Errorf("restored to where they are, they follow %q and %q", b, l)
-	}
-	h.feed(t, 30, 5)
-	h.caughtUp(t, "leader")
-	if _, _, err := h.Engine.RestoreModel(t.Context(), "leader", 31, true); err != nil || h.follows(t, "before") == "" {
-		t.Errorf("only validated: %v", err)
-	}
-	if _, err := h.RestoreModel(t.Context(), "leader", 31); err != nil {
-		t.Fatal(err)
-	}
-	h.stop(t)
-	h = start(t, d, c)
-	for _, id := range []string{"before", "later"} {
-		h.awaitAlone(t, id)
-	}
-	if b, l := h.sequence(t, "before"), h.sequence(t, "later"); b != 36 || l != 6 {
-		t.Errorf("they have learned %d and %d, want 36 and 6: they keep what they had", b, l)
-	}
-}
-
-func TestDeletingAModelThatIsFollowed(t *testing.T) {
-	c := newClock()
-	h := startOn(t, newFS(), c, func(o *engine.Options) { o.DeletedKept = time.Hour })
-	h.create(t, "leader", linear(2))
-	h.shadow(t, "shadow", "leader", linear(2))
-	h.shadow(t, "gone", "leader", linear(2))
-	h.feed(t, 0, 30)
-	if err := h.DeleteModel(t.Context(), "gone"); err != nil {
-		t.Fatal(err)
-	}
-	if err := h.DeleteModel(t.Context(), "leader"); err != nil {
-		t.Fatal(err)
-	}
-	for h.sequence(t, "shadow") < 30 { // From the log of the deleted model.
-	}
-	if got := h.follows(t, "shadow"); got != "leader" {
-		t.Errorf("it follows %q while its leader can be brought back", got)
-	}
-	if _, err := h.UndeleteModel(t.Context(), "leader"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := h.UndeleteModel(t.Context(), "gone"); err != nil {
-		t.Fatal(err)
-	}
-	h.feed(t, 30, 10)
-	h.caughtUp(t, "leader")
-	if a, b := h.stats(t, "shadow"), h.stats(t, "gone"); a.Sequence != 40 || a.Digest != b.Digest || a.Digest != h.stats(t, "leader").Digest {
-		t.Errorf("they have learned %d and %d", a.Sequence, b.Sequence)
-	}
-	if _, err := h.Engine.DeleteModel(t.Context(), "leader", engine.DeleteOptions{Purge: true}); err != nil {
-		t.Fatal(err)
-	}
-	c.advance(time.Second)
-	h.create(t, "leader", linear(2)) // It is another one.
-	h.awaitAlone(t, "shadow")
-	if n := h.sequence(t, "shadow"); n != 41 {
-		t.Errorf("learned %d, want 41", n)
-	}
 }
 
 // The log is kept for a follower that has not learned it, and no longer.
@@ -251,9 +112,7 @@ func TestTheLogIsKeptForFollowers(t *testing.T) {
 	h.Pause("leader", true)
 	snapshot := func() {
 		t.Helper()
-		if _, err := h.SnapshotModel(t.Context(), "leader"); err != nil {
-			t.Fatal(err)
-		}
+		must(h.SnapshotModel(t.Context(), "leader"))(t)
 	}
 	for n := range 5 {
 		h.feed(t, 40*n, 40)
@@ -267,13 +126,9 @@ func TestTheLogIsKeptForFollowers(t *testing.T) {
 	h.feed(t, 200, 40)
 	h.caughtUp(t, "leader")
 	snapshot()
-	if _, err := h.RestoreModel(t.Context(), "shadow", 0); err != nil {
-		t.Fatal(err)
-	}
+	must(h.RestoreModel(t.Context(), "shadow", 0))(t)
 	h.awaitAlone(t, "shadow")
-	if n := h.sequence(t, "shadow"); n != 1 {
-		t.Errorf("a follower whose log is cut has learned %d", n)
-	}
+	assert.EqualValues(t, 1, h.sequence(t, "shadow"))
 }
 
 // A follower stops before what its learner does not take.
@@ -285,9 +140,7 @@ func TestAFollowerStopsAtWhatItCannotLearn(t *testing.T) {
 	h.feed(t, 0, 15)
 	for h.follows(t, "shadow") != "" {
 	}
-	if n := h.sequence(t, "shadow"); n != 10 {
-		t.Errorf("learned %d, want 10", n)
-	}
+	assert.EqualValues(t, 10, h.sequence(t, "shadow"))
 }
 
 // Clients observe by the alias while it is set to the follower. The follower has then

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
@@ -22,8 +24,7 @@ import (
 // share gives model "b" half of the requests to "live", which is "a".
 func (h *host) share(t *testing.T, fraction float64, learnAll bool) engine.Alias {
 	t.Helper()
-	a := must(h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "b", Fraction: fraction, LearnAll: learnAll}))(t)
-	return a
+	return must(h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "b", Fraction: fraction, LearnAll: learnAll}))(t)
 }
 
 // ask predicts by the alias "live" with a key as a request does, and tells which model predicted.
@@ -49,17 +50,12 @@ func (h *host) labelled(t *testing.T, id, by string, duplicate bool) engine.Answ
 func (h *host) learned(t *testing.T, want ...uint64) {
 	t.Helper()
 	for n, id := range []string{"a", "b"}[:len(want)] {
-		if got := h.sequence(t, id); got != want[n] {
-			t.Errorf("%s has learned %d, want %d", id, got, want[n])
-		}
+		assert.Equal(t, want[n], h.sequence(t, id), id)
 	}
 }
 
-func TestShareOfAnAlias(t *testing.T) { onBackends(t, testShare) }
-
 // Each model learns what it predicted, whatever becomes of the share, and an id once.
-func testShare(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestShareOfAnAlias(t *testing.T) {
 	d, c := newDisk(), newClock()
 	h := start(t, d, c)
 	h.create(t, "a", linear(1))
@@ -99,9 +95,7 @@ func testShare(t *testing.T, newDisk func() disk) {
 		}
 	}
 	a, b := h.sequence(t, "a"), h.sequence(t, "b")
-	if a+b != 20 {
-		t.Errorf("they have learned %d and %d", a, b)
-	}
+	assert.EqualValues(t, 20, a+b, "%v %v", a, b)
 	half := func(from, to int) {
 		for n := from; n < to; n++ {
 			id := fmt.Sprint("p", n)
@@ -135,11 +129,8 @@ func testShare(t *testing.T, newDisk func() disk) {
 	h.learned(t, a+uint64(len(of["a"]))+1, b+uint64(len(of["b"])))
 }
 
-func TestShareThatLearnsAll(t *testing.T) { onBackends(t, testLearnAll) }
-
 // Both models learn every label once, in the same order, whoever predicted.
-func testLearnAll(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestShareThatLearnsAll(t *testing.T) {
 	d, c := newDisk(), newClock()
 	h := start(t, d, c)
 	h.create(t, "a", linear(1))
@@ -215,9 +206,7 @@ func TestShareOfAFollowerThatStops(t *testing.T) {
 	h.caughtUp(t, "a")
 	must(h.RestoreModel(t.Context(), "a", 0))(t)
 	for h.follows(t, "b") != "" {
-		if t.Context().Err() != nil {
-			t.Fatal("it still follows")
-		}
+		require.NoError(t, t.Context().Err(), "it still follows")
 	}
 	if by, _ := h.ask(t, "key", "later", 1); by != "a" {
 		t.Errorf("%s predicts", by)
@@ -260,9 +249,7 @@ func TestRejectedShares(t *testing.T) {
 		t.Errorf("an unknown model: %v", err)
 	}
 	h.share(t, 0.5, false)
-	if err := h.DeleteModel(t.Context(), "b"); !errors.Is(err, engine.ErrAliased) {
-		t.Errorf("the second model is deleted: %v", err)
-	}
+	assert.ErrorIs(t, h.DeleteModel(t.Context(), "b"), engine.ErrAliased)
 	if info, err := h.GetModel(t.Context(), "b"); err != nil || !slices.Equal(info.Aliases, []string{"live"}) {
 		t.Errorf("the second model: %v, %v", info.Aliases, err)
 	}
@@ -357,61 +344,6 @@ func TestShareAfterACrash(t *testing.T) {
 	}
 }
 
-// In a cluster a new owner knows which model made which prediction, and what was learned.
-func TestShareInACluster(t *testing.T) {
-	for _, learnAll := range []bool{false, true} {
-		s := startServers(t, 3)
-		owner := s.all[0].host
-		owner.create(t, "a", linear(1))
-		if learnAll {
-			owner.shadow(t, "b", "a", linear(1))
-		} else {
-			owner.create(t, "b", linear(1))
-		}
-		owner.share(t, 0.5, learnAll)
-		by := map[string]string{}
-		for n := range 30 {
-			id := fmt.Sprint("p", n)
-			by[id], _ = owner.ask(t, id, id, 1)
-			if learnAll {
-				by[id] = "a"
-			}
-		}
-		for turn := range 3 {
-			owner = s.owner().host
-			for n := range 10 * (turn + 1) {
-				id := fmt.Sprint("p", n)
-				owner.labelled(t, id, by[id], n < 10*turn)
-			}
-			s.move((turn + 1) % 3)
-			if turn == 1 {
-				s.all[1].restart(true)
-			}
-		}
-		owner = s.owner().host
-		if learnAll { // The follower learns later.
-			noError(t, errors.Join(owner.Await(t.Context(), "a", "", 30), owner.Await(t.Context(), "b", "", 30)))
-		}
-		s.equal()
-		if learnAll {
-			owner.learned(t, 30, 30)
-		} else if a, b := owner.sequence(t, "a"), owner.sequence(t, "b"); a+b != 30 || a == 0 || b == 0 {
-			t.Errorf("they have learned %d and %d", a, b)
-		}
-		for _, v := range s.all {
-			all, err := v.host.ListAliases()
-			if err != nil || len(all) != 1 || all[0].Share == nil || all[0].Share.LearnAll != learnAll {
-				t.Errorf("aliases %+v, %v", all, err)
-			}
-			// Every server divides the keys alike.
-			target, err := v.host.Resolve("live")
-			if got := target.Of("p7").ID(); err != nil || !learnAll && got != by["p7"] {
-				t.Errorf("p7 is predicted by %s, %v", got, err)
-			}
-		}
-	}
-}
-
 // The figures of a share are those since it began, and its difference is that of the served losses.
 func TestCompareAShare(t *testing.T) {
 	fs, c := newFS(), newClock()
@@ -486,10 +418,7 @@ func TestCompareAShare(t *testing.T) {
 }
 
 // The difference of a follower is that of the prequential losses of the same observations, also after a start.
-func TestPairedDifference(t *testing.T) { onBackends(t, testPaired) }
-
-func testPaired(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestPairedDifference(t *testing.T) {
 	d, c := newDisk(), newClock()
 	h := start(t, d, c)
 	h.create(t, "a", linear(1))

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
@@ -52,10 +53,7 @@ func digests(t *testing.T, calls [][]engine.Observation) [][32]byte {
 
 // A model goes back to any sequence that is kept, inside a batch too; what was
 // undone may be learned again, what was not is not; and a restart agrees.
-func TestRestoreModel(t *testing.T) { onBackends(t, testRestoreModel) }
-
-func testRestoreModel(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestRestoreModel(t *testing.T) {
 	calls := history(1, 12)
 	want := digests(t, calls)
 	last := uint64(len(want) - 1)
@@ -76,9 +74,7 @@ func testRestoreModel(t *testing.T, newDisk func() disk) {
 				kept, err = h.ListSnapshots(t.Context(), "m")
 				return err != nil || len(kept) <= 2
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			oldest := uint64(0)
 			if len(kept) == 2 {
 				oldest = kept[1].Sequence
@@ -178,71 +174,16 @@ func TestPowerCutsDuringRestore(t *testing.T) {
 	}
 }
 
-func TestSnapshotModel(t *testing.T) { onBackends(t, testSnapshotModel) }
-
-func testSnapshotModel(t *testing.T, newDisk func() disk) {
-	t.Helper()
-	h := start(t, newDisk(), newClock())
-	h.create(t, "m", linear(2))
-	feed(t, h, 0, 10)
-	ctx := context.Background()
-	first, err := h.SnapshotModel(ctx, "m")
-	if err != nil || first.Sequence != 10 || first.Bytes == 0 || first.Digest != h.stats(t, "m").Digest {
-		t.Fatalf("%+v, %v", first, err)
-	}
-	again, err := h.SnapshotModel(ctx, "m")
-	if err != nil || again != first {
-		t.Errorf("again: %+v, %v", again, err)
-	}
-	// While it learns.
-	for from := 10; from < 200; from += 38 {
-		var group sync.WaitGroup
-		group.Go(func() { feed(t, h, from, from+38) })
-		for range 5 {
-			if _, err := h.SnapshotModel(ctx, "m"); err != nil {
-				t.Error(err)
-			}
-		}
-		group.Wait()
-		if s, err := h.SnapshotModel(ctx, "m"); err != nil || s.Sequence != uint64(from+38) {
-			t.Errorf("%+v, %v", s, err)
-		}
-	}
-	kept, err := h.ListSnapshots(t.Context(), "m")
-	if err != nil || len(kept) != 3 || kept[0].Sequence <= kept[1].Sequence {
-		t.Errorf("%+v, %v", kept, err)
-	}
-	if _, err := h.ListSnapshots(t.Context(), "nobody"); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Error(err)
-	}
-	if _, err := h.RestoreModel(ctx, "m", 201); !errors.Is(err, engine.ErrSnapshotNotFound) {
-		t.Errorf("the future: %v", err)
-	}
-	ended, cancel := context.WithCancel(ctx)
-	cancel()
-	if _, err := h.RestoreModel(ended, "m", 200); err == nil {
-		// It may be done before it is noticed; the state is the same.
-		if got := h.stats(t, "m").Observations; got != 200 {
-			t.Errorf("%d observations", got)
-		}
-	}
-}
-
 // A model moves to another server under another id, and goes on there bit for
 // bit, across restarts too.
-func TestExportAndImport(t *testing.T) { onBackends(t, testExportAndImport) }
-
-func testExportAndImport(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestExportAndImport(t *testing.T) {
 	for _, spec := range []model.Spec{linear(2), taylor(2, 3), {Dimension: 2, Seed: 1, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{}}} {
 		from := start(t, newDisk(), newClock())
 		from.create(t, "m", spec)
 		feed(t, from, 0, 40)
 		ctx := context.Background()
 		data, err := from.ExportModel(ctx, "m", engine.ExportOptions{WithoutIDs: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		fs, c := newDisk(), newClock()
 		to := start(t, fs, c)
 		info, err := to.ImportModel(ctx, "m", data)
@@ -286,19 +227,14 @@ func testExportAndImport(t *testing.T, newDisk func() disk) {
 
 // A restore has what the model learned before it counted, and what is left of it.
 func TestARestoreIsCounted(t *testing.T) {
-	onBackends(t, func(t *testing.T, newDisk func() disk) {
-		t.Helper()
-		var counted []uint64
-		h := start(t, newDisk(), newClock(), func(o *engine.Options) {
-			o.Counted = func(live *engine.Live) { counted = append(counted, live.Observations) }
-		})
-		h.create(t, "m", linear(1))
-		for n := range 30 {
-			h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{float64(n)}})
-		}
-		must(h.RestoreModel(t.Context(), "m", 5))(t)
-		if !slices.Equal(counted, []uint64{30, 5}) {
-			t.Errorf("counted at %v observations, want 30 and 5", counted)
-		}
+	var counted []uint64
+	h := start(t, newDisk(), newClock(), func(o *engine.Options) {
+		o.Counted = func(live *engine.Live) { counted = append(counted, live.Observations) }
 	})
+	h.create(t, "m", linear(1))
+	for n := range 30 {
+		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{float64(n)}})
+	}
+	must(h.RestoreModel(t.Context(), "m", 5))(t)
+	assert.Equal(t, []uint64{30, 5}, counted)
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -21,10 +23,7 @@ func one(id string, x ...float64) []engine.Observation {
 
 // While a snapshot is being written, observations are learned. A caller that
 // waits for another snapshot and gives up delays no other call.
-func TestSnapshotsKeepNobodyWaiting(t *testing.T) { onBackends(t, testSnapshotsKeepNobodyWaiting) }
-
-func testSnapshotsKeepNobodyWaiting(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestSnapshotsKeepNobodyWaiting(t *testing.T) {
 	h, f := startFaulty(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	h.observe(t, "m", one("a", 1)...)
@@ -46,9 +45,7 @@ func testSnapshotsKeepNobodyWaiting(t *testing.T, newDisk func() disk) {
 		leave()
 		h.observe(t, "m", one(fmt.Sprint("c", n), 1)...)
 	}
-	if got := h.stats(t, "m").Observations; got != 7 {
-		t.Errorf("%d observations learned", got)
-	}
+	assert.EqualValues(t, 7, h.stats(t, "m").Observations)
 	f.snapshotWaits.Store(false)
 	close(f.goOn)
 	group.Wait()
@@ -56,27 +53,20 @@ func testSnapshotsKeepNobodyWaiting(t *testing.T, newDisk func() disk) {
 
 // A deletion answers all calls that wait. It ends with its caller's context, and
 // other calls do not wait for it.
-func TestDeleteAnswersAllWhoWait(t *testing.T) { onBackends(t, testDeleteAnswersAllWhoWait) }
-
-func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestDeleteAnswersAllWhoWait(t *testing.T) {
 	h, f := startFaulty(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	f.appends.next.Store(appendWaits)
 	first := must(h.Submit(t.Context(), "m", one("a", 1)))(t)
 	late, leave := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer leave()
-	if err := h.DeleteModel(late, "m"); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("a deletion behind a disk that stands still: %v", err)
-	}
+	assert.ErrorIs(t, h.DeleteModel(late, "m"), context.DeadlineExceeded)
 	h.create(t, "other", linear(1)) // It does not wait for the deletion.
 	var group sync.WaitGroup
 	deleting := make(chan struct{})
 	group.Go(func() {
 		close(deleting)
-		if err := h.DeleteModel(t.Context(), "m"); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, h.DeleteModel(t.Context(), "m"))
 	})
 	<-deleting
 	var behind []*engine.Ticket
@@ -102,10 +92,7 @@ func testDeleteAnswersAllWhoWait(t *testing.T, newDisk func() disk) {
 
 // A restore whose caller leaves while a snapshot is being written changes
 // nothing: the model goes on.
-func TestRestoreThatIsGivenUp(t *testing.T) { onBackends(t, restoreThatIsGivenUp) }
-
-func restoreThatIsGivenUp(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestRestoreThatIsGivenUp(t *testing.T) {
 	h, f := startFaulty(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	for n := range 3 {
@@ -167,10 +154,7 @@ func panickingLearners(spec model.Spec) (model.Learner, error) {
 // A learner's panic, or a result that is no number, costs its model and nothing
 // else: the server goes on and starts again, the model says what it is, is not
 // kept in the middle of a record, and can go back.
-func TestLearnerThatFails(t *testing.T) { onBackends(t, testLearnerThatFails) }
-
-func testLearnerThatFails(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestLearnerThatFails(t *testing.T) {
 	rows := func(label float64) []engine.Observation {
 		var out []engine.Observation
 		for n := range 3 {
@@ -240,10 +224,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 
 // What the disk cannot read is a failure of the storage, not a corrupt model,
 // and is tried again.
-func TestUnreadableLog(t *testing.T) { onBackends(t, testUnreadableLog) }
-
-func testUnreadableLog(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestUnreadableLog(t *testing.T) {
 	d, c := newDisk(), newClock()
 	h := start(t, d, c)
 	h.create(t, "m", linear(1))
@@ -266,10 +247,7 @@ func testUnreadableLog(t *testing.T, newDisk func() disk) {
 }
 
 // Predictions that wait are counted once, whatever comes twice.
-func TestOnePredictionIDTwice(t *testing.T) { onBackends(t, testOnePredictionIDTwice) }
-
-func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestOnePredictionIDTwice(t *testing.T) {
 	c := newClock()
 	h := start(t, newDisk(), c)
 	h.create(t, "m", linear(1))
@@ -278,9 +256,7 @@ func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
 	}
 	pending := func(want uint64, when string) {
 		t.Helper()
-		if got := h.stats(t, "m").Pending; got != want {
-			t.Errorf("%s: %d predictions wait, want %d", when, got, want)
-		}
+		assert.Equal(t, want, h.stats(t, "m").Pending, when)
 	}
 	var row *engine.RowError
 	if _, err := batch([][]float64{{1}, {2}}, "a", "a"); !errors.Is(err, engine.ErrConflict) || !errors.As(err, &row) || row.Row != 1 {
@@ -315,9 +291,7 @@ func testOnePredictionIDTwice(t *testing.T, newDisk func() disk) {
 	})
 	h.observe(t, "m", engine.Observation{PredictionID: "b", Labels: []float64{1}})
 	pending(0, "after a reuse between expiry and sweep")
-	if got := h.Totals().Pending; got != 0 {
-		t.Errorf("%d of all wait", got)
-	}
+	assert.EqualValues(t, 0, h.Totals().Pending)
 }
 
 // ticking is a clock that goes on at every look.
@@ -328,11 +302,6 @@ func ticking(c *clock, step time.Duration) func() time.Time {
 // A snapshot is due when replaying would take long, not after a count of
 // observations.
 func TestSnapshotIsDueByTheTimeOfAReplay(t *testing.T) {
-	onBackends(t, testSnapshotIsDueByTheTimeOfAReplay)
-}
-
-func testSnapshotIsDueByTheTimeOfAReplay(t *testing.T, newDisk func() disk) {
-	t.Helper()
 	for _, c := range []struct {
 		step time.Duration
 		due  bool
@@ -365,10 +334,7 @@ func testSnapshotIsDueByTheTimeOfAReplay(t *testing.T, newDisk func() disk) {
 }
 
 // A restore is not stopped by an id that cannot be read.
-func TestRestoreWithAnUnreadableID(t *testing.T) { onBackends(t, testRestoreWithAnUnreadableID) }
-
-func testRestoreWithAnUnreadableID(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestRestoreWithAnUnreadableID(t *testing.T) {
 	h := start(t, newDisk(), newClock())
 	h.create(t, "m", linear(1))
 	for n := range 5 {
@@ -386,10 +352,7 @@ func testRestoreWithAnUnreadableID(t *testing.T, newDisk func() disk) {
 // A scrape shows what is known and solves nothing. What has to be solved is
 // solved for who asks, is kept until the model learns again, and is shown with
 // its age.
-func TestReports(t *testing.T) { onBackends(t, testReports) }
-
-func testReports(t *testing.T, newDisk func() disk) {
-	t.Helper()
+func TestReports(t *testing.T) {
 	h := start(t, newDisk(), newClock(), func(o *engine.Options) { o.Sweep = time.Hour })
 	h.create(t, "m", model.Spec{Dimension: 1, Scaling: model.Unscaled(), FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(8)}}})
 	for n := range 5 {
@@ -407,9 +370,7 @@ func testReports(t *testing.T, newDisk func() disk) {
 		t.Errorf("asked: %+v", s)
 	}
 	h.stats(t, "m")
-	if got := h.Totals().Reports.Load(); got != 1 {
-		t.Errorf("%d reports of one state", got)
-	}
+	assert.EqualValues(t, 1, h.Totals().Reports.Load())
 	if l := live(); l.Regret != s.Regret {
 		t.Errorf("shown %+v, solved %+v", l, s)
 	}
@@ -455,9 +416,7 @@ func TestReportsOfOneState(t *testing.T) {
 		if d := s.EffectiveDimension; d != nil && !(*d > 0 && *d < 2) {
 			t.Errorf("step %d: an effective dimension of %g", k, *d)
 		}
-		if got := h.Totals().Reports.Load(); got != step.reports {
-			t.Errorf("step %d: %d reports, want %d", k, got, step.reports)
-		}
+		assert.Equal(t, step.reports, h.Totals().Reports.Load(), k)
 	}
 	h.observe(t, "m", one("more", 9)...)
 	s, err := h.ModelStats(t.Context(), "m", asked{HindsightPath: true})

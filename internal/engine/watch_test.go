@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"hindsight/internal/engine"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 func (h *host) watch(t *testing.T, id string, room int) *engine.Watcher {
@@ -36,9 +39,7 @@ func TestWatch(t *testing.T) {
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 30)
 	w, wide := h.watch(t, "m", 4), h.watch(t, "m", 100)
-	if got := told(w); len(got) != 0 {
-		t.Fatalf("told %+v of before", got)
-	}
+	require.Empty(t, told(w))
 	at := h.clock.now().UnixNano()
 	p := h.predict(t, "m", 1, 2)
 	answers := h.observe(t, "m", engine.Observation{PredictionID: p.ID, Labels: []float64{7}})
@@ -112,22 +113,16 @@ func TestWatchedModelComesAndGoes(t *testing.T) {
 	if points, err := w.Points(t.Context()); err != nil || len(points) != 1 || points[0].Sequence != 23 {
 		t.Fatalf("told %+v after a restore, %v", points, err)
 	}
-	if w.Err() != nil {
-		t.Fatal(w.Err())
-	}
-	noError(t, h.DeleteModel(t.Context(), "m"))
+	require.NoError(t, w.Err())
+	require.NoError(t, h.DeleteModel(t.Context(), "m"))
 	<-w.Changed()
-	if !errors.Is(w.Err(), engine.ErrModelNotFound) {
-		t.Errorf("after its end: %v", w.Err())
-	}
+	assert.ErrorIs(t, w.Err(), engine.ErrModelNotFound)
 	if _, err := h.Watch(t.Context(), "m", 1); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("what is not there: %v", err)
 	}
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 5)
-	if got := told(w); len(got) != 0 {
-		t.Errorf("told %+v of another model", got)
-	}
+	assert.Empty(t, told(w))
 }
 
 func TestWatcherLimit(t *testing.T) {
