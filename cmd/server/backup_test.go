@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -48,12 +50,8 @@ func execute(t *testing.T, arguments ...string) answered {
 func succeed[T any](t *testing.T, arguments ...string) (out T) {
 	t.Helper()
 	a := execute(t, append(arguments, "--json")...)
-	if a.code != 0 {
-		t.Fatalf("%v: exit %d, %s%s", arguments, a.code, a.out, a.errors)
-	}
-	if err := json.Unmarshal([]byte(a.out), &out); err != nil {
-		t.Fatalf("%v: %v: %s", arguments, err, a.out)
-	}
+	require.Equal(t, 0, a.code, "%v %v %v", arguments, a.out, a.errors)
+	require.NoError(t, json.Unmarshal([]byte(a.out), &out), "%v %v", arguments, a.out)
 	return out
 }
 
@@ -79,17 +77,12 @@ type manifest struct {
 
 func manifestOf(t *testing.T, place, name string) (m manifest) {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join(place, "backups", name+".json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(filepath.Join(place, "backups", name+".json")))(t)
 	var sealed struct {
 		Manifest *manifest `json:"manifest"`
 	}
 	sealed.Manifest = &m
-	if err := json.Unmarshal(data, &sealed); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(data, &sealed))
 	return m
 }
 
@@ -103,9 +96,7 @@ func objectsOf(t *testing.T, place string) map[string]bool {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -174,9 +165,7 @@ func TestBackupUnderLoad(t *testing.T) {
 			}
 			known[digest] = true
 		}
-		if b.NewFiles != fresh {
-			t.Errorf("backup %d wrote %d files, %d are new of %d", n, b.NewFiles, fresh, b.Files)
-		}
+		assert.Equal(t, fresh, b.NewFiles, "%v %v", n, b.Files)
 	}
 	restored := filepath.Join(t.TempDir(), "data")
 	succeed[struct{}](t, "restore", "--from", place, "--backup", taken[0].Backup, "--data-dir", restored)
@@ -189,9 +178,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	if got, want := p.stats(t), calm.stats(t); got.GetObservations() != uint64(sequence) || got.GetStateDigest() != want.GetStateDigest() {
 		t.Errorf("restored %v, want %v", got, want)
 	}
-	if duplicates := p.observe(t, 0, all, new(atomic.Int64)); duplicates != sequence {
-		t.Errorf("%d duplicates, want %d", duplicates, sequence)
-	}
+	assert.Equal(t, sequence, p.observe(t, 0, all, new(atomic.Int64)))
 	if got := p.stats(t); got.GetObservations() != all || got.GetStateDigest() != want.GetStateDigest() {
 		t.Errorf("after all was sent again %v, want %v", got, want)
 	}
@@ -366,9 +353,7 @@ func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {
 		switch {
 		case r.Method == http.MethodPut:
 			body, err := io.ReadAll(r.Body)
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			objects[key] = string(body)
 		case r.Method == http.MethodDelete:
 			removed++
@@ -426,9 +411,7 @@ func TestRestoreIntoAnUnfinishedRestore(t *testing.T) {
 	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
 	to := t.TempDir()
 	for _, name := range []string{"restoring", "LOCK"} {
-		if err := os.WriteFile(filepath.Join(to, name), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(filepath.Join(to, name), nil, 0o600))
 	}
 	if a := execute(t, "restore", "--from", place, "--data-dir", to); a.code != 1 || !strings.Contains(a.errors, "did not end, or goes on") {
 		t.Errorf("%+v", a)
@@ -474,10 +457,7 @@ func TestDamagedBackupIsRejected(t *testing.T) {
 		}
 		f := m.Files[at]
 		object := filepath.Join(place, "objects", f.SHA256[:2], f.SHA256)
-		good, err := os.ReadFile(object)
-		if err != nil {
-			t.Fatal(err)
-		}
+		good := must(os.ReadFile(object))(t)
 		for what, bad := range map[string][]byte{
 			"flipped": append(append(slices.Clone(good[:len(good)/2]), good[len(good)/2]^1), good[len(good)/2+1:]...),
 			"short":   good[:len(good)-1], "empty": {},
@@ -485,37 +465,22 @@ func TestDamagedBackupIsRejected(t *testing.T) {
 			if kind != ".sst" && what != "flipped" {
 				continue // What is wrong of a file is one matter of its digest.
 			}
-			if err := os.WriteFile(object, bad, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, os.WriteFile(object, bad, 0o600))
 			rejected(kind+" "+what, f.Path)
 		}
-		if err := os.Remove(object); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.Remove(object))
 		rejected(kind+" missing", f.Path)
-		if err := os.WriteFile(object, good, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.WriteFile(object, good, 0o600))
 	}
-	if err := os.WriteFile(filepath.Join(dir, "more"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "more"), nil, 0o600))
 	if a := execute(t, "restore", "--from", place, "--data-dir", dir); a.code != 1 || !strings.Contains(a.errors, "not empty") {
 		t.Errorf("a directory that is not empty: %+v", a)
 	}
 	name := filepath.Join(place, "backups", b.Backup+".json")
-	data, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, bytes.Replace(data, []byte(`"sequence":100`), []byte(`"sequence":101`), 1), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(name))(t)
+	require.NoError(t, os.WriteFile(name, bytes.Replace(data, []byte(`"sequence":100`), []byte(`"sequence":101`), 1), 0o600))
 	rejected("manifest", "damaged")
-	if err := os.WriteFile(name, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(name, data, 0o600))
 	if a := execute(t, "restore", "--from", place, "--data-dir", wanted); a.code != 0 {
 		t.Errorf("whole again: %+v", a)
 	}

@@ -2,14 +2,12 @@ package main_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
@@ -50,25 +48,14 @@ func batchFrom(from int) *hindsightv1.ObserveBatchRequest {
 func (p *process) takesNoModel(t *testing.T) {
 	t.Helper()
 	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "moved", Spec: &hindsightv1.ModelSpec{Dimension: 1}, ValidateOnly: true})
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("a model can be created: %v", err)
-	}
+	assert.Equal(t, codes.Unavailable, status.Code(err), err)
 }
 
-// A full disk, which is imitated by a limit of 2 MiB for a file. What was
-// acknowledged is there, later observations are rejected with STORAGE_FAILED,
-// predictions go on, and a server that is started with room learns again.
-func TestFullDisk(t *testing.T) {
-	const dimension = 50
-	dir := t.TempDir()
-	full := []string{"/bin/sh", "-c", `ulimit -f 4096; exec "$0" "$@"`, binary}
-	p := launchBy(t, dir, full)
-	spec := &hindsightv1.ModelSpec{Dimension: dimension, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
-	if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}); err != nil {
-		t.Fatal(err)
-	}
-	acknowledged := 0
-	var err error
+// fillDisk creates a model of 50 features, observes until the disk is full, and returns the number of acknowledged observations.
+func (p *process) fillDisk(t *testing.T) (acknowledged int) {
+	t.Helper()
+	spec := &hindsightv1.ModelSpec{Dimension: 50, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
+	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec})
 	for acknowledged < 20_000 && err == nil {
 		if _, err = p.predictor.ObserveBatch(t.Context(), batchFrom(acknowledged)); err == nil {
 			acknowledged += 100
@@ -77,44 +64,43 @@ func TestFullDisk(t *testing.T) {
 	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "storage failed") {
 		t.Fatalf("%d acknowledged, then %v", acknowledged, err)
 	}
-	input := make([]float64, dimension)
-	if _, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: input, Remember: proto.Bool(false)}); err != nil {
+	t.Logf("%d observations before the disk was full", acknowledged)
+	if _, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 50), Remember: proto.Bool(false)}); err != nil {
 		t.Errorf("a prediction: %v", err)
 	}
-	_, err = p.predictor.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: input, Target: &hindsightv1.ObserveRequest_Label{Label: 1}})
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("an observation: %v", err)
-	}
 	p.wantHealth(t, healthv1.HealthCheckResponse_NOT_SERVING)
-	p.takesNoModel(t)
-	for path, says := range map[string]string{"/metrics": "\nhindsight_store_failed 1\n", "/readyz": "the disk rejects writes: file too large\n"} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(page.Body)
-		if err = errors.Join(err, page.Body.Close()); err != nil || !strings.Contains(string(text), says) {
-			t.Errorf("%s does not say %q (%v)", path, says, err)
-		}
-	}
-	p.kill(t)
-	// With room again.
-	p = launch(t, dir)
+	return acknowledged
+}
+
+// refill sends the observations of fillDisk again: each acknowledged one is a duplicate.
+func (p *process) refill(t *testing.T, acknowledged int) {
+	t.Helper()
 	for n := 0; n <= acknowledged; n += 100 {
-		answer, err := p.predictor.ObserveBatch(t.Context(), batchFrom(n))
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must(p.predictor.ObserveBatch(t.Context(), batchFrom(n)))(t)
 		for k, o := range answer.GetOutcomes() {
 			if o.GetSequence() != uint64(n+k+1) || n < acknowledged && !o.GetDuplicate() {
 				t.Fatalf("observation %d of %d acknowledged: %v", n+k, acknowledged, o)
 			}
 		}
 	}
-	t.Logf("%d observations before the disk was full", acknowledged)
 	p.terminate(t)
+}
+
+// A full disk, which is imitated by a limit of 2 MiB for a file. What was
+// acknowledged is there, later observations are rejected with STORAGE_FAILED,
+// predictions go on, and a server that is started with room learns again.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	p := launchBy(t, dir, []string{"/bin/sh", "-c", `ulimit -f 4096; exec "$0" "$@"`, binary})
+	acknowledged := p.fillDisk(t)
+	_, err := p.predictor.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: make([]float64, 50), Target: &hindsightv1.ObserveRequest_Label{Label: 1}})
+	assert.Equal(t, codes.Unavailable, status.Code(err), err)
+	p.takesNoModel(t)
+	for path, says := range map[string]string{"/metrics": "\nhindsight_store_failed 1\n", "/readyz": "the disk rejects writes: file too large\n"} {
+		if _, page := p.ask(t, path, ""); !strings.Contains(page, says) {
+			t.Errorf("%s does not say %q", path, says)
+		}
+	}
+	p.kill(t)
+	launch(t, dir).refill(t, acknowledged) // With room again.
 }

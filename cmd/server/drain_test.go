@@ -7,6 +7,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -27,10 +29,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	p := launch(t, dir, "--grpc-address", freePort(t))
 	p.create(t)
 	address, connection := p.address(), p.dial(t)
-	health, err := healthv1.NewHealthClient(connection).Watch(t.Context(), &healthv1.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	health := must(healthv1.NewHealthClient(connection).Watch(t.Context(), &healthv1.HealthCheckRequest{}))(t)
 	if r, err := health.Recv(); err != nil || r.GetStatus() != healthv1.HealthCheckResponse_SERVING {
 		t.Fatalf("health is %v, %v", r, err)
 	}
@@ -52,42 +51,29 @@ func TestDrainUnderLoad(t *testing.T) {
 	case err := <-failures:
 		t.Fatal(err)
 	}
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
 	if r, err := health.Recv(); err != nil || r.GetStatus() != healthv1.HealthCheckResponse_NOT_SERVING {
 		t.Errorf("after SIGTERM health is %v, %v", r, err)
 	}
-	if err := p.await(t); err != nil {
-		t.Errorf("SIGTERM: %v", err)
-	}
+	assert.NoError(t, p.await(t))
 	before := learned.Load()
 	p = launch(t, dir, "--grpc-address", address)
 	if got := int64(p.stats(t).GetObservations()); got < before {
 		t.Errorf("%d observations after %d were acknowledged", got, before)
 	}
 	for range clients {
-		if err := <-failures; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-failures)
 	}
-	if got := p.stats(t).GetObservations(); got != clients*each {
-		t.Errorf("%d observations of %d", got, clients*each)
-	}
+	assert.EqualValues(t, clients*each, p.stats(t).GetObservations())
 	p.terminate(t)
 }
 
 // dial is a connection of its own to the server.
 func (p *process) dial(t *testing.T) *grpc.ClientConn {
 	t.Helper()
-	connection, err := grpc.NewClient(p.address(), insecureTransport())
-	if err != nil {
-		t.Fatal(err)
-	}
+	connection := must(grpc.NewClient(p.address(), insecureTransport()))(t)
 	t.Cleanup(func() {
-		if err := connection.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, connection.Close())
 	})
 	return connection
 }

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -74,9 +75,7 @@ func TestFlippedBits(t *testing.T) {
 			byKind[kind] = map[string]int{}
 		}
 		byKind[kind][outcome]++
-		if err := os.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, os.RemoveAll(dir))
 	}
 	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
 		t.Logf("%-22s %v", kind, byKind[kind])
@@ -93,18 +92,14 @@ func flippedDirectories(t *testing.T) []string {
 		p := launch(t, dir, flags...)
 		if start == 0 {
 			createTortured(t, p)
-			if _, err := p.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "live", Model: "linear"}); err != nil {
-				t.Fatal(err)
-			}
+			must(p.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "live", Model: "linear"}))(t)
 		}
 		for model := range tortured() {
 			p.fill(t, model, start*20, start*20+20)
 			if start == 3 {
 				continue
 			}
-			if _, err := p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Model: model}); err != nil {
-				t.Fatal(err)
-			}
+			must(p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Model: model}))(t)
 		}
 		p.kill(t)
 	}
@@ -118,14 +113,10 @@ func (p *process) fill(t *testing.T, model string, from, to int) {
 	t.Helper()
 	for n := from; n < to; n++ {
 		x, o := flipSample(model, n)
-		if _, err := p.predictor.Observe(t.Context(), o); err != nil {
-			t.Fatal(err)
-		}
+		must(p.predictor.Observe(t.Context(), o))(t)
 		asked := x.request(model)
 		asked.PredictionId = fmt.Sprint("w-", n)
-		if _, err := p.predictor.Predict(t.Context(), asked); err != nil {
-			t.Fatal(err)
-		}
+		must(p.predictor.Predict(t.Context(), asked))(t)
 	}
 }
 
@@ -274,9 +265,7 @@ func copied(t *testing.T, dir string) string {
 		data, err := os.ReadFile(path)
 		return errors.Join(err, os.WriteFile(filepath.Join(to, relative), data, 0o600))
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return to
 }
 
@@ -299,20 +288,14 @@ func flipAnywhere(t *testing.T, rng *rand.Rand, dir string) (kind, at string) {
 		kinds[name] = append(kinds[name], path)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	names := slices.Sorted(maps.Keys(kinds))
 	kind = names[rng.IntN(len(names))]
 	path := kinds[kind][rng.IntN(len(kinds[kind]))]
 	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	n, bit := rng.IntN(len(data)), rng.IntN(8)
 	data[n] ^= 1 << bit
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, data, 0o600))
 	return kind, fmt.Sprintf("bit %d of byte %d of %d of %s", bit, n, len(data), path[len(dir)+1:])
 }

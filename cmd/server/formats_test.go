@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"math"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,6 +19,8 @@ import (
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -192,9 +193,7 @@ func TestRecordFormat(t *testing.T) {
 		} else {
 			m, err = c.special(t, id)
 		}
-		if err != nil {
-			t.Fatalf("%s: %v", id, err)
-		}
+		require.NoError(t, err, id)
 		out.Models = append(out.Models, m)
 	}
 	time.Sleep(2 * time.Second) // What is written in the background is written then.
@@ -204,9 +203,7 @@ func TestRecordFormat(t *testing.T) {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(formats, *recordName+".json"), append(text, '\n'), 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // special makes a model that only some formats know.
@@ -257,9 +254,7 @@ func (noTimings) Observe(float64, string) {}
 func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 	t.Helper()
 	disk, err := store.Open(dir, store.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	ids := 0
 	models, err := engine.Open(t.Context(), engine.Options{
 		ModelOptions: engine.ModelOptions{
@@ -280,9 +275,7 @@ func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 	local := server.Local()
 	return clients{hindsightv1.NewPredictionServiceClient(local), hindsightv1.NewModelServiceClient(local)}, func() {
 		server.Drain(t.Context())
-		if err := errors.Join(models.Close(), disk.Close()); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, errors.Join(models.Close(), disk.Close()))
 	}
 }
 
@@ -376,34 +369,6 @@ func (c clients) goOn(t *testing.T, want recordedModel) {
 	}
 }
 
-// A directory of another format is rejected, and what it holds stays as it is.
-func TestAnotherFormatIsRejected(t *testing.T) {
-	want := readFormat(t)
-	dir := filepath.Join(t.TempDir(), "data")
-	unpack(t, filepath.Join(formats, format+".tar.gz"), dir)
-	markFormat(t, dir, 99)
-	out, err := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0").CombinedOutput()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 1 || !strings.Contains(string(out), "another build wrote the data directory, a newer one: format 99, want at most 6: start version v9.9 or a newer one") {
-		t.Errorf("%v: %s", err, out)
-	}
-	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "a newer one") {
-		t.Errorf("fsck: %d, %s", code, out)
-	}
-	markFormat(t, dir, 6)
-	c, end := openAt(t, dir, want.At.Add(time.Minute))
-	defer end()
-	c.checkAll(t, &want)
-}
-
-// markFormat marks a directory with a format.
-func markFormat(t *testing.T, dir string, format uint32) {
-	t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, "format"), store.AppendFormat(nil, format, "v9.9"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // readFormat reads what the recorded directory holds.
 func readFormat(t *testing.T) (out recorded) {
 	t.Helper()
@@ -411,48 +376,34 @@ func readFormat(t *testing.T) (out recorded) {
 	if err == nil {
 		err = json.Unmarshal(text, &out)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
 // pack writes a directory as an archive.
 func pack(t *testing.T, dir, to string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(to), 0o750); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o750))
 	f, err := os.Create(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	w := tar.NewWriter(z)
 	if err := os.Remove(filepath.Join(dir, "control.sock")); err != nil && !errors.Is(err, fs.ErrNotExist) { // A killed server leaves it.
 		t.Fatal(err)
 	}
 	err = errors.Join(w.AddFS(os.DirFS(dir)), w.Close(), z.Close(), f.Close())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // unpack writes what an archive holds into a directory.
 func unpack(t *testing.T, from, dir string) {
 	t.Helper()
 	f, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer f.Close() //nolint:errcheck // it was only read
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -470,8 +421,6 @@ func unpack(t *testing.T, from, dir string) {
 		} else if err == nil {
 			err = os.MkdirAll(name, 0o750)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }

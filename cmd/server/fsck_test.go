@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -25,9 +28,7 @@ func fsck(t *testing.T, dir string, flags ...string) (code int, out string) {
 	if errors.As(err, &exit) {
 		return exit.ExitCode(), string(said)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return 0, string(said)
 }
 
@@ -43,9 +44,7 @@ func contents(t *testing.T, dir string) map[string][32]byte {
 		out[path] = sha256.Sum256(data)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return out
 }
 
@@ -59,9 +58,7 @@ func TestFsck(t *testing.T) {
 	p.create(t)
 	for n := range 2 {
 		p.learn(t, n*10, (n+1)*10)
-		if _, err := p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Model: "m"}); err != nil {
-			t.Fatal(err)
-		}
+		must(p.models.SnapshotModel(t.Context(), &hindsightv1.SnapshotModelRequest{Model: "m"}))(t)
 	}
 	p.learn(t, 20, 25)
 	if code, out := fsck(t, dir); code != 2 || !strings.Contains(out, "in use") {
@@ -85,13 +82,9 @@ func TestFsck(t *testing.T) {
 	}
 	newest := snapshots[len(snapshots)-1]
 	data, err := os.ReadFile(newest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	data[len(data)/2] ^= 1
-	if err := os.WriteFile(newest, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(newest, data, 0o600))
 	before[newest] = sha256.Sum256(data)
 	code, out = fsck(t, dir)
 	if code != 1 || !strings.Contains(out, newest) || !strings.Contains(out, `model "m"`) || !strings.Contains(out, "1 problems") {
@@ -108,9 +101,7 @@ func TestFsck(t *testing.T) {
 		t.Errorf("after the repair: %d, %s", code, out)
 	}
 	p = launch(t, dir)
-	if got := p.stats(t).GetStateDigest(); got != digest {
-		t.Errorf("digest %s, want %s", got, digest)
-	}
+	assert.Equal(t, digest, p.stats(t).GetStateDigest())
 	p.kill(t)
 	// A table of the database itself, of which there is one after a start.
 	tables, err := filepath.Glob(filepath.Join(dir, "log", "*.sst"))
@@ -118,13 +109,9 @@ func TestFsck(t *testing.T) {
 		t.Fatal(tables, err)
 	}
 	data, err = os.ReadFile(tables[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	copy(data[len(data)/4:], bytes.Repeat([]byte{0xff}, len(data)/4))
-	if err := os.WriteFile(tables[0], data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(tables[0], data, 0o600))
 	if code, out := fsck(t, dir); code != 1 || strings.Contains(out, "panic") {
 		t.Errorf("a bad table: %d, %s", code, out)
 	}
@@ -133,14 +120,9 @@ func TestFsck(t *testing.T) {
 // flipIn changes a bit of a file, n bytes from its end.
 func flipIn(t *testing.T, path string, n int) {
 	t.Helper()
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	data := must(os.ReadFile(path))(t)
 	data[len(data)-n] ^= 1
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, data, 0o600))
 }
 
 // newest is the last of the files of a pattern.
@@ -187,9 +169,7 @@ func TestFsckDamagedTail(t *testing.T) {
 		t.Fatalf("the server serves %d of 25 observations", p.stats(t).GetObservations())
 	}
 	for _, want := range []string{log, "acknowledged commits are lost", "fsck --truncate"} {
-		if !strings.Contains(err.Error(), want) {
-			t.Errorf("the server says %v, want %q", err, want)
-		}
+		assert.Contains(t, err.Error(), want, err)
 	}
 	mended(t, dir, log, "cut at byte ")
 	p = launch(t, dir)
@@ -198,9 +178,7 @@ func TestFsckDamagedTail(t *testing.T) {
 		t.Errorf("%d of 25 observations are left", at)
 	}
 	p.learn(t, int(at), 30)
-	if got := p.stats(t).GetObservations(); got != 30 {
-		t.Errorf("it goes on to %d observations, want 30", got)
-	}
+	assert.EqualValues(t, 30, p.stats(t).GetObservations())
 }
 
 // A bit flips in a table of the pending predictions, and only these predictions are lost.
@@ -214,9 +192,7 @@ func TestFsckDamagedPending(t *testing.T) {
 		return &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, float64(n)}, PredictionId: fmt.Sprint("p-", n)}
 	}
 	for n := range 100 {
-		if _, err := p.predictor.Predict(t.Context(), ask(n)); err != nil {
-			t.Fatal(err)
-		}
+		must(p.predictor.Predict(t.Context(), ask(n)))(t)
 	}
 	p.kill(t)
 	launch(t, dir).terminate(t) // What was in a log is in a table.
@@ -227,9 +203,7 @@ func TestFsckDamagedPending(t *testing.T) {
 	if got := p.stats(t); got.GetObservations() != 25 || got.GetPendingLabels() != 0 {
 		t.Errorf("%d observations and %d predictions, want 25 and none", got.GetObservations(), got.GetPendingLabels())
 	}
-	if !strings.Contains(p.said(), "labels that come for them are not found") {
-		t.Errorf("the server says %s", p.said())
-	}
+	assert.Contains(t, p.said(), "labels that come for them are not found")
 	if _, err := p.predictor.Predict(t.Context(), ask(0)); err != nil {
 		t.Error(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -105,9 +107,7 @@ func inBoth(t *testing.T) map[string]int {
 		name := fmt.Sprintf("m%d", n)
 		models[name], of[placement.Of(name, 2)] = 5+n, true
 	}
-	if len(of) != 2 {
-		t.Fatal("a group has no model")
-	}
+	require.Equal(t, 2, len(of), "a group has no model")
 	return models
 }
 
@@ -228,15 +228,11 @@ func TestBurntCluster(t *testing.T) {
 	fresh := grouped(t, 3)
 	into := []string{"restore", "--from", place, "--data-dir", fresh[1].dir}
 	away := filepath.Join(t.TempDir(), "away")
-	if err := os.Rename(filepath.Join(place, "group-2"), away); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(filepath.Join(place, "group-2"), away))
 	if a := execute(t, into...); a.code != 1 || !strings.Contains(a.errors, "of 2 groups it lacks [2]") {
 		t.Errorf("a restore of one of two groups: %+v", a)
 	}
-	if err := os.Rename(away, filepath.Join(place, "group-2")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Rename(away, filepath.Join(place, "group-2")))
 	if r := succeed[perGroup](t, into...); len(r.Groups) != 2 || r.Groups[0].Models+r.Groups[1].Models != len(models) {
 		t.Errorf("restored %+v", r)
 	}
@@ -298,9 +294,7 @@ func TestRestoreGroupsAtATime(t *testing.T) {
 		for _, n := range models {
 			want += n + c.more
 		}
-		if got != want {
-			t.Errorf("%v: %d observations, want %d", c.which, got, want)
-		}
+		assert.Equal(t, want, got, c.which)
 	}
 	one := filepath.Join(t.TempDir(), "one")
 	succeed[struct{}](t, "restore", "--from", filepath.Join(place, "group-1"), "--data-dir", one)

@@ -13,20 +13,18 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // dialHTTP connects to the HTTP port and writes a text.
 func (p *process) dialHTTP(t *testing.T, text string) net.Conn {
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.http, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must(dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.http, "http://")))(t)
 	t.Cleanup(func() { _ = c.Close() })
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
+	must(io.WriteString(c, text))(t)
 	return c
 }
 
@@ -119,22 +117,15 @@ func TestShutdownIsNotHeldByHalfRequests(t *testing.T) {
 			for range 30 {
 				// What the server does not read of it stays in the buffers.
 				dialer := net.Dialer{Timeout: 5 * time.Second}
-				conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.http, "http://"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := must(dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.http, "http://")))(t)
 				defer func() { _ = conn.Close() }()
 				_ = conn.SetWriteDeadline(time.Now().Add(200 * time.Millisecond))
 				_, _ = io.WriteString(conn, request)
 			}
 			p.ask(t, "/healthz", "")
 			began := time.Now()
-			if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.await(t); err != nil {
-				t.Error(err)
-			}
+			require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
+			assert.NoError(t, p.await(t))
 			took := time.Since(began)
 			if t.Logf("%v", took); took > 5*time.Second {
 				t.Errorf("the shutdown took %v", took)

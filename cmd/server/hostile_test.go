@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
@@ -26,25 +28,10 @@ import (
 // gauge reads a metric without labels.
 func (p *process) gauge(t *testing.T, name string) float64 {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(response.Body)
-	if closeErr := response.Body.Close(); err != nil || closeErr != nil {
-		t.Fatal(err, closeErr)
-	}
-	for line := range strings.Lines(string(body)) {
+	_, page := p.ask(t, "/metrics", "")
+	for line := range strings.Lines(page) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return v
+			return must(strconv.ParseFloat(strings.TrimSpace(value), 64))(t)
 		}
 	}
 	t.Fatalf("no metric %s", name)
@@ -66,17 +53,10 @@ type raw struct {
 func (p *process) connect(t *testing.T, settings ...http2.Setting) *raw {
 	t.Helper()
 	dialer := net.Dialer{Timeout: 5 * time.Second}
-	c, err := dialer.DialContext(t.Context(), "tcp", p.address())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.WriteString(c, http2.ClientPreface); err != nil {
-		t.Fatal(err)
-	}
+	c := must(dialer.DialContext(t.Context(), "tcp", p.address()))(t)
+	must(io.WriteString(c, http2.ClientPreface))(t)
 	r := &raw{Framer: http2.NewFramer(c, c), ended: make(chan struct{})}
-	if err := r.WriteSettings(settings...); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, r.WriteSettings(settings...))
 	go func() {
 		defer close(r.ended)
 		for {
@@ -371,9 +351,7 @@ func TestHostileClients(t *testing.T) {
 	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "wide", Spec: &hindsightv1.ModelSpec{
 		Dimension: 2, Outputs: 32, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	calm := p.gauge(t, "go_goroutines")
 	for _, attack := range []struct {
 		name    string
@@ -417,9 +395,7 @@ func TestHostileClients(t *testing.T) {
 			p.recovers(t, calm+20, limit/4, limit)
 		})
 	}
-	if left := p.gauge(t, "hindsight_requests_in_progress_bytes"); left != 0 {
-		t.Errorf("%v bytes of requests in progress", left)
-	}
+	assert.EqualValues(t, 0, p.gauge(t, "hindsight_requests_in_progress_bytes"))
 	if s := p.stats(t); s.GetObservations() != 100 {
 		t.Errorf("%d observations", s.GetObservations())
 	}
@@ -436,9 +412,7 @@ func (p *process) recovers(t *testing.T, goroutines, heap, resident float64) {
 	}
 	for deadline := time.Now().Add(60 * time.Second); ; {
 		_, err := p.predictor.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "wide", Rows: rows, Remember: &forgotten})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		g, h, r := p.gauge(t, "go_goroutines"), p.gauge(t, "go_memstats_heap_alloc_bytes"), p.gauge(t, "process_resident_memory_bytes")
 		if g < goroutines && h < heap && r < resident {
 			return

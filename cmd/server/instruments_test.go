@@ -10,31 +10,22 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
 )
 
 // scrape asks for /metrics and decodes the answer.
 func (p *process) scrape(t *testing.T, accept string) map[string]*dto.MetricFamily {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	request.Header.Set("Accept", accept)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = response.Body.Close() }() // It was only read.
-	if response.StatusCode != http.StatusOK {
-		t.Fatalf("status %d", response.StatusCode)
-	}
+	require.EqualValues(t, http.StatusOK, response.StatusCode)
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "application/") {
 		parser := expfmt.NewTextParser(model.UTF8Validation)
-		families, err := parser.TextToMetricFamilies(response.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return families
+		return must(parser.TextToMetricFamilies(response.Body))(t)
 	}
 	families := make(map[string]*dto.MetricFamily)
 	decoder := expfmt.NewDecoder(response.Body, expfmt.NewFormat(expfmt.TypeProtoDelim))

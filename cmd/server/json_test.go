@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -14,14 +17,10 @@ func (p *process) rejectsOtherHosts(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/v1/models", "/metrics", "/server.json"} {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		r.Host = "rebound.example:9464"
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusForbidden {
 			t.Errorf("%s of another host: %s, %v", path, answer.Status, err)
 		}
@@ -33,15 +32,11 @@ func TestGatewayIsCounted(t *testing.T) {
 	const page = "https://page.example"
 	p := launch(t, t.TempDir(), "--cors-origins", page)
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.http+"/v1/models", strings.NewReader(`{"id":"m","spec":{"dimension":1}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Origin", page)
 	response, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_ = response.Body.Close()
 	if response.StatusCode != http.StatusOK || response.Header.Get("Access-Control-Allow-Origin") != page {
 		t.Errorf("%d %v", response.StatusCode, response.Header)
@@ -53,9 +48,7 @@ func TestGatewayIsCounted(t *testing.T) {
 			fmt.Fprint(&counted, m.GetLabel())
 		}
 	}
-	if !strings.Contains(counted.String(), "CreateModel") {
-		t.Errorf("the metrics count %s", counted.String())
-	}
+	assert.Contains(t, counted.String(), "CreateModel")
 	if _, err := p.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
 		t.Error(err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -42,9 +43,7 @@ func (s *seat) launch(t *testing.T) {
 
 func (s *seat) signal(t *testing.T, by syscall.Signal) {
 	t.Helper()
-	if err := s.command.Process.Signal(by); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, s.command.Process.Signal(by))
 }
 
 // cluster returns the cluster as the server knows it.
@@ -90,13 +89,9 @@ func vote(t *testing.T, s *seat, n int) {
 func (s *seat) ready(t *testing.T) int {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.http+"/readyz", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	a, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer a.Body.Close() //nolint:errcheck // It was only read.
 	return a.StatusCode
 }
@@ -171,9 +166,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 	// The server forwards JSON calls too.
 	eventually(t, "a call in JSON is forwarded", func() bool {
 		answer, err := http.Post(all[1].http+"/v1/models/m:observe", "application/json", strings.NewReader(`{"features":[1,2],"label":3,"observationId":"json"}`)) //nolint:noctx // The server answers.
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		body, err := io.ReadAll(answer.Body)
 		if err != nil || answer.Body.Close() != nil || answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusServiceUnavailable {
 			t.Fatalf("observe in JSON: %d %s, %v", answer.StatusCode, body, err)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -89,23 +90,17 @@ func (s *soak) make(t *testing.T, id, follows string) {
 	_, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: id, Follows: follows, Spec: &hindsightv1.ModelSpec{
 		Dimension: int32(s.wide), Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 // status is a size of the process, in bytes, as Linux tells it.
 func (s *soak) status(t *testing.T, what string) int64 {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, rest, _ := strings.Cut(string(data), what+":")
 	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return kilobytes << 10
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	main "hindsight/cmd/server"
@@ -32,14 +33,9 @@ import (
 func everyNumber(t *testing.T) prometheus.Gatherer {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	m, err := metrics.New(registry, metrics.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must(metrics.New(registry, metrics.Options{}))(t)
 	_, rejections := m.Rejections([]string{"OVERLOADED", "OTHER"})
-	if err := errors.Join(rejections, main.WatchAll(m, everyModel{})); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(rejections, main.WatchAll(m, everyModel{})))
 	everyModel{}.Each(func(live *figures.Live) { m.Timings(live.ID, live.Learner) })
 	return registry
 }
@@ -65,10 +61,7 @@ func (everyModel) Each(yield func(*figures.Live)) {
 // names are the metrics of the server's own that m shows, sorted.
 func names(t *testing.T, m prometheus.Gatherer) []string {
 	t.Helper()
-	families, err := m.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must(m.Gather())(t)
 	var all []string
 	for _, f := range families {
 		if strings.HasPrefix(f.GetName(), "hindsight_") {
@@ -90,10 +83,7 @@ func named(text string) []string {
 
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile(path))(t)
 	return string(text)
 }
 
@@ -113,10 +103,7 @@ func TestMetricsReference(t *testing.T) {
 // tables are a list of the metrics of models and one of those of the server.
 func tables(t *testing.T) string {
 	t.Helper()
-	families, err := everyNumber(t).Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must(everyNumber(t).Gather())(t)
 	var rows [2]strings.Builder
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "hindsight_") {
@@ -181,10 +168,7 @@ func shownNames(t *testing.T) []string {
 	t.Helper()
 	m := everyNumber(t)
 	shown := names(t, m)
-	families, err := m.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := must(m.Gather())(t)
 	for _, f := range families {
 		if f.GetType() == dto.MetricType_HISTOGRAM {
 			shown = append(shown, f.GetName()+"_bucket", f.GetName()+"_sum", f.GetName()+"_count")
@@ -220,9 +204,7 @@ func TestRulesAreComplete(t *testing.T) {
 	}
 	decoder := yaml.NewDecoder(strings.NewReader(read(t, "../../deploy/prometheus/hindsight.rules.yml")))
 	decoder.KnownFields(true)
-	if err := decoder.Decode(&file); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, decoder.Decode(&file))
 	seen := map[string]bool{}
 	for _, group := range file.Groups {
 		for _, rule := range group.Rules {

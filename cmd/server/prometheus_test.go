@@ -13,6 +13,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -24,25 +27,18 @@ type watcher struct{ url string }
 func watchBy(t *testing.T, program string, p *process) watcher {
 	t.Helper()
 	dir := t.TempDir()
-	rules, err := filepath.Abs("../../deploy/prometheus/hindsight.rules.yml")
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must(filepath.Abs("../../deploy/prometheus/hindsight.rules.yml"))(t)
 	settings := fmt.Sprintf(`{global: {scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}, rule_files: [%q],
 		scrape_configs: [{job_name: hindsight, static_configs: [{targets: [%q]}]}]}`, rules, strings.TrimPrefix(p.http, "http://"))
 	file := filepath.Join(dir, "prometheus.yml")
-	if err := os.WriteFile(file, []byte(settings), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(file, []byte(settings), 0o600))
 	// Prometheus does not tell which port it took, so that it is given one that was free.
 	address := freePort(t)
 	command := exec.CommandContext(t.Context(), program, "--config.file", file, "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address)
 	command.SysProcAttr = attributes()
 	var log strings.Builder
 	command.Stderr = &log
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, command.Start())
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
 		if err := command.Wait(); t.Failed() {
@@ -56,9 +52,7 @@ func watchBy(t *testing.T, program string, p *process) watcher {
 func (m watcher) get(t *testing.T, path string, data any) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err
@@ -99,9 +93,7 @@ func (m watcher) firing(t *testing.T) (names []string) {
 			}
 		}
 	}
-	if err := m.get(t, "/api/v1/alerts", &answer); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, m.get(t, "/api/v1/alerts", &answer))
 	for _, a := range answer.Data.Alerts {
 		if a.State == "firing" {
 			names = append(names, a.Labels["alertname"])
@@ -126,9 +118,7 @@ func dashboardQueries(t *testing.T) map[string][]string {
 				Targets     []struct{ Expr string }
 			}
 		}
-		if err := json.Unmarshal([]byte(read(t, path)), &dashboard); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
+		require.NoError(t, json.Unmarshal([]byte(read(t, path)), &dashboard), path)
 		for _, panel := range dashboard.Panels {
 			name := dashboard.Title + ", " + panel.Title
 			for _, target := range panel.Targets {
@@ -148,9 +138,7 @@ func TestRulesRecordTheSeriesOfDashboards(t *testing.T) {
 	for panel, queries := range dashboardQueries(t) {
 		for _, name := range ruleName.FindAllString(strings.Join(queries, "\n"), -1) {
 			seen++
-			if !strings.Contains(rules, "record: "+name+"\n") {
-				t.Errorf("%s reads %s, which no rule records", panel, name)
-			}
+			assert.Contains(t, rules, "record: "+name+"\n", "%v %v", panel, name)
 		}
 	}
 	if seen == 0 {
@@ -171,9 +159,7 @@ func TestPrometheus(t *testing.T) {
 	m := watchBy(t, program, p)
 	const dimension = 50
 	spec := &hindsightv1.ModelSpec{Dimension: dimension, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}}
-	if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}); err != nil {
-		t.Fatal(err)
-	}
+	must(p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: spec}))(t)
 	observe := func() error {
 		r := &hindsightv1.ObserveBatchRequest{Model: "m"}
 		for range 100 {
@@ -182,9 +168,7 @@ func TestPrometheus(t *testing.T) {
 		_, err := p.predictor.ObserveBatch(t.Context(), r)
 		return err
 	}
-	if err := observe(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, observe())
 	eventually(t, "100 observations of m", func() bool {
 		got, _ := m.value(t, `hindsight_observations_total{model="m"}`) // It may not listen yet.
 		return got == "100"
@@ -199,9 +183,7 @@ func TestPrometheus(t *testing.T) {
 	variables := strings.NewReplacer("$instance", ".*", "$model", "m", "$__rate_interval", "1m")
 	for panel, queries := range dashboardQueries(t) {
 		for _, query := range queries {
-			if err := m.get(t, "/api/v1/query?query="+url.QueryEscape(variables.Replace(query)), new(any)); err != nil {
-				t.Errorf("%s: %v", panel, err)
-			}
+			assert.NoError(t, m.get(t, "/api/v1/query?query="+url.QueryEscape(variables.Replace(query)), new(any)), panel)
 		}
 	}
 	for n := 0; observe() == nil; n++ {

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -40,16 +42,10 @@ func TestBurntMachine(t *testing.T) {
 	update := &hindsightv1.UpdateModelRequest{
 		Model: &hindsightv1.Model{Id: "m", DisplayName: "the first"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"display_name"}},
 	}
-	if _, err := p.models.UpdateModel(t.Context(), update); err != nil {
-		t.Fatal(err)
-	}
+	must(p.models.UpdateModel(t.Context(), update))(t)
 	p.alias(t, "live", "m")
-	if _, err := p.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err != nil {
-		t.Fatal(err)
-	}
+	must(p.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}))(t)
+	must(p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}))(t)
 	want := p.digest(t, "m")
 	// A backup in progress may have begun before. Another one has not.
 	p.logged(t, backupTaken, p.logged(t, backupTaken, 0)+2)
@@ -74,9 +70,7 @@ func TestBurntMachine(t *testing.T) {
 	if _, err := p.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "deleted"}); err != nil {
 		t.Errorf("undelete: %v", err)
 	}
-	if got := p.observeAs(t, "m", 0, 3); got != 3 {
-		t.Errorf("%d duplicates", got)
-	}
+	assert.Equal(t, 3, p.observeAs(t, "m", 0, 3))
 	p.terminate(t)
 	if a := execute(t, "fsck", "--data-dir", restored, "--progress"); a.code != 0 || !strings.Contains(a.errors, "2/2 models: 5") || strings.Contains(a.out, "2/2") {
 		t.Errorf("fsck: %s%s", a.out, a.errors)
@@ -110,18 +104,12 @@ func TestBackupAtTheEnd(t *testing.T) {
 func TestPlaceThatCannotBeWritten(t *testing.T) {
 	dir, place := t.TempDir(), t.TempDir()
 	// Where the files would be is a file.
-	if err := os.WriteFile(filepath.Join(place, "objects"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(place, "objects"), nil, 0o600))
 	p := launch(t, dir, "--backup-to", place)
 	p.create(t)
-	if got := p.learn(t, 0, 200); got != 200 {
-		t.Errorf("stopped at %d", got)
-	}
+	assert.Equal(t, 200, p.learn(t, 0, 200))
 	p.logged(t, `"msg":"the backup failed"`, 1)
-	if failed := p.gauge(t, "hindsight_backup_failures_total"); failed != 1 {
-		t.Errorf("%v failures", failed)
-	}
+	assert.EqualValues(t, 1, p.gauge(t, "hindsight_backup_failures_total"))
 	p.terminate(t)
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -18,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -132,9 +133,7 @@ func launch(t *testing.T, dir string, flags ...string) *process {
 func launchBy(t *testing.T, dir string, by []string, flags ...string) *process {
 	t.Helper()
 	p, err := tryLaunch(t, dir, by, flags...)
-	if err != nil {
-		t.Fatalf("the server ended: %v", err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -147,12 +146,8 @@ func tryLaunch(t *testing.T, dir string, by []string, flags ...string) (*process
 	p.grown = sync.NewCond(&p.mu)
 	p.command.SysProcAttr = attributes()
 	stderr, err := p.command.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	require.NoError(t, p.command.Start())
 	serving := make(chan [2]string, 1)
 	go func() {
 		for scanner := bufio.NewScanner(stderr); scanner.Scan(); {
@@ -179,9 +174,7 @@ func tryLaunch(t *testing.T, dir string, by []string, flags ...string) (*process
 	case addresses := <-serving:
 		p.http = "http://" + addresses[1]
 		p.connection, err = grpc.NewClient(addresses[0], grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	case err := <-p.ended:
 		return p, err
 	case <-time.After(patience):
@@ -210,12 +203,8 @@ func (p *process) kill(t *testing.T) {
 // terminate ends it as an operator would, and fails unless it exits with 0.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.await(t); err != nil {
-		t.Errorf("SIGTERM: %v", err)
-	}
+	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
+	assert.NoError(t, p.await(t))
 }
 
 func (p *process) await(t *testing.T) error {
@@ -223,9 +212,7 @@ func (p *process) await(t *testing.T) error {
 	select {
 	case err := <-p.ended:
 		p.command = nil
-		if closeErr := p.connection.Close(); closeErr != nil {
-			t.Error(closeErr)
-		}
+		assert.NoError(t, p.connection.Close())
 		return err
 	case <-time.After(patience):
 		t.Fatal("the server does not end")
@@ -243,17 +230,12 @@ func (p *process) create(t *testing.T) {
 	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{
 		Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: &degree}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }
 
 func (p *process) stats(t *testing.T) *hindsightv1.ModelStats {
 	t.Helper()
-	r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must(p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"}))(t)
 	return r.GetStats()
 }
 
@@ -301,75 +283,10 @@ func (p *process) learn(t *testing.T, n, end int) int {
 		if status.Code(err) == codes.Unavailable {
 			return n
 		}
-		if err != nil {
-			t.Fatalf("observation %d: %v", n, err)
-		}
+		require.NoError(t, err, n)
 		n += size
 	}
 	return n
-}
-
-// Killed at any moment, again and again, a client that retries what was not
-// acknowledged ends with the state of a run that was never interrupted.
-func TestKilledServerForgetsNothingAndLearnsNothingTwice(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 2))
-	const rounds = 240
-
-	calm := launch(t, t.TempDir())
-	calm.create(t)
-	if got := calm.learn(t, 0, rounds); got != rounds {
-		t.Fatalf("the calm run stopped at %d", got)
-	}
-	want := calm.stats(t)
-	calm.terminate(t)
-
-	dir := t.TempDir()
-	p := launch(t, dir)
-	p.create(t)
-	kills := 0
-	for next := 0; next < rounds; kills++ {
-		p.kill(t)
-		p = launch(t, dir, "--snapshot-replay", "1ms")
-		victim := p.command.Process
-		timer := time.AfterFunc(time.Duration(10+rng.IntN(60))*time.Millisecond, func() {
-			_ = victim.Kill() // It may have ended.
-		})
-		next = p.learn(t, next, rounds)
-		timer.Stop()
-	}
-	p.kill(t)
-	p = launch(t, dir)
-	got := p.stats(t)
-	if got.GetStateDigest() != want.GetStateDigest() || got.GetObservations() != uint64(rounds) || got.GetRegret() != want.GetRegret() {
-		t.Errorf("after %d kills: %v\nwant %v", kills, got, want)
-	}
-	p.terminate(t)
-	t.Logf("survived %d kills", kills)
-}
-
-// A prediction answered before the process was killed waits for its label
-// after it.
-func TestPredictionSurvivesKill(t *testing.T) {
-	dir := t.TempDir()
-	p := launch(t, dir)
-	p.create(t)
-	answer, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.kill(t)
-	p = launch(t, dir)
-	if got := p.stats(t).GetPendingLabels(); got != 1 {
-		t.Errorf("%d labels pending, want 1", got)
-	}
-	_, err = p.predictor.Observe(t.Context(), &hindsightv1.ObserveRequest{
-		Model: "m", PredictionId: answer.GetPrediction().GetPredictionId(), Target: &hindsightv1.ObserveRequest_Label{Label: 1},
-	})
-	if err != nil {
-		t.Error(err)
-	}
 }
 
 func TestTerminateWritesSnapshotsAndEndsWell(t *testing.T) {
@@ -393,22 +310,8 @@ func TestMetricsAndProbes(t *testing.T) {
 	p := launch(t, t.TempDir())
 	p.create(t)
 	p.learn(t, 0, 10)
-	get := func(path string) string {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := http.DefaultClient.Do(request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(r.Body)
-		if err := errors.Join(err, r.Body.Close()); err != nil || r.StatusCode != http.StatusOK {
-			t.Fatalf("%s: %d, %v", path, r.StatusCode, err)
-		}
-		return string(body)
-	}
-	page := get("/metrics")
+	code, page := p.ask(t, "/metrics", "")
+	require.EqualValues(t, http.StatusOK, code)
 	labels := `{learner="pkawv_taylor",model="m"}`
 	for _, line := range []string{
 		"hindsight_observations_total" + labels + " 10",
@@ -423,17 +326,14 @@ func TestMetricsAndProbes(t *testing.T) {
 		`hindsight_observe_seconds_bucket{learner="pkawv_taylor",model="m",le="1e-06"}`,
 		"grpc_server_handled_total", "go_goroutines", "process_open_fds", "hindsight_store_fsync_seconds",
 	} {
-		if !strings.Contains(page, "\n"+line) {
-			t.Errorf("/metrics has no %s", line)
-		}
+		assert.Contains(t, page, "\n"+line, line)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		get(path)
+		if code, body := p.ask(t, path, ""); code != http.StatusOK {
+			t.Errorf("%s: %d %s", path, code, body)
+		}
 	}
-	check := exec.CommandContext(t.Context(), binary, "healthcheck", "--grpc-address", p.connection.Target())
-	if out, err := check.CombinedOutput(); err != nil {
-		t.Errorf("healthcheck: %v, %s", err, out)
-	}
+	command(t, 0, "healthcheck", "--grpc-address", p.connection.Target())
 }
 
 func TestBadCalls(t *testing.T) {
@@ -449,20 +349,9 @@ func TestBadCalls(t *testing.T) {
 		"version":        {[]string{"version"}, 0, "dev"},
 		"nobody there":   {[]string{"healthcheck", "--grpc-address", "127.0.0.1:1"}, 1, "127.0.0.1:1"},
 	} {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		out, err := exec.CommandContext(ctx, binary, c.arguments...).CombinedOutput()
-		cancel()
-		code := 0
-		var exit *exec.ExitError
-		if errors.As(err, &exit) {
-			code = exit.ExitCode()
-		} else if err != nil {
-			t.Fatal(err)
-		}
-		if code != c.code || !strings.Contains(string(out), c.says) {
-			t.Errorf("%s: exit %d, %s", name, code, out)
-		}
-		if c.code == 2 && strings.Count(strings.TrimSpace(string(out)), "\n") > 0 {
+		out := command(t, c.code, c.arguments...)
+		assert.Contains(t, out, c.says, name)
+		if c.code == 2 && strings.Count(strings.TrimSpace(out), "\n") > 0 {
 			t.Errorf("%s: more than one line: %s", name, out)
 		}
 	}
@@ -472,9 +361,15 @@ func TestBadCalls(t *testing.T) {
 func TestDataDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	launch(t, dir)
-	second := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
-	out, err := second.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "in use") {
-		t.Errorf("%v: %s", err, out)
+	out := command(t, 1, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
+	assert.Contains(t, out, "in use")
+}
+
+// must returns v. An error ends the test.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		require.NoError(tb, err)
+		return v
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -16,13 +19,9 @@ func (p *process) shadows(t *testing.T) {
 		"linear": {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}}},
 		"taylor": {Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{Degree: &degree}}},
 	} {
-		if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: id, Spec: spec, Follows: "m"}); err != nil {
-			t.Fatal(err)
-		}
+		must(p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: id, Spec: spec, Follows: "m"}))(t)
 	}
-	if _, err := p.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "live", Model: "m"}); err != nil {
-		t.Fatal(err)
-	}
+	must(p.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "live", Model: "m"}))(t)
 }
 
 // digests are those of the followers, once they have learned all.
@@ -63,9 +62,7 @@ func TestKilledFollowersLearnEachObservationOnce(t *testing.T) {
 	calm := launch(t, t.TempDir())
 	calm.create(t)
 	calm.shadows(t)
-	if got := calm.learn(t, 0, rounds); got != rounds {
-		t.Fatalf("the calm run stopped at %d", got)
-	}
+	require.EqualValues(t, rounds, calm.learn(t, 0, rounds))
 	want := calm.digests(t, rounds)
 	calm.terminate(t)
 
@@ -88,9 +85,7 @@ func TestKilledFollowersLearnEachObservationOnce(t *testing.T) {
 	p = launch(t, dir)
 	got := p.digests(t, rounds)
 	for id := range want {
-		if got[id] != want[id] {
-			t.Errorf("%s after %d kills: %s, want %s", id, kills, got[id], want[id])
-		}
+		assert.Equal(t, want[id], got[id], "%v %v", id, kills)
 	}
 	p.terminate(t)
 	t.Logf("survived %d kills", kills)

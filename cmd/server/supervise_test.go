@@ -8,6 +8,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestSystemdIsTold starts the server as a unit of Type=notify with a watchdog.
@@ -18,36 +21,23 @@ func TestSystemdIsNotified(t *testing.T) {
 		t.Skipf("no datagrams over a socket of Unix: %v", err)
 	}
 	defer func() { _ = socket.Close() }()
-	if err := socket.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, socket.SetReadDeadline(time.Now().Add(time.Minute)))
 	next := func() string {
 		buffer := make([]byte, 4096)
-		n, err := socket.Read(buffer)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := must(socket.Read(buffer))(t)
 		return string(buffer[:n])
 	}
 	t.Setenv("NOTIFY_SOCKET", path)
 	t.Setenv("WATCHDOG_USEC", "1500000")
 	p := launch(t, t.TempDir())
 	for _, want := range []string{"READY=1", "WATCHDOG=1", "WATCHDOG=1"} {
-		if got := next(); got != want {
-			t.Errorf("systemd got %s, want %s", got, want)
-		}
+		assert.Equal(t, want, next())
 	}
-	if err := p.command.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
 	notice := next()
 	for notice == "WATCHDOG=1" { // Sent before the signal.
 		notice = next()
 	}
-	if notice != "STOPPING=1" {
-		t.Errorf("systemd got %s, want STOPPING=1", notice)
-	}
-	if err := p.await(t); err != nil {
-		t.Errorf("SIGTERM: %v", err)
-	}
+	assert.Equal(t, "STOPPING=1", notice)
+	assert.NoError(t, p.await(t))
 }

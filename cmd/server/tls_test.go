@@ -20,6 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -58,9 +60,7 @@ func (p *process) overGRPC(t *testing.T, c *tls.Config) error {
 		transport = credentials.NewTLS(c)
 	}
 	connection, err := grpc.NewClient(p.connection.Target(), grpc.WithTransportCredentials(transport))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	_, err = healthv1.NewHealthClient(connection).Check(t.Context(), &healthv1.HealthCheckRequest{})
 	return errors.Join(err, connection.Close())
 }
@@ -84,9 +84,7 @@ func (*process) get(t *testing.T, c *tls.Config, url string) (string, error) {
 	transport := &http.Transport{TLSClientConfig: c, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return "", err
@@ -146,9 +144,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 
 	// The gateway reaches the server within the process, unary calls and streams.
 	own, err := client.Dial(mutual.connection.Target(), client.WithDialOptions(grpc.WithTransportCredentials(credentials.NewTLS(trusts(servers, alice)))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = own.Close() }()
 	if _, err := own.Models().CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{Dimension: 1}}); err != nil {
 		t.Fatal(err)
@@ -186,9 +182,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 	} {
 		arguments := append([]string{"healthcheck", "--grpc-address", c.server.connection.Target()}, c.flags...)
 		out, err := exec.CommandContext(t.Context(), binary, arguments...).CombinedOutput()
-		if (err == nil) != c.ok {
-			t.Errorf("healthcheck %v: %v: %s", c.flags, err, out)
-		}
+		assert.Equal(t, c.ok, (err == nil), "%v %v %v", c.flags, err, out)
 	}
 	mutual.kill(t)
 	arguments := append([]string{"healthcheck", "--grpc-address", mutual.connection.Target()}, required...)
@@ -309,9 +303,7 @@ func (r *rotation) until(t *testing.T, own tls.Certificate, reloads int) {
 	// The log has the certificate of the start too.
 	for r.logged(t, `"msg":"certificate"`, 0) < 1+reloads {
 		_, err := r.get(t, &tls.Config{RootCAs: r.servers.Pool(), Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}, r.http+"/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
 }
 
@@ -322,21 +314,13 @@ func (r *rotation) idle(t *testing.T, own tls.Certificate) net.Conn {
 		RootCAs: r.servers.Pool(), Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12,
 	}}
 	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(r.http, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close() })
-	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	fmt.Fprint(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
+	must(io.Copy(io.Discard, response.Body))(t)
 	return c
 }
 
@@ -350,9 +334,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	old.Files(t, r.dir, "client", testca.Leaf{Name: "client"})
 	files := client.TLS{CA: filepath.Join(r.dir, "servers.crt"), Cert: filepath.Join(r.dir, "client.crt"), Key: filepath.Join(r.dir, "client.key")}
 	control, err := client.Dial(r.connection.Target(), client.WithTLS(files))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = control.Close() }()
 	if _, err := control.Models().CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{
 		Dimension: 2, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
@@ -386,9 +368,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	if err != nil { // The connection had the old certificate.
 		stats, err = control.Models().GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	if got, want := int64(stats.GetStats().GetObservations()), r.acknowledged.Load(); got != want {
 		t.Errorf("%d observations are learned, %d are acknowledged", got, want)
 	}

@@ -203,9 +203,7 @@ func createTortured(t *testing.T, p *process) []string {
 	t.Helper()
 	var models []string
 	for name, spec := range tortured() {
-		if _, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: name, Spec: spec}); err != nil {
-			t.Fatal(err)
-		}
+		must(p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: name, Spec: spec}))(t)
 		models = append(models, name)
 	}
 	slices.Sort(models)
@@ -415,10 +413,7 @@ func (tt *torture) check(p *process, models []string) {
 			for _, r := range part {
 				batch.Observations = append(batch.Observations, r.request)
 			}
-			answer, err := fresh.predictor.ObserveBatch(t.Context(), batch)
-			if err != nil {
-				t.Fatal(err)
-			}
+			answer := must(fresh.predictor.ObserveBatch(t.Context(), batch))(t)
 			for n, o := range answer.GetOutcomes() {
 				got := part[n].outcome
 				if got.GetSequence() != uint64(from+n+1) || got.GetPrediction() != o.GetPrediction() || got.GetClass() != o.GetClass() || got.GetLoss() != o.GetLoss() {
@@ -427,10 +422,7 @@ func (tt *torture) check(p *process, models []string) {
 			}
 		}
 		stats := func(p *process) *hindsightv1.ModelStats {
-			r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m})
-			if err != nil {
-				t.Fatal(err)
-			}
+			r := must(p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m}))(t)
 			return r.GetStats()
 		}
 		got, want := stats(p), stats(fresh)

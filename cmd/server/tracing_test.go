@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	collectorv1 "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	tracev1 "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
@@ -50,10 +52,7 @@ func (c *collector) Export(_ context.Context, r *collectorv1.ExportTraceServiceR
 func collect(t *testing.T) *collector {
 	t.Helper()
 	var listen net.ListenConfig
-	listener, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	c := &collector{url: "http://" + listener.Addr().String(), spans: map[string][]*tracev1.Span{}, resource: map[string]string{}}
 	server := grpc.NewServer()
 	collectorv1.RegisterTraceServiceServer(server, c)
@@ -61,9 +60,7 @@ func collect(t *testing.T) *collector {
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
 		server.Stop()
-		if err := <-served; err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, <-served)
 	})
 	return c
 }
@@ -104,9 +101,7 @@ func TestTraces(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "parentbased_always_off") // Only what the caller has sampled.
 	p := launch(t, t.TempDir(), "--otlp-endpoint", c.url, "--log-level", "debug")
 	p.create(t)
-	if _, err := p.predictor.Observe(with(t.Context(), trace(1)), observation(0)); err != nil {
-		t.Fatal(err)
-	}
+	must(p.predictor.Observe(with(t.Context(), trace(1)), observation(0)))(t)
 	if _, err := p.predictor.Predict(with(t.Context(), trace(2)), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err != nil {
 		t.Fatal(err)
 	}
@@ -116,16 +111,12 @@ func TestTraces(t *testing.T) {
 	ask := func(method, url, body string, header ...string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, p.http+url, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for n := 0; n < len(header); n += 2 {
 			r.Header.Set(header[n], header[n+1])
 		}
 		answer, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		text, err := io.ReadAll(answer.Body)
 		if closeErr := answer.Body.Close(); err != nil || closeErr != nil || answer.StatusCode != http.StatusOK {
 			t.Fatal(answer.Status, string(text), err, closeErr)
@@ -169,9 +160,7 @@ func TestTraces(t *testing.T) {
 			t.Errorf("trace %d:\n%s\nwant\n%s", id, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 	}
-	if len(c.spans) != 4 {
-		t.Errorf("%d traces, want the 4 that are sampled", len(c.spans))
-	}
+	assert.Equal(t, 4, len(c.spans))
 	if c.resource["service.name"] != "under-test" || c.resource["service.version"] == "" {
 		t.Errorf("the spans are of %v", c.resource)
 	}
