@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -82,9 +84,7 @@ func TestCompare(t *testing.T) {
 		if w["certain"] != false || w["low"] != nil || number(t, w, "difference") != 0 {
 			t.Errorf("delay %d: equal learners differ: %v", delay, w)
 		}
-		if left := len(f.models); left != 0 {
-			t.Errorf("delay %d: %d models are left", delay, left)
-		}
+		assert.Equal(t, 0, len(f.models), delay)
 	}
 }
 
@@ -101,9 +101,7 @@ func TestCompareSaysWhoWins(t *testing.T) {
 	}
 	r := run(t, "compare", "--csv", path, "--learners", "auto,linear_awv")
 	for _, want := range []string{"\nLEARNER ", "\nlinear_awv ", "linear_awv wins: its squared error is ", "below that of auto", "95 % confidence interval of the difference: ", "which excludes 0."} {
-		if !strings.Contains(r.out, want) {
-			t.Errorf("no %q in\n%s", want, r.out)
-		}
+		assert.Contains(t, r.out, want)
 	}
 	if strings.Index(r.out, "\nlinear_awv ") > strings.Index(r.out, "\nauto ") {
 		t.Errorf("the best is not first:\n%s", r.out)
@@ -158,7 +156,5 @@ func TestCompareInterrupted(t *testing.T) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if len(f.models) != 0 {
-		t.Errorf("%d models are left", len(f.models))
-	}
+	assert.Equal(t, 0, len(f.models))
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // temporary sets os.TempDir to a new directory of the test and returns it.
@@ -21,18 +24,14 @@ func temporary(t *testing.T) string {
 func isEmpty(t *testing.T, dir string) bool {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(dir, "hindsight-*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return len(left) == 0
 }
 
 func program(t *testing.T) string {
 	t.Helper()
 	path, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return path
 }
 
@@ -40,13 +39,9 @@ func TestDemo(t *testing.T) {
 	t.Setenv(actAsServer, "yes")
 	dir := temporary(t)
 	r := run(t, "demo", "--server", program(t), "--rounds", "300")
-	if r.code != 0 {
-		t.Fatalf("%+v", r)
-	}
+	require.Equal(t, 0, r.code, r)
 	for _, want := range []string{"rounds  ", "300", "as good as trivial", "skill over the last 1000 rounds", "regret against the best fixed function", "round  skill  regret"} {
-		if !strings.Contains(r.out, want) {
-			t.Errorf("no %q in\n%s", want, r.out)
-		}
+		assert.Contains(t, r.out, want)
 	}
 	for line := range strings.Lines(r.out) {
 		if n := len([]rune(strings.TrimSpace(line))); n > 100 {
@@ -101,9 +96,7 @@ func TestDemoOfACluster(t *testing.T) {
 		t.Skip("takes long: make test-e2e runs it")
 	}
 	program, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	dir := temporary(t)
 	r := run(t, "demo", "--server", program, "--servers", "3", "--rounds", "600", "--for", "6s", "--json")
 	var s struct {

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
@@ -124,9 +125,7 @@ func (f *fake) start(t *testing.T) string {
 	t.Helper()
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	stop := f.serve(l)
 	t.Cleanup(stop)
 	return l.Addr().String()
@@ -471,9 +470,7 @@ func runWith(ctx context.Context, stdin string, args ...string) result {
 func document(t *testing.T, want int, args ...string) map[string]any {
 	t.Helper()
 	r := run(t, append(args, "--json")...)
-	if r.code != want {
-		t.Fatalf("%v: exit code %d, want %d: %s%s", args, r.code, want, r.out, r.errors)
-	}
+	require.Equal(t, want, r.code, "%v %v %v", args, r.out, r.errors)
 	return decode(t, r.out)
 }
 
@@ -481,9 +478,7 @@ func decode(t *testing.T, out string) map[string]any {
 	t.Helper()
 	d := json.NewDecoder(strings.NewReader(out))
 	var document map[string]any
-	if err := d.Decode(&document); err != nil {
-		t.Fatalf("%v in %q", err, out)
-	}
+	require.NoError(t, d.Decode(&document), out)
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		t.Fatalf("more than one document in %q", out)
 	}

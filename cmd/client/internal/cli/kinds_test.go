@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // Where labels are late, the served figures of a model are not its prequential ones. The
@@ -53,17 +56,11 @@ func TestRecentFiguresAreServed(t *testing.T) {
 		}
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTP+"/metrics", http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	text, err := io.ReadAll(response.Body)
-	if err := response.Body.Close(); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, response.Body.Close())
 	for name, want := range map[string]float64{"hindsight_recent_skill": skill} {
 		_, rest, _ := strings.Cut(string(text), "\n"+name+"{")
 		line, _, _ := strings.Cut(rest, "\n")
@@ -75,8 +72,6 @@ func TestRecentFiguresAreServed(t *testing.T) {
 	// An outcome tells the same figures, one observation later.
 	o := squeeze(run(t, "observe", "--model", "m", "--features", "0.5", "--label", "0").out)
 	for _, name := range []string{"\nprediction, prequential ", "\nloss, prequential ", "\nregret, prequential ", "\nrecent mean loss, served ", "\nrecent skill, served "} {
-		if !strings.Contains(o, name) {
-			t.Errorf("no %q in the outcome\n%s", name, o)
-		}
+		assert.Contains(t, o, name)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -19,9 +21,7 @@ import (
 func written(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -37,9 +37,7 @@ func serving(t *testing.T) *fake {
 func record(t *testing.T, text string) *structpb.Struct {
 	t.Helper()
 	s := new(structpb.Struct)
-	if err := protojson.Unmarshal([]byte(text), s); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, protojson.Unmarshal([]byte(text), s))
 	return s
 }
 
@@ -134,9 +132,7 @@ func TestReplayRecordsAfterLoss(t *testing.T) {
 		t.Errorf("%v, %q", d, classes)
 	}
 	for i, class := range f.models["m"].classes {
-		if class != tripClass(i) {
-			t.Errorf("class %d is %q", i+1, class)
-		}
+		assert.Equal(t, tripClass(i), class, i+1)
 	}
 }
 

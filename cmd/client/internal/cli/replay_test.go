@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // table writes a CSV file of two features and a label, gzipped or not.
@@ -30,24 +32,18 @@ func table(t *testing.T, rows int, zipped bool) (path string, labels []float64) 
 		if _, err := w.Write(b.Bytes()); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, w.Close())
 		b = z
 	}
 	path = filepath.Join(t.TempDir(), "data")
-	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, b.Bytes(), 0o600))
 	return path, labels
 }
 
 func read(t *testing.T, path string) string {
 	t.Helper()
 	raw, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(raw)
 }
 
@@ -132,9 +128,7 @@ func TestReplayCreates(t *testing.T) {
 func TestReplayBadRow(t *testing.T) {
 	f := served(t)
 	path := filepath.Join(t.TempDir(), "bad.csv")
-	if err := os.WriteFile(path, []byte("x1,x2,y\n1,2,3\n\n1,2,three\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("x1,x2,y\n1,2,3\n\n1,2,three\n"), 0o600))
 	r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--serve")
 	if r.code != 2 || !strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) || r.out != "" {
 		t.Errorf("%+v", r)

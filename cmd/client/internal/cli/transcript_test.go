@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -23,6 +25,7 @@ import (
 //	trips      writes $DIR/trips.csv.
 //	stats, prediction  make the input the next answers of the fake. Without input the fake computes its answers.
 //	server, cluster    start a fake without models, and a cluster of two servers and of the input's groups.
+//	learned    waits until a model of the server has learned so many observations.
 //	calls      prints the calls that changed the cluster.
 func TestTranscripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/transcripts", func(t *testing.T, path string) {
@@ -32,8 +35,20 @@ func TestTranscripts(t *testing.T) {
 	})
 }
 
+// The command lines of testdata/server print what stands below them, on a server that keeps states. D1, D2, … are digests.
+func TestTranscriptsWithTheServer(t *testing.T) {
+	datadriven.Walk(t, "testdata/server", func(t *testing.T, path string) {
+		t.Helper()
+		realServer(t)
+		s := &transcript{dir: t.TempDir(), digests: map[string]string{}}
+		s.write(t, "cut.hs", "half a model")
+		datadriven.RunTest(t, path, s.step)
+	})
+}
+
 type transcript struct {
 	dir, nowhere string
+	digests      map[string]string
 	fake         *fake
 	cluster      *fakeCluster
 }
@@ -70,6 +85,10 @@ func (s *transcript) step(t *testing.T, d *datadriven.TestData) string {
 		}
 		// The first address of the list does not answer.
 		t.Setenv("HINDSIGHT_ADDRESS", "127.0.0.1:1,"+s.cluster.serve(t))
+	case "learned":
+		for id := d.CmdArgs[0].Key; document(t, 0, "model", "get", id)["sequence"] != d.CmdArgs[1].Key; {
+			require.NoError(t, t.Context().Err())
+		}
 	case "calls":
 		return strings.ReplaceAll(strings.Join(s.cluster.calls, "\n"), " \n", "\n") + "\n"
 	default:
@@ -103,13 +122,30 @@ func (s *transcript) run(t *testing.T, line string) string {
 	if r.code != 0 {
 		fmt.Fprintf(&b, "exit %d\n", r.code)
 	}
-	out := drawnID.ReplaceAllString(b.String(), "ID")
+	out := b.String()
+	if s.digests != nil {
+		out = moment.ReplaceAllString(digest.ReplaceAllStringFunc(out, s.numbered), "TIME")
+		out = size.ReplaceAllString(etag.ReplaceAllString(out, "ETAG-"), "SIZE$1")
+	}
+	out = drawnID.ReplaceAllString(out, "ID")
 	out = measured.ReplaceAllString(out, "$1$2 TIME")
-	return strings.NewReplacer(s.dir, "$DIR", s.nowhere, "$NOWHERE", "\u00a0", " ").Replace(out)
+	return strings.NewReplacer(s.dir, "$DIR", cmp.Or(s.nowhere, s.dir), "$NOWHERE", "\u00a0", " ").Replace(out)
+}
+
+// numbered names equal digests alike.
+func (s *transcript) numbered(digest string) string {
+	if s.digests[digest] == "" {
+		s.digests[digest] = fmt.Sprint("D", len(s.digests)+1)
+	}
+	return s.digests[digest]
 }
 
 // What differs from run to run.
 var (
+	digest   = regexp.MustCompile(`\b[0-9a-f]{64}\b`)
+	etag     = regexp.MustCompile(`\b[a-z0-9]{12}-\b`)
+	size     = regexp.MustCompile(`\b\d{4}\b( bytes|   D\d)`)
+	moment   = regexp.MustCompile(`\b20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	drawnID  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{64}`)
 	measured = regexp.MustCompile(`(?m)(^rounds/s|p50 / p99)  .*$|("(?:elapsedSeconds|roundsPerSecond|(?:predict|observe)P\d\dSeconds)":) [^,]*`)
 )
