@@ -40,7 +40,6 @@ type Client struct {
 // Option changes how Dial connects and calls.
 type Option func(*settings)
 
-// settings are set by the options.
 type settings struct {
 	timeout        time.Duration
 	retry          Retry
@@ -179,7 +178,6 @@ func (c *Client) failed(err error) error {
 	return e
 }
 
-// translated makes a unary call and translates its error.
 func (c *Client) translated(
 	ctx context.Context, method string, request, answer any, conn *grpc.ClientConn, invoker grpc.UnaryInvoker, options ...grpc.CallOption,
 ) error {
@@ -203,7 +201,6 @@ func invoke[Q, A any](
 	}
 }
 
-// bounded returns a context that ends after the timeout.
 func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.timeout <= 0 {
 		return context.WithCancel(ctx)
@@ -211,7 +208,6 @@ func (c *Client) bounded(ctx context.Context) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, c.timeout)
 }
 
-// try makes one try of a call.
 func try[Q, A any](
 	ctx context.Context, c *Client, repeatable bool, attempt int, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q,
 ) (A, error) {

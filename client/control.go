@@ -12,7 +12,6 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// filled returns a copy of a request, or a new one for nil.
 func filled[T any, P interface {
 	*T
 	proto.Message

@@ -150,7 +150,6 @@ func FromError(err error) *Error {
 	return e
 }
 
-// fromStatus translates a status.
 func fromStatus(s *status.Status) *Error {
 	e := &Error{Code: s.Code(), Message: s.Message(), status: s}
 	for _, detail := range s.Details() {
@@ -222,7 +221,6 @@ func (e *Error) Address() string { return e.address }
 // Advice says what to do about an error of TLS or of a token, or nothing.
 func (e *Error) Advice() string { return e.advice }
 
-// timedOut reports whether the time of the call has passed.
 func (e *Error) timedOut() bool { return e.Code == codes.DeadlineExceeded }
 
 // retriable reports whether the call may be sent again: the server asks for it, or the effect of

@@ -55,7 +55,6 @@ func Inputs(values map[string]any) Input {
 // Record returns an input by names from a message. The receiver owns the message.
 func Record(record *structpb.Struct) Input { return Input{record: record} }
 
-// inputValue translates the value of an input.
 func inputValue(v any) (*structpb.Value, error) {
 	switch v := v.(type) {
 	case time.Time:
@@ -153,7 +152,6 @@ func (m *Model) request(o Observation) (request, late *hindsightv1.ObserveReques
 // PredictOption changes a Predict or PredictBatch.
 type PredictOption func(*predictCall)
 
-// predictCall is a call, or that of each row of a batch.
 type predictCall struct {
 	*hindsightv1.PredictRequest
 	alternatives bool

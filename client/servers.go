@@ -60,7 +60,6 @@ func Addresses(address string) ([]string, error) {
 	return all, nil
 }
 
-// connect prepares the connections.
 func connect(addresses []string, options []grpc.DialOption) (*servers, error) {
 	s := &servers{groups: map[string]string{}, current: map[string]uint32{}}
 	if len(addresses) == 1 {
@@ -85,7 +84,6 @@ func connect(addresses []string, options []grpc.DialOption) (*servers, error) {
 	return s, nil
 }
 
-// Invoke implements grpc.ClientConnInterface.
 func (s *servers) Invoke(ctx context.Context, method string, request, answer any, options ...grpc.CallOption) error {
 	model := ""
 	if r, ok := request.(interface{ GetModel() string }); ok {
@@ -100,7 +98,6 @@ func (s *servers) Invoke(ctx context.Context, method string, request, answer any
 	return err
 }
 
-// NewStream implements grpc.ClientConnInterface.
 func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, options ...grpc.CallOption) (grpc.ClientStream, error) {
 	to := s.place("")
 	stream, err := s.conns[to.n].NewStream(ctx, d, method, options...)
@@ -111,16 +108,13 @@ func (s *servers) NewStream(ctx context.Context, d *grpc.StreamDesc, method stri
 	return checkedStream{stream, s, to}, nil
 }
 
-// place is where a call is sent.
 type place struct {
 	// name is the part of the model's name that chooses the group, empty if the call has no model. group is empty if
 	// it is unknown.
 	name, group string
-	// n is the connection.
-	n uint32
+	n           uint32
 }
 
-// place returns where calls of a model are sent.
 func (s *servers) place(model string) (to place) {
 	if len(s.conns) == 1 {
 		return to
@@ -192,7 +186,6 @@ type checkedStream struct {
 	at      place
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (s checkedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	s.servers.check(s.at, err)

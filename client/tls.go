@@ -32,7 +32,6 @@ func WithTLS(t TLS) Option {
 	return func(s *settings) { s.tls = &transport{files: t} }
 }
 
-// config reads the files.
 func (t TLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	if t.CA != "" {
@@ -65,7 +64,6 @@ type transport struct {
 	asked atomic.Bool
 }
 
-// ClientHandshake implements credentials.TransportCredentials.
 func (t *transport) ClientHandshake(ctx context.Context, authority string, c net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	config, err := t.files.config()
 	if err != nil {
@@ -80,12 +78,10 @@ func (t *transport) ClientHandshake(ctx context.Context, authority string, c net
 	return credentials.NewTLS(config).ClientHandshake(ctx, authority, c)
 }
 
-// ServerHandshake implements credentials.TransportCredentials.
 func (*transport) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	return nil, nil, errors.New("the credentials are for clients only")
 }
 
-// Info implements credentials.TransportCredentials.
 func (*transport) Info() credentials.ProtocolInfo {
 	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
 }
@@ -93,7 +89,6 @@ func (*transport) Info() credentials.ProtocolInfo {
 // Clone implements credentials.TransportCredentials. The copy shares what was asked.
 func (t *transport) Clone() credentials.TransportCredentials { return t }
 
-// OverrideServerName implements credentials.TransportCredentials.
 func (*transport) OverrideServerName(string) error {
 	return errors.New("TLS.ServerName sets the name of the server")
 }

@@ -74,7 +74,6 @@ func (f *tokenFile) read() (string, error) {
 	return f.mu.text, nil
 }
 
-// bearer are the credentials of a token.
 type bearer struct {
 	token Token
 	plain bool // The token is sent without TLS too.
@@ -82,7 +81,6 @@ type bearer struct {
 
 var errTokenText = errors.New("token: want printable ASCII without spaces")
 
-// GetRequestMetadata implements credentials.PerRPCCredentials.
 func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
 	text, err := b.token(ctx)
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"hindsight/internal/store"
 )
 
-// backedUp is the outcome of backup.
 type backedUp struct {
 	Group uint32 `json:"group,omitempty"`
 	// Skipped is why this server made no backup of the group, if another server does.
@@ -145,7 +144,6 @@ func copyOut(at *checkpoint, place *backup.Place, about backup.Manifest, p *prog
 	return place.Take(at.gone, identity, at.directory, about, p.copied)
 }
 
-// copied reports the progress of a copy.
 func (p *progress) copied(at backup.Progress) {
 	p.report(func() string {
 		return fmt.Sprintf("%d of %d files, %s of %s, %s",

@@ -34,7 +34,6 @@ const membersInterval = 5 * time.Second
 // The log names another server whose clock differs by more than clockOffset.
 const clockOffset = time.Second
 
-// openHost opens the cluster port.
 func (s *server) openHost(ctx context.Context, transfers *auth.Budget) (*cluster.Host, error) {
 	c := s.config
 	secure, err := clusterTLS(c)
@@ -124,7 +123,6 @@ func watchOwner(ctx context.Context, log *zap.Logger, n *cluster.Node, models *e
 	}
 }
 
-// watchMembers counts the servers by their states.
 func (r *replicated) watchMembers(ctx context.Context) {
 	ticker := time.NewTicker(membersInterval)
 	defer ticker.Stop()
@@ -187,7 +185,6 @@ func (g *groups) takesPart() error {
 	return nil
 }
 
-// drain hands the ownership of all groups on.
 func (g *groups) drain(ctx context.Context) {
 	if g.host == nil {
 		return
@@ -197,7 +194,6 @@ func (g *groups) drain(ctx context.Context) {
 	}
 }
 
-// replicated are the metrics of the cluster.
 type replicated struct {
 	groups  atomic.Pointer[groups]
 	started time.Time
@@ -243,13 +239,11 @@ type servers struct {
 	host *cluster.Host
 }
 
-// Owner implements rpc.Cluster.
 func (s servers) Owner() (id, address string) {
 	owner, _ := s.Group.Owner()
 	return cmp.Or(owner.ID, owner.Address), owner.Address
 }
 
-// Status implements rpc.Cluster.
 func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
 	out := rpc.ClusterStatus{}
 	out.Owner, _ = s.Owner()
@@ -278,13 +272,11 @@ func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
 	return out
 }
 
-// Server implements rpc.Cluster.
 func (s servers) Server(which string) (grpc.ClientConnInterface, error) {
 	conn, err := s.host.ConnTo(which)
 	return conn, translated(err)
 }
 
-// Move implements rpc.Cluster.
 func (s servers) Move(ctx context.Context, to string) error {
 	n, err := s.owned()
 	if err == nil {
@@ -293,7 +285,6 @@ func (s servers) Move(ctx context.Context, to string) error {
 	return err
 }
 
-// Remove implements rpc.Cluster.
 func (s servers) Remove(ctx context.Context, which string) error {
 	n, err := s.owned()
 	if err == nil {
@@ -313,7 +304,6 @@ func (s servers) owned() (*cluster.Node, error) {
 	return nil, engine.ErrNotOwner
 }
 
-// Drain implements rpc.Cluster.
 func (s servers) Drain(ctx context.Context) error { return s.host.Drain(ctx) }
 
 // translated wraps an error of package cluster in the corresponding error of package rpc.

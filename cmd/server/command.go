@@ -49,7 +49,6 @@ func (c call) fail(command string, err error) int {
 	return exitFailed
 }
 
-// callError is an error with exitBadCall.
 type callError struct{ error }
 
 func (b callError) Unwrap() error { return b.error }

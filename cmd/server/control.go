@@ -59,7 +59,6 @@ type control struct {
 	slot chan struct{}
 }
 
-// checkpointer makes checkpoints, one at a time.
 type checkpointer interface {
 	Checkpoint(ctx context.Context) (string, error)
 	RemoveCheckpoint() error
@@ -128,7 +127,6 @@ func (g *groups) checkpoint(w http.ResponseWriter, r *http.Request) {
 	_ = at.release() // It logs its error.
 }
 
-// holdFor makes the checkpoint of a request.
 func (g *groups) holdFor(r *http.Request) (*checkpoint, error) {
 	n, err := strconv.Atoi(cmp.Or(r.URL.Query().Get("group"), "0"))
 	if err != nil || n < 0 || n >= len(g.all) || n == 0 && len(g.all) > 1 {
@@ -210,10 +208,8 @@ func (c *control) hold(ctx context.Context) (*checkpoint, error) {
 	}}, nil
 }
 
-// errNoServer: no server answers on the socket.
 var errNoServer = errors.New("no server answers")
 
-// errMoved: this server does not own the group.
 var errMoved = errors.New("another server owns the group")
 
 // checkpoint is a directory that does not change until it is released.

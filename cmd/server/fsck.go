@@ -11,7 +11,6 @@ import (
 	"hindsight/internal/store"
 )
 
-// report is the outcome of fsck.
 type report struct {
 	Group    uint32          `json:"group,omitempty"`
 	DataDir  string          `json:"data_dir"`
@@ -164,14 +163,12 @@ func (r *report) repair(ctx context.Context, dir string, damaged bool) error {
 	return nil
 }
 
-// verified reports the progress of reading the tables.
 func (p *progress) verified(at store.Verified) {
 	p.report(func() string {
 		return fmt.Sprintf("1/2 tables: %d records, %s", at.Records, megabytes(at.Bytes))
 	})
 }
 
-// checked reports the progress of recovering the models.
 func (p *progress) checked(models int) {
 	p.report(func() string { return fmt.Sprintf("2/2 models: %d", models) })
 }

@@ -55,7 +55,6 @@ func newGroups(host *cluster.Host, log *zap.Logger) *groups {
 	return g
 }
 
-// number returns a group with the engine that it has now.
 func (g *groups) number(n uint32) rpc.Group {
 	out := g.all[n]
 	if o := g.open[n].Load(); o != nil && !o.models.RestsCold() { // The owner of a cold group answers all calls.
@@ -64,7 +63,6 @@ func (g *groups) number(n uint32) rpc.Group {
 	return out
 }
 
-// Of implements rpc.Groups.
 func (g *groups) Of(name string) rpc.Group {
 	if len(g.all) == 1 {
 		return g.number(0)
@@ -72,7 +70,6 @@ func (g *groups) Of(name string) rpc.Group {
 	return g.number(g.host.Of(name).Number())
 }
 
-// All implements rpc.Groups.
 func (g *groups) All() []rpc.Group {
 	var out []rpc.Group
 	for n := range g.all {
@@ -83,7 +80,6 @@ func (g *groups) All() []rpc.Group {
 	return out
 }
 
-// Numbered implements rpc.Groups.
 func (g *groups) Numbered(n uint32) (rpc.Group, bool) {
 	if int(n) >= len(g.all) {
 		return rpc.Group{}, false
@@ -91,7 +87,6 @@ func (g *groups) Numbered(n uint32) (rpc.Group, bool) {
 	return g.number(n), true
 }
 
-// Rebalance implements rpc.Groups.
 func (g *groups) Rebalance(ctx context.Context, leaving []string) (step string, left int, err error) {
 	if g.host == nil {
 		return "", 0, rpc.ErrNoCluster
@@ -109,7 +104,6 @@ func (g *groups) Rebalance(ctx context.Context, leaving []string) (step string, 
 	return step, left, translated(err)
 }
 
-// hosted returns the open groups.
 func (g *groups) hosted() []*opened {
 	var out []*opened
 	for n := range g.open {
@@ -120,7 +114,6 @@ func (g *groups) hosted() []*opened {
 	return out
 }
 
-// Each implements metrics.Source.
 func (g *groups) Each(yield func(*figures.Live)) {
 	for _, o := range g.hosted() {
 		o.models.Each(yield)
@@ -152,7 +145,6 @@ func (g *groups) answers() error {
 	return nil
 }
 
-// run serves the groups until the context ends.
 func (s *server) run(ctx context.Context, g *groups, server *rpc.Server) error {
 	if g.host != nil {
 		return g.host.Run(ctx, func(ctx context.Context, n *cluster.Node) error { return s.runNode(ctx, g, n, server) })
@@ -171,10 +163,9 @@ func (s *server) run(ctx context.Context, g *groups, server *rpc.Server) error {
 
 // part is a group as runGroup needs it.
 type part struct {
-	number uint32
-	disk   *store.Store
-	models storage.Store
-	// checkpoints makes checkpoints of disk.
+	number      uint32
+	disk        *store.Store
+	models      storage.Store
 	checkpoints checkpointer
 	replication engine.Replication
 	// serve works beside the open engine until the context ends.

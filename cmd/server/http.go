@@ -39,7 +39,6 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	gateway.Starting(w)
 }
 
-// openWeb makes the HTTP server.
 func (s *server) openWeb(level http.Handler) error {
 	handler, err := s.routes(level)
 	if err != nil {
@@ -55,7 +54,6 @@ func (s *server) openWeb(level http.Handler) error {
 	return nil
 }
 
-// serveHTTP serves until cut.
 func (s *server) serveHTTP() error {
 	l := limited(s.http, s.keeper)
 	serve := func() error { return s.web.Serve(l) }
@@ -69,12 +67,10 @@ func (s *server) serveHTTP() error {
 	return nil
 }
 
-// cut closes the HTTP server and its requests.
 func (s *server) cut() {
 	_ = s.web.Close()
 }
 
-// newGateway returns the gateway to a gRPC server.
 func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	c := s.config
 	return gateway.New(gateway.Options{
@@ -125,7 +121,6 @@ func scrapes(registry *prometheus.Registry, traced bool) http.Handler {
 	})
 }
 
-// profiles serves /debug/pprof/, protected by guard.
 func profiles(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
 	for pattern, show := range map[string]http.HandlerFunc{
 		"GET /debug/pprof/":        pprof.Index,

@@ -22,7 +22,6 @@ import (
 	"hindsight/internal/store"
 )
 
-// newCalls returns the counts and times of calls, in classic and in native buckets.
 func newCalls() *grpcprom.ServerMetrics {
 	return grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(grpcprom.WithHistogramOpts(&prometheus.HistogramOpts{
 		Buckets:                     prometheus.ExponentialBuckets(10e-6, 4, 10),
@@ -43,10 +42,8 @@ func exemplars(traced bool) []grpcprom.Option {
 	})}
 }
 
-// lastSpans bounds the export of the last spans.
 const lastSpans = 5 * time.Second
 
-// count makes the counters of calls and of the cluster.
 func (s *server) count() (err error) {
 	s.observed = newCalls()
 	s.rejected, err = s.instruments.Rejections(rpc.Reasons())
@@ -60,7 +57,6 @@ func (s *server) count() (err error) {
 	return nil
 }
 
-// watch connects the instruments to the models and to the gRPC server.
 func (s *server) watch(models *groups, server *rpc.Server) error {
 	limit := float64(s.config.MaxPending)
 	err := errors.Join(s.instruments.WatchModels(models), watchCalls(s.instruments, server.Stats),
@@ -78,7 +74,6 @@ func row[T any](name, help string, value func(T) float64) metrics.Row[T] {
 	return metrics.Row[T]{Name: name, Help: help, Value: value}
 }
 
-// sum returns the sum of a figure over the groups.
 func sum[T any, N int | int64 | uint64 | float64](of func(T) N) func([]T) float64 {
 	return func(groups []T) (all float64) {
 		for _, g := range groups {
@@ -157,7 +152,6 @@ func watchAccess(m *metrics.Metrics, read func() access.Stats) error {
 		row("hindsight_auth_unauthenticated_total", "Calls without a good token or certificate.", func(s access.Stats) float64 { return float64(s.Unknown) }))
 }
 
-// openTracing opens tracing, if it is on.
 func (s *server) openTracing(ctx context.Context) (err error) {
 	s.spans, err = tracing.Open(ctx, tracing.Options{
 		Endpoint: s.config.OTLPEndpoint, Env: os.LookupEnv, Version: version, Log: s.log.Named("tracing"),

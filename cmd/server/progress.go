@@ -45,7 +45,6 @@ func (p *progress) report(line func() string) {
 	}
 }
 
-// end writes the last line.
 func (p *progress) end(line string) {
 	if p == nil {
 		return
@@ -56,7 +55,6 @@ func (p *progress) end(line string) {
 	fmt.Fprintln(p.to, line)
 }
 
-// megabytes formats a size for people.
 func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
 
 // percent formats a share of at most 100 %.

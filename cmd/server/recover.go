@@ -45,7 +45,6 @@ Never start the servers listed as "without" with their present directories: half
 the old cluster beside the new one. Empty their directories, and start them with
 --cluster-join to add them to the new cluster.`
 
-// missingNote is formatted with groups.
 const missingNote = `
 Nobody has the models of the groups %v afterwards, because this directory does not have these groups.
 To keep them, recover each remaining server, start it alone, without --cluster-join, and back it up to the
@@ -98,7 +97,6 @@ func clusterCommand(c call) int {
 	})
 }
 
-// recoverGroup shows what the server has of a group, and recovers the group if yes.
 func recoverGroup(settings *config.Config, number uint32, yes bool) (*recovered, error) {
 	dir := store.GroupDirectory(settings.DataDir, number)
 	s, err := cluster.Recover(dir, store.Options{}, settings.ClusterAddress, func(*cluster.Survivor) bool { return yes })

@@ -18,7 +18,6 @@ import (
 	"hindsight/internal/store"
 )
 
-// restored is the outcome of restore.
 type restored struct {
 	Group   uint32       `json:"group,omitempty"`
 	DataDir string       `json:"data_dir,omitempty"`
@@ -49,7 +48,6 @@ func (r *restored) write(w io.Writer) {
 	fmt.Fprintf(w, "restored %s of %s: %d models, %d files of %s in %.2f s\n", r.DataDir, r.Backup, r.Models, r.Files, megabytes(r.Bytes), r.Seconds)
 }
 
-// listed is the outcome of restore --list.
 type listed struct {
 	Backups []string `json:"backups"`
 }
@@ -60,7 +58,6 @@ func (l *listed) write(w io.Writer) {
 	}
 }
 
-// selection has the flags that select a backup.
 type selection struct {
 	from, backup, at *string
 	list             *bool
@@ -70,7 +67,6 @@ func (s *subcommand) selection() selection {
 	return selection{s.flags.String("from", "", ""), s.flags.String("backup", "", ""), s.flags.String("at", "", ""), s.flags.Bool("list", false, "")}
 }
 
-// time returns the time of --at, the zero time without it.
 func (s selection) time() (time.Time, error) {
 	if *s.at == "" {
 		return time.Time{}, nil
@@ -227,7 +223,6 @@ func restoreAll(ctx context.Context, dir string, which selection, at time.Time, 
 	return out, nil
 }
 
-// restoreGroup restores a group into its directory.
 func restoreGroup(ctx context.Context, dir string, from source, at time.Time, p *progress) (_ *restored, err error) {
 	started, m := time.Now(), from.m
 	r := &restored{Group: m.Group.Number, Backup: m.Name, Files: len(m.Files), Bytes: m.Bytes(), Models: len(m.Models)}
@@ -364,7 +359,6 @@ func fetch(ctx context.Context, from source, dir string, p *progress) error {
 	return nil
 }
 
-// rewindTo restores all models of a restored directory to a time.
 func rewindTo(ctx context.Context, dir string, at time.Time) (*pitr.Report, error) {
 	disk, err := store.Open(dir, store.Options{Restoring: true}) //nolint:contextcheck // A directory is opened whole or not at all.
 	if err != nil {

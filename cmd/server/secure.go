@@ -70,7 +70,6 @@ func warnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
 	}
 }
 
-// knowsClients reports whether clients must authenticate.
 func knowsClients(c config.Config) bool {
 	return c.Tokens != "" || (c.TLSClientCA != "" && c.TLSClientAuth == config.ClientRequired)
 }

@@ -35,7 +35,6 @@ import (
 )
 
 const (
-	// The engine sweeps in this interval.
 	sweepInterval = time.Second
 	// The owner of a group compares a part of a model with the other servers in this interval.
 	checkInterval = 10 * time.Second
@@ -157,7 +156,6 @@ func listen(ctx context.Context, what, address string) (net.Listener, error) {
 	return l, nil
 }
 
-// closing closes a part of the server, and adds an error to err.
 func closing(err *error, what string, closePart func() error) {
 	if bad := closePart(); bad != nil {
 		*err = errors.Join(*err, fmt.Errorf("%s: %w", what, bad))
@@ -251,7 +249,6 @@ func (s *server) serveCalls(ctx context.Context, models *groups, server *rpc.Ser
 	return work.Wait()
 }
 
-// storeOptions returns the options of the store of a group.
 func (s *server) storeOptions() store.Options {
 	c := s.config
 	return store.Options{
@@ -289,7 +286,6 @@ func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gat
 	ended.Wait()
 }
 
-// engineOptions returns the options of the engine.
 func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instruments *metrics.Metrics) engine.Options {
 	return engine.Options{
 		ModelOptions: engine.ModelOptions{
@@ -321,7 +317,6 @@ func engineOptions(c config.Config, log *zap.Logger, models storage.Store, instr
 	}
 }
 
-// steadyClock returns the clock of the models. It logs jumps.
 func steadyClock(log *zap.Logger) *clock.Steady {
 	return clock.New(time.Now, func(by time.Duration, followed bool) {
 		if followed {

@@ -14,7 +14,6 @@ import (
 	"hindsight/internal/auth"
 )
 
-// tokenFlags are the flags of the token commands.
 type tokenFlags struct {
 	file, name, role, certificate, claim string
 	models                               []string

@@ -13,7 +13,6 @@ import (
 	"hindsight/cmd/server/internal/config"
 )
 
-// verified is the outcome of verify.
 type verified struct {
 	Group  uint32 `json:"group,omitempty"`
 	Backup string `json:"backup"`

@@ -59,7 +59,6 @@ type remembered struct {
 	until time.Time
 }
 
-// entry is an entry in use.
 type entry struct {
 	Entry
 	// gone: the entry was removed or replaced.
@@ -75,8 +74,7 @@ type table struct {
 	// tokens are found by the first 8 bytes of their hash.
 	tokens       map[uint64][]*entry
 	certificates map[string]*entry
-	// claims are in the order of the file.
-	claims []*entry
+	claims       []*entry
 }
 
 // New returns an authenticator that knows nobody until Set.

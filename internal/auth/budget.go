@@ -4,7 +4,6 @@ import "sync/atomic"
 
 // A Budget bounds what calls hold together: bytes of memory, or calls in progress. It rejects at once.
 type Budget struct {
-	// limit is constant.
 	limit int64
 	held  atomic.Int64
 }

@@ -73,5 +73,4 @@ type LimitError struct {
 
 func (d *LimitError) Error() string { return d.Err.Error() }
 
-// Unwrap returns ErrRate or ErrConcurrency.
 func (d *LimitError) Unwrap() error { return d.Err }

@@ -34,8 +34,7 @@ type Entry struct {
 	Role Role
 	// Models are prefixes of ids; empty is all models.
 	Models []string
-	// Hash is the SHA-256 of the token.
-	Hash *[sha256.Size]byte
+	Hash   *[sha256.Size]byte
 	// Certificate is the name in a client certificate.
 	Certificate string
 	// Claim and Value: a JWT whose claim is the value, or a list with the value.
@@ -96,7 +95,6 @@ func fields() map[string]func(e *Entry, n *yaml.Node) (want string) {
 	}
 }
 
-// need is want unless ok.
 func need(ok bool, want string) string {
 	if ok {
 		return ""
@@ -117,7 +115,6 @@ func isName(s string) bool {
 
 const wantModels = "a list of beginnings of ids of [a-z0-9._-], such as [team-a-], each once; leave it out for all models"
 
-// readModels reads a list, or one prefix.
 func (e *Entry) readModels(n *yaml.Node) string {
 	nodes := []*yaml.Node{n}
 	if n.Kind == yaml.SequenceNode {
@@ -246,7 +243,6 @@ func readEntry(node *yaml.Node) (Entry, error) {
 	return e, nil
 }
 
-// shown is a value in an error.
 func shown(name string, value *yaml.Node) string {
 	switch {
 	case value.Kind != yaml.ScalarNode:

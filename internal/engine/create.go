@@ -112,7 +112,6 @@ func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, co
 	return figures.Describe(m.Model)
 }
 
-// describeSame describes the existing model of an id, or rejects it if it has another spec or leader.
 func describeSame(existing *hostedModel, spec model.Spec, leader *hostedModel) (Info, error) {
 	f := existing.Registered().Follow
 	if (f == nil) != (leader == nil) || (f != nil && f.Leader != leader.Ref()) {
@@ -220,7 +219,6 @@ func (e *Engine) existing(id string) (*hostedModel, error) {
 	return m, err
 }
 
-// newRegistryValue is the registry entry of a new model, and its bytes.
 func (e *Engine) newRegistryValue(m *Metadata, spec model.Spec, follow *record.Follow) (*record.RegistryValue, []byte, error) {
 	now := e.table.distinct(e.o.Now().UnixNano())
 	registered := &record.RegistryValue{Created: now, Updated: now, Metadata: m.Clone(), Follow: follow}
@@ -231,7 +229,6 @@ func (e *Engine) newRegistryValue(m *Metadata, spec model.Spec, follow *record.F
 // errStored: the store has the model, but the table does not.
 var errStored = fmt.Errorf("%w", ErrModelExists)
 
-// registryError says of an error of the registry what it is to the caller.
 func registryError(id string, err error) error {
 	if errors.Is(err, storage.ErrExists) {
 		return fmt.Errorf("model %q: %w", id, errStored)

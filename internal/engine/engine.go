@@ -51,9 +51,8 @@ type Options struct {
 
 // Engine hosts models. Any number of goroutines may call its methods.
 type Engine struct {
-	o   Options
-	env *hosted.Env
-	// end ends the lifetime of env.
+	o         Options
+	env       *hosted.Env
 	end       context.CancelFunc
 	table     table
 	aliases   *alias.Table
@@ -97,7 +96,6 @@ type hostedModel struct {
 // Timings implements hosted.Owner, as do the methods after it.
 func (m *hostedModel) Timings() Timings { return m.timings }
 
-// Learned reports a learned record to watchers and wakes the replicas.
 func (m *hostedModel) Learned(r *record.Record, answers []record.Answer) {
 	m.watchers.Learned(r, answers)
 	if m.engine.followers.Follow(m.Ref()) {
@@ -116,7 +114,6 @@ func (m *hostedModel) counted() {
 	}
 }
 
-// Restored reports a restore.
 func (m *hostedModel) Restored(sequence uint64) {
 	m.counted()
 	m.follower.Restored()
@@ -200,7 +197,6 @@ func (t *table) referred(r record.Ref) *hostedModel {
 	return t.referredLocked(r)
 }
 
-// referredLocked is referred with the lock held.
 func (t *table) referredLocked(r record.Ref) *hostedModel {
 	if m := t.mu.models[r.ID]; m != nil && m.Ref() == r {
 		return m
@@ -218,7 +214,6 @@ func (t *table) byHandle(handle storage.Model) *hostedModel {
 	return t.mu.byNumber[handle.Number()]
 }
 
-// expired counts an expired prediction of a model.
 func (t *table) expired(handle storage.Model) {
 	if m := t.byHandle(handle); m != nil {
 		m.CountExpired()
@@ -269,7 +264,6 @@ func (t *table) within(prefix string) []*hostedModel {
 	return rest[:sort.Search(len(rest), func(n int) bool { return !strings.HasPrefix(rest[n].ID(), prefix) })]
 }
 
-// All implements figures.Table.
 func (t *table) All(prefix string) ([]*figures.Reader, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -287,7 +281,6 @@ func readers(models []*hostedModel) []*figures.Reader {
 	return out
 }
 
-// Slice implements figures.Table.
 func (t *table) Slice(prefix, after string, deleted bool, limit int) (rows []*figures.Reader, total int, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -336,7 +329,6 @@ func (t *table) distinct(now int64) int64 {
 	return now
 }
 
-// drop takes a model out of the table.
 func (t *table) drop(m *hostedModel) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -163,7 +163,6 @@ func (e *Engine) continueFollowers(ctx context.Context, leader *hostedModel) {
 	}
 }
 
-// claimLeader claims the names of a model and of its followers.
 func (e *Engine) claimLeader(ctx context.Context, leader *hostedModel) (release func(), err error) {
 	for {
 		names := []string{leader.ID()}

@@ -151,7 +151,6 @@ func plausible(m *machine.Machine) error {
 	return nil
 }
 
-// unreadable rejects the bytes of an import.
 func unreadable(err error) error {
 	return &model.FieldError{
 		Field: "chunk", Err: ErrInvalidRequest, Got: err.Error(), Want: "the bytes that ExportModel gave",

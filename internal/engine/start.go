@@ -68,7 +68,6 @@ func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, e
 	return e, nil
 }
 
-// read hosts the models and the aliases of the store.
 func (e *Engine) read(ctx context.Context) error {
 	err := e.o.Store.Models(ctx, func(registered storage.RegistryEntry) error {
 		if ctx.Err() != nil {
@@ -114,7 +113,6 @@ func (e *Engine) Close() error {
 	return e.lastSnapshots(models)
 }
 
-// lastSnapshots writes the snapshots of a shutdown.
 func (e *Engine) lastSnapshots(models []*hostedModel) error {
 	models = slices.DeleteFunc(models, func(m *hostedModel) bool { return !m.Changed() })
 	slices.SortFunc(models, func(a, b *hostedModel) int { return cmp.Compare(b.Replay(), a.Replay()) })

@@ -144,7 +144,6 @@ func (e *Engine) UpdateModel(ctx context.Context, id string, o UpdateOptions) (I
 	return figures.Describe(m.Model)
 }
 
-// changed is a registry entry that changes at a time.
 func changed(registered *record.RegistryValue, now time.Time) *record.RegistryValue {
 	next := *registered
 	next.Updated = max(now.UnixNano(), registered.Updated)

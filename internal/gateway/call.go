@@ -48,7 +48,6 @@ const (
 	ageHeader = "hindsight-age-ms"
 )
 
-// unary answers a call of one request and one response.
 func (g *Gateway) unary(w http.ResponseWriter, r *http.Request, c *call) {
 	text, err := g.invoke(w, r, c)
 	if err != nil {
@@ -78,7 +77,6 @@ func writeJSON(w http.ResponseWriter, text []byte) {
 	_, _ = w.Write(text) //nolint:gosec // It is JSON, and nosniff. An error means that the client has left.
 }
 
-// invoke makes the call and returns the response as JSON.
 func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
 	request, response := c.request.New(), c.response.New().Interface()
 	if err := c.setQuery(r, request); err != nil {
@@ -143,7 +141,6 @@ func (c *call) set(r *http.Request, request proto.Message) error {
 	return c.setPath(r.URL.Path, request.ProtoReflect())
 }
 
-// setBody decodes the body into the request.
 func (c *call) setBody(data []byte, request protoreflect.Message) error {
 	into := request
 	if c.body != "*" {
@@ -263,7 +260,6 @@ func (g *Gateway) incomplete(err error) error {
 	}
 }
 
-// errBodiesFull rejects a body when all bodies hold too much together.
 var errBodiesFull = overloaded("the bodies of requests in progress hold too much memory")
 
 func overloaded(message string) *failure {
@@ -276,11 +272,9 @@ func overloaded(message string) *failure {
 type arriving struct {
 	from   io.Reader
 	budget *auth.Budget
-	// size is what was counted.
-	size int64
+	size   int64
 }
 
-// Read implements io.Reader.
 func (a *arriving) Read(p []byte) (int, error) {
 	n, err := a.from.Read(p)
 	if !a.count(int64(n)) {
@@ -322,7 +316,6 @@ func valuesOf(data []byte) int64 {
 	return int64(n)
 }
 
-// invalidJSON rejects a body.
 func invalidJSON(message string) error {
 	const reason = hindsightv1.ErrorReason_INVALID_JSON
 	message = "body: " + message
@@ -394,7 +387,6 @@ func withUnknown(m protoreflect.MessageDescriptor, value any) protoreflect.Messa
 	return nil
 }
 
-// fieldNames lists the fields of a message.
 func fieldNames(m protoreflect.MessageDescriptor) string {
 	names := make([]string, m.Fields().Len())
 	for n := range names {

@@ -35,10 +35,8 @@ type failure struct {
 	own bool
 }
 
-// Error implements error.
 func (f *failure) Error() string { return f.status.Message() }
 
-// reject is a rejection by the gateway.
 func reject(httpStatus int, c codes.Code, reason hindsightv1.ErrorReason, message string, more ...protoadapt.MessageV1) *failure {
 	s := status.New(c, message)
 	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason.String(), Domain: domain}}, more...)
@@ -53,7 +51,6 @@ func shuttingDown() *failure {
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
 }
 
-// failed is an error as a failure: of the gateway, or of a call.
 func failed(err error) *failure {
 	var f *failure
 	if errors.As(err, &f) {
@@ -98,7 +95,6 @@ func (g *Gateway) notFound(r *http.Request) *failure {
 	return reject(http.StatusNotFound, codes.NotFound, hindsightv1.ErrorReason_ROUTE_NOT_FOUND, message)
 }
 
-// reason is that of the ErrorInfo, empty without one.
 func (f *failure) reason() string {
 	for _, detail := range f.status.Details() {
 		if info, ok := detail.(*errdetails.ErrorInfo); ok {

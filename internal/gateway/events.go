@@ -27,7 +27,6 @@ func outgoing(r *http.Request) context.Context {
 	return r.Context()
 }
 
-// stream counts a stream until leave.
 func (g *Gateway) stream(w http.ResponseWriter) (leave func(), ok bool) {
 	select {
 	case g.places <- struct{}{}:
@@ -157,7 +156,6 @@ func (s *sender) event(e *hindsightv1.WatchModelResponse) error {
 	return s.send(name, strconv.FormatUint(id, 10), text)
 }
 
-// send writes an event of one line of data.
 func (s *sender) send(name, id string, data []byte) error {
 	b := make([]byte, 0, len(data)+64)
 	b = append(append(b, "event: "...), name...)

@@ -101,7 +101,6 @@ func New(o Options) (*Gateway, error) {
 	return g, nil
 }
 
-// ServeHTTP implements http.Handler.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var body *incoming
 	if r.ContentLength != 0 {

@@ -82,7 +82,6 @@ type answered struct {
 	code int
 }
 
-// WriteHeader implements http.ResponseWriter.
 func (a *answered) WriteHeader(code int) {
 	a.code = code
 	a.ResponseWriter.WriteHeader(code)
@@ -128,7 +127,6 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request) (*auth.Principa
 	return p, carry(r, p), nil
 }
 
-// carry puts the principal into the context of a request.
 func carry(r *http.Request, p *auth.Principal) *http.Request {
 	return r.WithContext(auth.NewContext(r.Context(), p))
 }
@@ -162,10 +160,8 @@ func (g *Guard) rejection(r *http.Request, p *auth.Principal, err error) *failur
 	return f
 }
 
-// requestName is a request as the audit log names it.
 func requestName(r *http.Request) string { return r.Method + " " + r.URL.Path }
 
-// failed is an error of the guard as a failure.
 func (g *Guard) failed(err error) *failure {
 	if f := new(failure); errors.As(err, &f) {
 		return f

@@ -57,7 +57,6 @@ type incoming struct {
 	}
 }
 
-// Read implements io.Reader.
 func (i *incoming) Read(p []byte) (int, error) {
 	n, err := i.ReadCloser.Read(p)
 	if err != nil {
@@ -91,7 +90,6 @@ func (i *incoming) drain() {
 	i.within(drainTimeout)
 }
 
-// expect bounds the time of the rest of the body of a request.
 func expect(r *http.Request, d time.Duration) {
 	if body, ok := r.Body.(*incoming); ok { // A request without a body has another.
 		body.within(d)

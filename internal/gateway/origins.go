@@ -75,7 +75,6 @@ func OwnHosts(origins []string, next http.Handler) http.Handler {
 	})
 }
 
-// hostOf is the host that a request is for, without its port.
 func hostOf(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.Host)
 	if err != nil { // It has no port.

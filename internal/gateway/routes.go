@@ -46,7 +46,6 @@ type call struct {
 	handle     func(w http.ResponseWriter, r *http.Request, c *call)
 }
 
-// messageType finds a message of the API, which is generated.
 func messageType(m protoreflect.MessageDescriptor) protoreflect.MessageType {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
 	if err != nil {
@@ -112,7 +111,6 @@ func (g *Gateway) routes() []*route {
 	})
 }
 
-// pathOf is the method and the path of a rule, empty without a rule.
 func pathOf(rule *annotations.HttpRule) (method, path string) {
 	switch p := rule.GetPattern().(type) {
 	case *annotations.HttpRule_Get:
@@ -143,7 +141,6 @@ func (t *route) matches(path string, nameless bool) bool {
 	})
 }
 
-// find returns the route of a path, nil if there is none.
 func (g *Gateway) find(path string, nameless bool) *route {
 	if n := slices.IndexFunc(g.table, func(t *route) bool { return t.matches(path, nameless) }); n >= 0 {
 		return g.table[n]
@@ -218,7 +215,6 @@ func (c *call) setPath(path string, request protoreflect.Message) error {
 	return nil
 }
 
-// setQuery sets the fields that the query names.
 func (c *call) setQuery(r *http.Request, request protoreflect.Message) error {
 	if r.URL.RawQuery == "" {
 		return nil

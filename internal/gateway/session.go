@@ -38,7 +38,6 @@ const (
 // errCrossOrigin: a page of another origin used the browser's cookie or certificate.
 var errCrossOrigin = crossOrigin("with a cookie or a client certificate, only a page of this server may change something")
 
-// session is a signed-in console.
 type session struct {
 	*auth.Principal
 	expires, created time.Time
@@ -52,7 +51,6 @@ type sessions struct {
 
 func newSessions() sessions { return sessions{byID: map[[sha256.Size]byte]session{}} }
 
-// add starts a session and returns its id.
 func (s *sessions) add(p *auth.Principal, now time.Time) (id string, expires time.Time, err error) {
 	expires = now.Add(sessionLife)
 	if end := p.NotAfter(); !end.IsZero() && end.Before(expires) {
@@ -127,7 +125,6 @@ func cookieOf(r *http.Request) string {
 	return cookieName
 }
 
-// session returns the principal of the cookie of a request, nil without a valid one.
 func (g *Guard) session(r *http.Request) *auth.Principal {
 	cookie, err := r.Cookie(cookieOf(r))
 	if err != nil {
@@ -196,7 +193,6 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	answer(w, signedIn{p.Name, p.Role.String(), p.Models, expires.UTC().Truncate(time.Second)})
 }
 
-// tokenOf returns the principal of the token in a body.
 func (g *Guard) tokenOf(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
 	if err := sameOrigin(r); err != nil {
 		return nil, err

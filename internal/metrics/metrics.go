@@ -142,14 +142,12 @@ type table[T any] struct {
 	descs []*prometheus.Desc
 }
 
-// Describe implements prometheus.Collector.
 func (t table[T]) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range t.descs {
 		ch <- d
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (t table[T]) Collect(ch chan<- prometheus.Metric) {
 	of := t.read()
 	for i, r := range t.rows {
@@ -166,7 +164,6 @@ func (t table[T]) Collect(ch chan<- prometheus.Metric) {
 // finite tells whether v has a series. A value that is unknown or overflowed has none.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// known is v if so, else NaN.
 func known(so bool, v float64) float64 {
 	if so {
 		return v

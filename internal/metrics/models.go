@@ -35,7 +35,6 @@ type models struct {
 	places map[key]*place
 }
 
-// key is the identity of a model.
 type key struct{ model, learner string }
 
 // place lets a model have series.
@@ -151,14 +150,12 @@ func (m *models) set(p *place, live *figures.Live, values []float64) {
 	}
 }
 
-// Describe implements prometheus.Collector.
 func (m *models) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range slices.Concat(m.descs, []*prometheus.Desc{m.nominal, m.recent, m.without}) {
 		ch <- d
 	}
 }
 
-// Collect implements prometheus.Collector.
 func (m collector) Collect(ch chan<- prometheus.Metric) {
 	m.scrape.Lock()
 	defer m.scrape.Unlock()
@@ -190,7 +187,6 @@ func (m *models) read(live *figures.Live, values []float64) (hasPlace, first boo
 	return true, true
 }
 
-// send sends the series of a model.
 func (m *models) send(ch chan<- prometheus.Metric, live *figures.Live, values []float64) {
 	for i, v := range values {
 		if finite(v) {

@@ -38,7 +38,6 @@ func newAccess(o *Options) *access {
 	return &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: target, rules: rules()}
 }
 
-// interceptors are none if a is nil.
 func (a *access) interceptors() ([]grpc.UnaryServerInterceptor, []grpc.StreamServerInterceptor) {
 	if a == nil {
 		return nil, nil
@@ -194,7 +193,6 @@ func (a *access) audited(rule *rule, err error) bool {
 // longestName bounds a name in the audit log: a request may name anything.
 const longestName = 80
 
-// record completes a record and writes it.
 func (a *access) record(ctx context.Context, p *auth.Principal, r *auth.Record, err error) {
 	r.Time, r.Who, r.Outcome, r.Rejected = a.now(), p, code.Code_OK.String(), err != nil && rejected(err)
 	for n, name := range r.Models {

@@ -44,7 +44,6 @@ type checkedStream struct {
 	names []string
 }
 
-// Context is that of the stream, with the principal.
 func (s *checkedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg receives a message that the principal may send.
@@ -75,7 +74,6 @@ func (s *checkedStream) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(m)
 }
 
-// redact removes from a response what the principal may not see.
 func redact(p *auth.Principal, response any) {
 	if p.SeesAll() {
 		return

@@ -57,7 +57,6 @@ func (a *admission) timeout(method string) time.Duration {
 	return a.modelTimeout
 }
 
-// bounded bounds the time of a call of a method.
 func (a *admission) bounded(ctx context.Context, method string) (context.Context, context.CancelFunc) {
 	if timeout := a.timeout(method); timeout > 0 {
 		return context.WithTimeout(ctx, timeout)
@@ -116,7 +115,6 @@ func heldBytes(request any) int64 {
 	return size
 }
 
-// take is Take of a budget.
 func take(b *auth.Budget, n, own int64) error {
 	if all, ok := b.Take(n, own); !ok {
 		return fmt.Errorf("%w: calls hold %d bytes in progress, at most %d", engine.ErrOverloaded, all, b.Limit())

@@ -32,7 +32,6 @@ func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (
 	return &hindsightv1.SetAliasResponse{Alias: aliasToProto(&a)}, nil
 }
 
-// ListAliases merges the aliases of all groups.
 func (m *models) ListAliases(ctx context.Context, r *hindsightv1.ListAliasesRequest) (*hindsightv1.ListAliasesResponse, error) {
 	groups, err := m.asked(ctx)
 	if err != nil {
@@ -59,7 +58,6 @@ func (m *models) ListAliases(ctx context.Context, r *hindsightv1.ListAliasesRequ
 	return response, nil
 }
 
-// aliasesHere returns the aliases of an engine.
 func aliasesHere(e *engine.Engine) (any, error) {
 	aliases, err := e.ListAliases()
 	if err != nil {
@@ -118,7 +116,6 @@ func comparisonToProto(c *engine.Comparison) *hindsightv1.Comparison {
 	return out
 }
 
-// classesToCompare is nil of what has no classes.
 func classesToCompare(p *classes.Performance) *hindsightv1.ClassPerformance {
 	if p == nil {
 		return nil

@@ -6,7 +6,6 @@ import (
 	"hindsight/internal/engine/account/classes"
 )
 
-// classStatsToProto returns nil for a model that is not a classifier.
 func classStatsToProto(s *engine.ClassStatistics) *hindsightv1.ClassStats {
 	if s == nil {
 		return nil
@@ -35,7 +34,6 @@ func classStatsToProto(s *engine.ClassStatistics) *hindsightv1.ClassStats {
 	return out
 }
 
-// classPerformanceToProto turns sums into means.
 func classPerformanceToProto(p classes.Performance) *hindsightv1.ClassPerformance {
 	out := &hindsightv1.ClassPerformance{Observations: p.Observations}
 	if p.Observations == 0 {
@@ -51,7 +49,6 @@ func classPerformanceToProto(p classes.Performance) *hindsightv1.ClassPerformanc
 	return out
 }
 
-// binToProto translates bin n of the reliability table.
 func binToProto(n int, b classes.Bin) *hindsightv1.ReliabilityBin {
 	out := &hindsightv1.ReliabilityBin{
 		Low: float64(n) / classes.Bins, High: float64(n+1) / classes.Bins, Members: b.Members,

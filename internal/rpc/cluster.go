@@ -18,9 +18,7 @@ import (
 
 // Errors of ClusterService.
 var (
-	// ErrNoCluster: the server has no cluster.
-	ErrNoCluster = errors.New("this server is not in a cluster")
-	// ErrServerNotFound: the cluster has no server with the id or the address.
+	ErrNoCluster      = errors.New("this server is not in a cluster")
 	ErrServerNotFound = errors.New("the cluster has no server with this id or address")
 	// ErrServerState: the server's state in the cluster does not allow the call.
 	ErrServerState = errors.New("the state of the server does not allow this")
@@ -95,7 +93,6 @@ type clusters struct {
 	forward *forwarding
 }
 
-// group returns a group by its number.
 func (c *clusters) group(n uint32) (Group, error) {
 	g, exists := c.groups.Numbered(n)
 	if exists {
@@ -156,7 +153,6 @@ func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
 	return out
 }
 
-// change calls do to change a group.
 func (c *clusters) change(number uint32, do func(Cluster) error) error {
 	g, err := c.group(number)
 	if err != nil {

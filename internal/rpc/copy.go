@@ -48,7 +48,6 @@ func fromList(f protoreflect.FieldDescriptor, list protoreflect.List, to reflect
 	}
 }
 
-// fromValue copies the value of a field, or one value of a repeated field.
 func fromValue(f protoreflect.FieldDescriptor, v protoreflect.Value, to reflect.Value) {
 	if to.Kind() == reflect.Pointer {
 		to.Set(reflect.New(to.Type().Elem()))
@@ -86,7 +85,6 @@ func toList(from reflect.Value, f protoreflect.FieldDescriptor, list protoreflec
 	}
 }
 
-// toValue returns a value for a field. If it is a message, it is written into empty.
 func toValue(from reflect.Value, f protoreflect.FieldDescriptor, empty protoreflect.Value) protoreflect.Value {
 	from = reflect.Indirect(from)
 	switch {

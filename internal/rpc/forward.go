@@ -126,7 +126,6 @@ type forwarding struct {
 	terms    *allTerms
 }
 
-// newForwarding returns nil without a cluster.
 func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) *forwarding {
 	if g, _ := o.Groups.Numbered(0); g.Cluster == nil {
 		return nil
@@ -169,7 +168,6 @@ func (f *forwarding) becomesOwner(ctx context.Context, g Group) bool {
 	}
 }
 
-// named adds the address of the group's owner to ErrNotOwner.
 func (f *forwarding) named(g Group, err error) error {
 	if f == nil || !errors.Is(err, engine.ErrNotOwner) {
 		return err
@@ -234,7 +232,6 @@ func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, reques
 	return g.Engine.Await(ctx, r.GetModel(), keyOf(request), r.GetMinSequence()) != nil, nil
 }
 
-// unary answers a call or forwards it.
 func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	if f.places[info.FullMethod] == anywhere {
 		return handle(ctx, request)
@@ -315,7 +312,6 @@ func (f *forwarding) local(ctx context.Context, g Group, request any, info *grpc
 	return answer, err
 }
 
-// setAge sets the trailer with the age of the state that answered.
 func setAge(ctx context.Context, age time.Duration) {
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))
 }
@@ -342,7 +338,6 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	return answer, nil
 }
 
-// conn returns the connection to the owner of a group.
 func (f *forwarding) conn(search context.Context, g Group) (grpc.ClientConnInterface, error) {
 	conn, err := g.Cluster.Conn(search)
 	if err != nil {
@@ -408,7 +403,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// messages are the types of a call's messages.
 type messages struct{ request, answer protoreflect.MessageType }
 
 // methodMessages returns the messages of every call of the API. The generated code has registered

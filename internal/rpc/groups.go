@@ -43,7 +43,6 @@ type Groups interface {
 	Rebalance(ctx context.Context, leaving []string) (step string, left int, err error)
 }
 
-// single is the only group.
 type single [1]Group
 
 // Single returns the groups of a server with one group. The cluster is nil for a server without a cluster.
@@ -51,13 +50,10 @@ func Single(e *engine.Engine, cluster Cluster) Groups {
 	return &single{{Engine: e, Cluster: cluster}}
 }
 
-// Of implements Groups.
 func (s *single) Of(string) Group { return s[0] }
 
-// All implements Groups.
 func (s *single) All() []Group { return s[:] }
 
-// Numbered implements Groups.
 func (s *single) Numbered(number uint32) (Group, bool) { return s[0], number == 0 }
 
 // Rebalance implements Groups. One group is always balanced.
@@ -65,10 +61,8 @@ func (*single) Rebalance(context.Context, []string) (step string, left int, err 
 	return "", 0, nil
 }
 
-// errAbsent: this server has no copy of the group.
 var errAbsent = fmt.Errorf("%w: this server has no copy of the model's group", engine.ErrNotOwner)
 
-// hosts are the groups as the handlers use them.
 type hosts struct{ Groups }
 
 // engine returns the engine of a model or an alias, a closed one if this server has no copy of the group.

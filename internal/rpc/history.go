@@ -29,7 +29,6 @@ func (m *models) GetModelHistory(ctx context.Context, r *hindsightv1.GetModelHis
 	return out, nil
 }
 
-// momentToProto is a time in nanoseconds since 1970.
 func momentToProto(nanoseconds int64) *timestamppb.Timestamp {
 	return timestamppb.New(time.Unix(0, nanoseconds))
 }

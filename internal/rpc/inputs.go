@@ -109,7 +109,6 @@ func storedToProto(schema *input.Schema, stored []byte) (*structpb.Struct, error
 	return out, nil
 }
 
-// hasInputs reports whether an observation has named inputs.
 func hasInputs(r *hindsightv1.ObserveRequest) bool { return r.GetInputs() != nil }
 
 // rowsFromProto returns the rows of a batch, and the name of their field. The caller gives their
@@ -139,7 +138,6 @@ func (p *predictions) rowsFromProto(t engine.Target, r *hindsightv1.PredictBatch
 	})
 }
 
-// inputsToProto translates what the model has learned of its named inputs.
 func inputsToProto(spec *model.Spec, inputs []engine.LearnedInput) []*hindsightv1.LearnedInput {
 	var out []*hindsightv1.LearnedInput
 	for n := range inputs {
@@ -156,7 +154,6 @@ func inputsToProto(spec *model.Spec, inputs []engine.LearnedInput) []*hindsightv
 	return out
 }
 
-// classesToProto fills in the class and the scores of a classifier's prediction.
 func classesToProto(out *hindsightv1.Prediction, p *engine.Prediction) {
 	out.Class, out.Scores = p.Name(), make(map[string]float64, len(p.Classes))
 	for k, name := range p.Classes {

@@ -52,7 +52,6 @@ func weightsToProto(weights []model.Weight, names []string) []*hindsightv1.Featu
 	return out
 }
 
-// featureName is the name of a feature, empty for the constant.
 func featureName(input int, names []string) string {
 	switch {
 	case input == model.NoInput:

@@ -97,7 +97,6 @@ type merged struct {
 	parts []*listPart
 }
 
-// listPart is the list of one group.
 type listPart struct {
 	group Group
 	// models are read and not merged yet. keys are their keys.
@@ -109,7 +108,6 @@ type listPart struct {
 	total int64
 }
 
-// head returns the cursor of the first model.
 func (p *listPart) head() engine.Cursor {
 	return engine.Cursor{Key: p.keys[0], ID: p.models[0].GetId()}
 }
@@ -142,7 +140,6 @@ func (l *merged) least(o *engine.ListOptions) *listPart {
 	return least
 }
 
-// read reads the next models of a group.
 func (l *merged) read(ctx context.Context, p *listPart) error {
 	r := proto.CloneOf(l.request)
 	r.PageSize, r.PageToken = int32(l.chunk), p.token
@@ -170,7 +167,6 @@ func (l *merged) read(ctx context.Context, p *listPart) error {
 	return nil
 }
 
-// listHere returns a page of the models of an engine, and their keys.
 func listHere(ctx context.Context, e *engine.Engine, r *hindsightv1.ListModelsRequest) (*hindsightv1.ListModelsResponse, []uint64, error) {
 	o, err := listOptions(ctx, r)
 	if err != nil {
@@ -218,7 +214,6 @@ func orderFromProto(text string) (order engine.Order, descending bool, err error
 	return order, descending, nil
 }
 
-// tokenOf is the page token of a cursor: its key, the order of the list, and the id.
 func tokenOf(c *engine.Cursor, order string) string {
 	token := binary.BigEndian.AppendUint64(nil, c.Key)
 	token = append(append(token, strings.Join(strings.Fields(order), " ")...), 0)
@@ -243,7 +238,6 @@ func cursorFromToken(token, order string) (*engine.Cursor, error) {
 	}
 }
 
-// figuresToProto omits unknown figures.
 func figuresToProto(f *engine.Figures) *hindsightv1.ModelSummary {
 	out := &hindsightv1.ModelSummary{State: hindsightv1.ModelSummary_State(f.State), ObservationRate: f.Rate}
 	if !f.Known {

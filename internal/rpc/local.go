@@ -31,7 +31,6 @@ type localMethod struct {
 	service any
 }
 
-// RegisterService implements grpc.ServiceRegistrar.
 func (r registrar) RegisterService(description *grpc.ServiceDesc, service any) {
 	r.server.RegisterService(description, service)
 	prefix := "/" + description.ServiceName + "/"
@@ -106,13 +105,10 @@ type localTransport struct {
 	trailer metadata.MD
 }
 
-// Method implements grpc.ServerTransportStream.
 func (t *localTransport) Method() string { return t.method }
 
-// SetHeader implements grpc.ServerTransportStream.
 func (t *localTransport) SetHeader(metadata.MD) error { return nil }
 
-// SendHeader implements grpc.ServerTransportStream.
 func (t *localTransport) SendHeader(metadata.MD) error { return nil }
 
 // SetTrailer implements grpc.ServerTransportStream. Only the handler's goroutine calls it.
@@ -185,13 +181,11 @@ type localStream struct {
 	err   error
 }
 
-// localClientStream is the client's end.
 type localClientStream struct {
 	*localStream
 	ctx context.Context //nolint:containedctx // A grpc.ClientStream has its context.
 }
 
-// Context implements grpc.ClientStream.
 func (s localClientStream) Context() context.Context { return s.ctx }
 
 // Header implements grpc.ClientStream. It returns nil if the handler ended without one.
@@ -208,10 +202,8 @@ func (s localClientStream) Header() (metadata.MD, error) {
 	return metadata.MD{}, nil
 }
 
-// Trailer implements grpc.ClientStream.
 func (s localClientStream) Trailer() metadata.MD { return nil }
 
-// CloseSend implements grpc.ClientStream.
 func (s localClientStream) CloseSend() error {
 	s.closeOnce.Do(func() { close(s.requests) })
 	return nil
@@ -233,7 +225,6 @@ func (s localClientStream) SendMsg(m any) error {
 	}
 }
 
-// RecvMsg implements grpc.ClientStream.
 func (s localClientStream) RecvMsg(m any) error {
 	select {
 	case response := <-s.responses:
@@ -252,22 +243,17 @@ type localServerStream struct {
 	ctx context.Context //nolint:containedctx // A grpc.ServerStream has its context.
 }
 
-// Context implements grpc.ServerStream.
 func (s localServerStream) Context() context.Context { return s.ctx }
 
-// SetHeader implements grpc.ServerStream.
 func (s localServerStream) SetHeader(metadata.MD) error { return nil }
 
-// SendHeader implements grpc.ServerStream.
 func (s localServerStream) SendHeader(metadata.MD) error {
 	s.beginOnce.Do(func() { close(s.begun) })
 	return nil
 }
 
-// SetTrailer implements grpc.ServerStream.
 func (s localServerStream) SetTrailer(metadata.MD) {}
 
-// SendMsg implements grpc.ServerStream.
 func (s localServerStream) SendMsg(m any) error {
 	if err := s.local.fits(m); err != nil {
 		return err
@@ -281,7 +267,6 @@ func (s localServerStream) SendMsg(m any) error {
 	}
 }
 
-// RecvMsg implements grpc.ServerStream.
 func (s localServerStream) RecvMsg(m any) error {
 	select {
 	case request, open := <-s.requests:
@@ -294,7 +279,6 @@ func (s localServerStream) RecvMsg(m any) error {
 	}
 }
 
-// cloneOf is a copy of a message that fits.
 func cloneOf(m any) any {
 	message, _ := m.(proto.Message)
 	return proto.Clone(message)
@@ -302,7 +286,6 @@ func cloneOf(m any) any {
 
 // localStreams are the open streams from within the process.
 type localStreams struct {
-	// ctx ends all of them.
 	ctx      context.Context //nolint:containedctx // Its lifetime is that of the server.
 	cancel   context.CancelFunc
 	handlers sync.WaitGroup
@@ -354,7 +337,6 @@ func chainUnary(interceptors []grpc.UnaryServerInterceptor) grpc.UnaryServerInte
 	}
 }
 
-// chainStream is chainUnary for streams.
 func chainStream(interceptors []grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
 	return func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 		for i := len(interceptors) - 1; i >= 0; i-- {

@@ -24,7 +24,6 @@ const principalKey = "hindsight-principal-bin"
 // has the models of this group alone. Only the cluster port reads it.
 const groupKey = "hindsight-group"
 
-// carriedPrincipal is the form of a principal in metadata.
 type carriedPrincipal struct {
 	Name    string    `json:"name"`
 	Subject string    `json:"subject,omitempty"`
@@ -32,7 +31,6 @@ type carriedPrincipal struct {
 	Models  []string  `json:"models,omitempty"`
 }
 
-// addPrincipal adds the principal of a context to metadata, if it has one.
 func addPrincipal(ctx context.Context, to metadata.MD) {
 	p := auth.FromContext(ctx)
 	if p == nil {

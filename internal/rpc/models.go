@@ -9,7 +9,6 @@ import (
 	"hindsight/internal/model"
 )
 
-// models serves ModelService.
 type models struct {
 	hindsightv1.UnimplementedModelServiceServer
 	groups hosts

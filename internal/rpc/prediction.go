@@ -17,11 +17,9 @@ import (
 	"hindsight/internal/model"
 )
 
-// predictions serves PredictionService.
 type predictions struct {
 	hindsightv1.UnimplementedPredictionServiceServer
-	groups hosts
-	// maxRows bounds the rows of a batch.
+	groups  hosts
 	maxRows int
 	// records are for calls with named inputs.
 	records records
@@ -168,7 +166,6 @@ func at(list []string, n int) string {
 	return list[n]
 }
 
-// predictPart writes the predictions of the rows of a part to their places.
 func (p *predictions) predictPart(
 	ctx context.Context, part *part, r *hindsightv1.PredictBatchRequest, rows []engine.Row, o engine.PredictOptions, out []*hindsightv1.Prediction,
 ) error {
@@ -203,7 +200,6 @@ func (p *predictions) checkRows(field string, n int) error {
 	}
 }
 
-// predictOptions reads the options of Predict and PredictBatch.
 func predictOptions(remember *bool, ttl *durationpb.Duration) (engine.PredictOptions, error) {
 	o := engine.PredictOptions{Remember: remember == nil || *remember}
 	var err error
@@ -258,7 +254,6 @@ func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	return out
 }
 
-// intervalsToProto omits a level at which an output has no interval.
 func intervalsToProto(p *engine.Prediction) []*hindsightv1.Interval {
 	var out []*hindsightv1.Interval
 	for level, coverage := range p.Levels {

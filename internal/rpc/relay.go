@@ -39,7 +39,6 @@ type readStream struct {
 	err   error
 }
 
-// RecvMsg implements grpc.ServerStream.
 func (s *readStream) RecvMsg(m any) error {
 	first := s.first
 	switch s.first = nil; {

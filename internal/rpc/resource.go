@@ -53,7 +53,6 @@ func (m *models) UndeleteModel(ctx context.Context, r *hindsightv1.UndeleteModel
 	return &hindsightv1.UndeleteModelResponse{Model: infoToProto(&info)}, nil
 }
 
-// described is a message with metadata.
 type described interface {
 	GetDisplayName() string
 	GetLabels() map[string]string
@@ -94,7 +93,6 @@ func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 	var errs []error
 	fields := r.GetModel().ProtoReflect().Descriptor().Fields()
 	for _, path := range r.GetUpdateMask().GetPaths() {
-		// The mask of the JSON API has JSON names.
 		if field := fields.ByJSONName(path); field != nil {
 			path = string(field.Name())
 		}
@@ -135,7 +133,6 @@ func editAt(path string, given *engine.Metadata) func(*engine.Metadata) {
 	case "max_pending_labels":
 		return func(m *engine.Metadata) { m.MaxPending = given.MaxPending }
 	}
-	// A key may have dots.
 	switch field, key, _ := strings.Cut(path, "."); {
 	case key == "":
 		return nil

@@ -21,14 +21,12 @@ type rule struct {
 	// models lead to the fields of the request that name a model or an alias.
 	models []path
 	// predicts: the handler itself checks the model that the alias names.
-	predicts bool
-	// everyModel: the call concerns all models.
+	predicts   bool
 	everyModel bool
 	// omits is the text of the option, for the documentation.
 	omits string
 }
 
-// services are those of the API.
 func services() []protoreflect.ServiceDescriptor {
 	return []protoreflect.ServiceDescriptor{
 		hindsightv1.File_hindsight_v1_prediction_proto.Services().ByName("PredictionService"),
@@ -68,10 +66,8 @@ func rules() map[string]*rule {
 	return out
 }
 
-// path leads from a request to a field.
 type path []protoreflect.FieldDescriptor
 
-// newPath panics if the message has no such field.
 func newPath(message protoreflect.MessageDescriptor, names string) path {
 	var p path
 	for name := range strings.SplitSeq(names, ".") {
@@ -92,7 +88,6 @@ func (p path) in(m protoreflect.Message) string {
 	return m.Get(p[len(p)-1]).String()
 }
 
-// names appends the models and aliases that a request names.
 func (r *rule) names(to []string, request any) []string {
 	m, ok := request.(proto.Message)
 	if r == nil || !ok {

@@ -156,7 +156,6 @@ func New(o Options) *Server {
 	return s
 }
 
-// setHealth sets the health of the server and of both services.
 func (s *Server) setHealth(status healthv1.HealthCheckResponse_ServingStatus) {
 	s.health.SetServingStatus("", status)
 	for _, service := range services() {

@@ -51,7 +51,6 @@ func infoToProto(i *engine.Info) *hindsightv1.Model {
 	return out
 }
 
-// timeToProto is nil for the zero time.
 func timeToProto(t time.Time) *timestamppb.Timestamp {
 	if t.IsZero() {
 		return nil

@@ -175,7 +175,6 @@ func effectsToProto(effects []engine.KeyEffect) []*hindsightv1.KeyEffect {
 	return out
 }
 
-// importancesToProto sorts importances, the largest first.
 func importancesToProto(importances []model.Importance) []*hindsightv1.InputImportance {
 	sorted := slices.SortedStableFunc(slices.Values(importances), func(a, b model.Importance) int {
 		return cmp.Compare(b.Permutation, a.Permutation)

@@ -110,7 +110,6 @@ func find(err error) *rejection {
 // StatusOf is the status of an error, by the table of errors.
 func StatusOf(err error) *status.Status { return statusOf(err) }
 
-// statusOf is StatusOf.
 func statusOf(err error) *status.Status {
 	if s, ok := status.FromError(err); ok {
 		return s // Already a status, or nil.
@@ -160,7 +159,6 @@ func statusOf(err error) *status.Status {
 	return detailed
 }
 
-// fieldsOf returns the invalid fields that an error names.
 func fieldsOf(err error) model.FieldErrors {
 	var several model.FieldErrors
 	var one *model.FieldError
@@ -182,7 +180,6 @@ const (
 	maxDetails = 2000 // bytes of the violations
 )
 
-// short clips a quote of a request.
 func short(text string) string { return clip(text, maxQuoted) }
 
 // clip cuts a text to about most bytes.
@@ -208,7 +205,6 @@ func clipEncoded(text string, most int) string {
 	return text
 }
 
-// durationText is a duration for an error.
 func durationText(d *durationpb.Duration) string {
 	if d.CheckValid() != nil {
 		return fmt.Sprintf("%d seconds and %d nanoseconds", d.GetSeconds(), d.GetNanos())

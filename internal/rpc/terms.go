@@ -50,7 +50,6 @@ func newAllTerms() *allTerms {
 	return a
 }
 
-// of returns the terms of a group.
 func (a *allTerms) of(g Group) *terms {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -65,7 +64,6 @@ func (a *allTerms) of(g Group) *terms {
 	return t
 }
 
-// close stops the watchers.
 func (a *allTerms) close() {
 	a.mu.Lock()
 	a.stop()

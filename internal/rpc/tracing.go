@@ -29,7 +29,6 @@ type tracing struct {
 	w3c    propagation.TraceContext
 }
 
-// newTracing returns nil without a provider.
 func newTracing(provider trace.TracerProvider) *tracing {
 	if provider == nil {
 		return nil
@@ -52,14 +51,12 @@ func (t *tracing) start(ctx context.Context, method string) (context.Context, tr
 		trace.WithAttributes(semconv.RPCSystemNameGRPC, semconv.RPCMethod(name)))
 }
 
-// setModel adds the model that a request names.
 func setModel(span trace.Span, request any) {
 	if named, ok := request.(interface{ GetModel() string }); ok && span.IsRecording() {
 		span.SetAttributes(modelKey.String(named.GetModel()))
 	}
 }
 
-// end ends a span with the status of its call.
 func end(span trace.Span, err error) {
 	defer span.End()
 	if !span.IsRecording() {
@@ -99,7 +96,6 @@ type tracedStream struct {
 	ctx context.Context //nolint:containedctx // It is what Context gives.
 }
 
-// Context implements grpc.ServerStream.
 func (s tracedStream) Context() context.Context { return s.ctx }
 
 // traceFields are the trace and the span of a log line.
@@ -114,7 +110,6 @@ func traceFields(ctx context.Context) []zap.Field {
 // codeName is the name of a code as the gRPC specification writes it.
 func codeName(c codes.Code) string { return code.Code(c).String() }
 
-// reasonOf is the reason in the details of a status, empty without one.
 func reasonOf(s *status.Status) string {
 	for _, detail := range s.Details() {
 		if info, ok := detail.(interface{ GetReason() string }); ok {

@@ -54,7 +54,6 @@ func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRe
 	return &hindsightv1.RestoreModelResponse{Model: infoToProto(&info), Undone: undone}, nil
 }
 
-// restoreTo is the sequence that a request names, or the sequence at its time.
 func restoreTo(ctx context.Context, e *engine.Engine, r *hindsightv1.RestoreModelRequest) (uint64, error) {
 	switch {
 	case r.Sequence == nil && r.GetTime() == nil: // 0 is a sequence: it undoes all observations.

@@ -23,7 +23,6 @@ const (
 	maxPeriod = 365 * 24 * time.Hour
 )
 
-// watchOptions reads the outcomes a second, and the interval of statistics.
 func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval time.Duration, err error) {
 	outcomes, interval = r.GetMaxOutcomesPerSecond(), leastInterval
 	if outcomes == 0 {
@@ -90,7 +89,6 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 	}
 }
 
-// watch is one call of WatchModel.
 type watch struct {
 	*engine.Watcher
 	stream grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]
@@ -103,7 +101,6 @@ type watch struct {
 	inputs          bool // Outcomes have the input.
 }
 
-// tell sends what is due.
 func (w *watch) tell(ctx context.Context) error {
 	for w.pace.left > 0 {
 		learned, ok := w.Next()
@@ -155,7 +152,6 @@ func (w *watch) send(event *hindsightv1.WatchModelResponse) error {
 	return nil
 }
 
-// addInput adds the input to an outcome, if the caller asked for inputs.
 func (w *watch) addInput(event *hindsightv1.OutcomeEvent, l *engine.Learned) (err error) {
 	if !w.inputs {
 		return nil
@@ -189,7 +185,6 @@ type pace struct {
 	timer *time.Timer
 }
 
-// periodOf is the period of a positive rate a second.
 func periodOf(rate float64) time.Duration {
 	return time.Duration(min(float64(time.Second)/rate, float64(maxPeriod)))
 }
@@ -207,7 +202,6 @@ func (p *pace) take() {
 	p.left--
 }
 
-// tick ends a period.
 func (p *pace) tick() {
 	if p.left++; p.left < p.burst {
 		p.timer.Reset(p.period)

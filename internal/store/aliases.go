@@ -16,7 +16,6 @@ func (s *Store) EachAlias(ctx context.Context, f func(name string, value []byte)
 	}, failed("read the aliases"))
 }
 
-// failed returns a function that says what failed.
 func failed(what string) func(error) error {
 	return func(err error) error {
 		if err == nil {

@@ -138,7 +138,6 @@ func (s *Store) clean(used map[uint64]bool, readable bool) error {
 	return s.syncDirectory(s.path(snapshots))
 }
 
-// cleanUnfinished removes the unfinished snapshots of a directory.
 func (s *Store) cleanUnfinished(directory string) error {
 	files, err := s.list(directory)
 	if err != nil {

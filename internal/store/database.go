@@ -37,7 +37,6 @@ type database struct {
 // errDamaged: a call waited for a database that is damaged.
 var errDamaged = errors.New("the database is damaged and is set aside")
 
-// damage marks the database as damaged.
 func (db *database) damage(cause error) {
 	db.damageOnce.Do(func() {
 		db.cause = cause
@@ -161,7 +160,6 @@ func (db *database) commitSynced(fill func(*pebble.Batch) error) error {
 	return db.commit(pebble.Sync, fill)
 }
 
-// commitUnsynced is commit without a sync.
 func (db *database) commitUnsynced(fill func(*pebble.Batch) error) error {
 	return db.commit(pebble.NoSync, fill)
 }
@@ -183,7 +181,6 @@ func (db *database) force() error {
 	return db.fs.syncLogs()
 }
 
-// get returns a copy of a value.
 func (db *database) get(key []byte) (value []byte, ok bool, err error) {
 	v, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

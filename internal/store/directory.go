@@ -118,7 +118,6 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 	return out, nil
 }
 
-// Failed implements storage.Upkeep.
 func (d *directory) Failed() error { return d.guard.err() }
 
 // Rejected returns a channel that closes at the first rejected write; see Failed.
@@ -152,7 +151,6 @@ func (d *directory) removeAll(path string) error {
 	return nil
 }
 
-// close closes the databases that are not nil, and unlocks the directory.
 func (d *directory) close(databases ...*database) error {
 	var failures []error
 	for _, db := range databases {

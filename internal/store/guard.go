@@ -43,7 +43,6 @@ func newGuard() *guard {
 	return g
 }
 
-// err returns the first failure, or nil.
 func (g *guard) err() error {
 	if err := g.first.Load(); err != nil {
 		return *err
@@ -92,12 +91,10 @@ func newGuardFS(fs vfs.FS, g *guard, lazy bool, apart string) *guardFS {
 	return f
 }
 
-// Unwrap implements vfs.FS.
 func (f *guardFS) Unwrap() vfs.FS { return f.FS }
 
 func (f *guardFS) isApart(name string) bool { return strings.HasPrefix(name, f.apart) }
 
-// Create implements vfs.FS.
 func (f *guardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if f.isApart(name) {
 		return f.FS.Create(name, category)
@@ -105,12 +102,10 @@ func (f *guardFS) Create(name string, category vfs.DiskWriteCategory) (vfs.File,
 	return f.writable(name, func() (vfs.File, error) { return f.FS.Create(name, category) })
 }
 
-// OpenReadWrite implements vfs.FS.
 func (f *guardFS) OpenReadWrite(name string, category vfs.DiskWriteCategory, o ...vfs.OpenOption) (vfs.File, error) {
 	return f.writable(name, func() (vfs.File, error) { return f.FS.OpenReadWrite(name, category, o...) })
 }
 
-// ReuseForWrite implements vfs.FS.
 func (f *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	return f.writable(newName, func() (vfs.File, error) { return f.FS.ReuseForWrite(oldName, newName, category) })
 }
@@ -153,7 +148,6 @@ func (f *guardFS) track(file *guardFile) {
 	f.open.logs[file] = struct{}{}
 }
 
-// OpenDir implements vfs.FS.
 func (f *guardFS) OpenDir(name string) (vfs.File, error) {
 	d, err := f.FS.OpenDir(name)
 	if err != nil || f.isApart(name) {
@@ -162,7 +156,6 @@ func (f *guardFS) OpenDir(name string) (vfs.File, error) {
 	return &guardDir{File: d, guard: f.guard}, nil
 }
 
-// Rename implements vfs.FS.
 func (f *guardFS) Rename(oldName, newName string) error {
 	if f.isApart(newName) {
 		return f.FS.Rename(oldName, newName)
@@ -170,7 +163,6 @@ func (f *guardFS) Rename(oldName, newName string) error {
 	return f.change(func() error { return f.FS.Rename(oldName, newName) })
 }
 
-// Link implements vfs.FS.
 func (f *guardFS) Link(oldName, newName string) error {
 	if f.isApart(newName) {
 		return f.FS.Link(oldName, newName)
@@ -197,7 +189,6 @@ func (f *guardFS) Remove(name string) error {
 	return f.FS.Remove(name)
 }
 
-// RemoveAll implements vfs.FS.
 func (f *guardFS) RemoveAll(name string) error {
 	if f.guard.err() != nil && !f.isApart(name) {
 		return nil // Nothing is changed after a failure, and Pebble is not told.
@@ -235,7 +226,6 @@ type guardDir struct {
 	guard *guard
 }
 
-// Sync implements vfs.File.
 func (d *guardDir) Sync() error {
 	if d.guard.err() != nil {
 		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
@@ -246,7 +236,6 @@ func (d *guardDir) Sync() error {
 	return nil
 }
 
-// guardFile is a file that Pebble writes.
 type guardFile struct {
 	vfs.File
 	fs         *guardFS
@@ -281,7 +270,6 @@ func (f *guardFile) do(change func() error) error {
 	return err
 }
 
-// Write implements vfs.File.
 func (f *guardFile) Write(p []byte) (int, error) {
 	length := len(p)
 	if err := f.do(func() error {
@@ -298,7 +286,6 @@ func (f *guardFile) Write(p []byte) (int, error) {
 	return length, nil
 }
 
-// WriteAt implements vfs.File.
 func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
 	length := len(p)
 	if err := f.do(func() error {
@@ -318,10 +305,8 @@ func (f *guardFile) Preallocate(offset, length int64) error {
 	return f.File.Preallocate(offset, length)
 }
 
-// Sync implements vfs.File.
 func (f *guardFile) Sync() error { return f.sync(f.File.Sync) }
 
-// SyncData implements vfs.File.
 func (f *guardFile) SyncData() error { return f.sync(f.File.SyncData) }
 
 // SyncTo implements vfs.File. It promises nothing and may be left out.
@@ -349,7 +334,6 @@ func (f *guardFile) sync(now func() error) error {
 	}
 }
 
-// marked syncs and records the synced length.
 func (f *guardFile) marked(sync func() error) error {
 	written := f.written.Load()
 	if err := sync(); err != nil {

@@ -293,7 +293,6 @@ func (in *Incoming) Create(name string) error {
 	return nil
 }
 
-// Write appends to the file.
 func (in *Incoming) Write(p []byte) (int, error) {
 	if in.file == nil {
 		return 0, errors.New("store: a checkpoint has data before its first file")

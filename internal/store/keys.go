@@ -73,7 +73,6 @@ func setTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int6
 	return put.Finish()
 }
 
-// deleteTimed deletes what setTimed puts.
 func deleteTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int64) error {
 	if err := b.Delete(agedKey(index, at, model, id), nil); err != nil {
 		return err
@@ -94,7 +93,6 @@ func nanoseconds(t time.Time) int64 {
 	return t.UnixNano()
 }
 
-// splitAged decodes an agedKey.
 func splitAged(k []byte) (at int64, model uint64, id string, err error) {
 	if len(k) < agedKeyLength {
 		return 0, 0, "", fmt.Errorf("%w: index key of %d bytes, want at least %d", storage.ErrCorrupt, len(k), agedKeyLength)
@@ -102,7 +100,6 @@ func splitAged(k []byte) (at int64, model uint64, id string, err error) {
 	return int64(binary.BigEndian.Uint64(k[1:])), binary.BigEndian.Uint64(k[9:]), string(k[17:]), nil
 }
 
-// splitTimed splits the value of a row into its time and the rest.
 func splitTimed(v []byte) (at int64, value []byte, err error) {
 	if len(v) < 8 {
 		return 0, nil, fmt.Errorf("%w: value of %d bytes, want at least 8", storage.ErrCorrupt, len(v))
@@ -110,7 +107,6 @@ func splitTimed(v []byte) (at int64, value []byte, err error) {
 	return int64(binary.BigEndian.Uint64(v)), v[8:], nil
 }
 
-// splitModel returns the model of a key that begins with the model.
 func splitModel(k []byte) (uint64, error) {
 	if len(k) < modelKeyLength {
 		return 0, fmt.Errorf("%w: key of %d bytes, want at least %d", storage.ErrCorrupt, len(k), modelKeyLength)
@@ -118,7 +114,6 @@ func splitModel(k []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(k[1:]), nil
 }
 
-// splitEntry splits the value of a registry entry into the model number and the rest.
 func splitEntry(v []byte) (model uint64, value []byte, err error) {
 	if len(v) < 8 {
 		return 0, nil, fmt.Errorf("%w: registry entry of %d bytes, want at least 8", storage.ErrCorrupt, len(v))
@@ -126,7 +121,6 @@ func splitEntry(v []byte) (model uint64, value []byte, err error) {
 	return binary.BigEndian.Uint64(v), v[8:], nil
 }
 
-// splitRewind decodes the sequence of an intention to rewind.
 func splitRewind(v []byte) (sequence uint64, err error) {
 	if len(v) != 8 {
 		return 0, fmt.Errorf("%w: intention to rewind of %d bytes, want 8", storage.ErrCorrupt, len(v))

@@ -19,12 +19,10 @@ type CorruptError struct {
 	Detail   string
 }
 
-// Error names the model, the sequence and what is wrong.
 func (e *CorruptError) Error() string {
 	return fmt.Sprintf("store: log of model %q at sequence %d: %s", e.Model, e.Sequence, e.Detail)
 }
 
-// Unwrap returns storage.ErrCorrupt.
 func (e *CorruptError) Unwrap() error { return storage.ErrCorrupt }
 
 const recordHeader = 12 // first sequence, checksum
@@ -49,7 +47,6 @@ func setRecord(b *pebble.Batch, model uint64, r storage.Record) error {
 	return put.Finish()
 }
 
-// decodeRecord decodes a record. The data aliases v.
 func decodeRecord(name string, k, v []byte) (storage.Record, error) {
 	if len(k) != logKeyLength {
 		return storage.Record{}, &CorruptError{name, 0, fmt.Sprintf("key of %d bytes, want %d", len(k), logKeyLength)}
@@ -159,7 +156,6 @@ func (m *Model) last() (uint64, error) {
 	return last, nil
 }
 
-// readEnd reads the last sequence of the log, 0 if the log is empty.
 func (m *Model) readEnd() (last uint64, err error) {
 	lower, upper := modelRange(familyLog, m.number)
 	it, err := m.store.logDB.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})

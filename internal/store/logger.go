@@ -17,17 +17,14 @@ type pebbleLog struct {
 	damage func(error)
 }
 
-// Infof implements pebble.Logger.
 func (l *pebbleLog) Infof(format string, args ...any) {
 	if l.log.Core().Enabled(zap.DebugLevel) {
 		l.log.Debug(fmt.Sprintf(format, args...))
 	}
 }
 
-// Errorf implements pebble.Logger.
 func (l *pebbleLog) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
 
-// Fatalf implements pebble.Logger.
 func (l *pebbleLog) Fatalf(format string, args ...any) {
 	_ = l.guard.fail(fmt.Errorf(format, args...))
 }
@@ -60,7 +57,6 @@ func (l *pebbleLog) events() *pebble.EventListener {
 	}
 }
 
-// watch logs the first failure.
 func (s *Store) watch() {
 	s.background.Go(func() {
 		select {

@@ -20,11 +20,10 @@ import (
 // Order of locks: writing, then Store.ids or the stripes of Store.rows, then
 // Store.filter.committing, then end.
 type Model struct {
-	store  *Store
-	name   string
-	number uint64
-	stage  atomic.Int32
-	// pending counts the pending predictions.
+	store   *Store
+	name    string
+	number  uint64
+	stage   atomic.Int32
 	pending tally
 	// writing: every call that changes the log or the ids holds it.
 	writing sync.Mutex
@@ -48,7 +47,6 @@ const (
 	stageDeleted        // The model is deleted, or was never registered.
 )
 
-// failed adds the call and the model to an error.
 func (m *Model) failed(what string, err error) error {
 	if err == nil || errors.As(err, new(*CorruptError)) {
 		return err // It names the model.
@@ -56,7 +54,6 @@ func (m *Model) failed(what string, err error) error {
 	return fmt.Errorf("store: %s of model %q: %w", what, m.name, err)
 }
 
-// gone returns ErrDeleted if the model is deleted.
 func (m *Model) gone() error {
 	if m.stage.Load() == stageDeleted {
 		return storage.ErrDeleted

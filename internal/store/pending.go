@@ -91,7 +91,6 @@ func (s *Store) Aside() string {
 	return ""
 }
 
-// pendingAside returns an unused name of a directory.
 func (s *Store) pendingAside() (string, error) {
 	for n := 1; ; n++ {
 		aside := s.path(pendingDirectory + ".damaged-" + strconv.Itoa(n))

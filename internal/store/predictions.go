@@ -29,7 +29,6 @@ const stripeCount = 256
 // stripeSet is a set of stripes, one bit each.
 type stripeSet [stripeCount / 64]uint64
 
-// add adds the stripe of an id.
 func (l *stripes) add(set *stripeSet, model uint64, id string) {
 	n := (maphash.String(l.seed, id) + model) % stripeCount
 	set[n/64] |= 1 << (n % 64)
@@ -234,7 +233,6 @@ type tally struct {
 	closed bool
 }
 
-// countPending counts n more pending predictions.
 func (m *Model) countPending(n int64) {
 	m.pending.mu.Lock()
 	defer m.pending.mu.Unlock()
@@ -244,7 +242,6 @@ func (m *Model) countPending(n int64) {
 	}
 }
 
-// countNonePending sets the count to 0.
 func (m *Model) countNonePending() {
 	m.pending.mu.Lock()
 	defer m.pending.mu.Unlock()
@@ -254,7 +251,6 @@ func (m *Model) countNonePending() {
 	}
 }
 
-// closeTally removes the model from the sum.
 func (m *Model) closeTally() {
 	m.pending.mu.Lock()
 	defer m.pending.mu.Unlock()
@@ -402,7 +398,6 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 	return models, append(agedKey(familyExpiry, last.at, last.model, last.id), 0), nil
 }
 
-// dropPending drops the pending predictions of a model that is not registered.
 func (s *Store) dropPending(ctx context.Context, model uint64) error {
 	return s.usePending(ctx, func(db *database) error {
 		return db.write(ctx, pebble.NoSync, func(b *pebble.Batch) error {

@@ -182,7 +182,6 @@ func (l *RaftLog) Entry(index uint64) (RaftEntry, error) {
 	return decodeEntry(k, v)
 }
 
-// decodeEntry decodes an entry. Its data alias v.
 func decodeEntry(k, v []byte) (e RaftEntry, err error) {
 	body, err := checked(k, v)
 	switch {

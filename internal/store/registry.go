@@ -154,7 +154,6 @@ func (s *Store) endImport(ctx context.Context, m *Model, value []byte, begin *st
 	return s.register(ctx, m, value, begin)
 }
 
-// importPortion bounds the batches of an import.
 const importPortion = 1024
 
 // receive writes, durably, what a model begins with. The number of the model is durable before
@@ -295,7 +294,6 @@ func (s *Store) register(ctx context.Context, m *Model, value []byte, begin *sto
 	return nil
 }
 
-// entry encodes the registry entry of the model.
 func (m *Model) entry(value []byte) []byte {
 	return append(binary.BigEndian.AppendUint64(make([]byte, 0, 8+len(value)), m.number), value...)
 }

@@ -58,7 +58,6 @@ func (m *Model) writeSnapshot(sequence uint64, data []byte) error {
 	return s.syncDirectory(m.directory())
 }
 
-// directory returns the directory of the model's snapshots.
 func (m *Model) directory() string { return m.store.path(snapshots, number(m.number)) }
 
 func (m *Model) snapshotPath(sequence uint64) string {

@@ -54,8 +54,7 @@ type Options struct {
 	Synced func(seconds float64)
 	// Restoring opens a directory with the file RestoringMark.
 	Restoring bool
-	// Version is the version of the program.
-	Version string
+	Version   string
 	// Member allows Open to open the directory of a member of a cluster.
 	Member bool
 	// PendingAside sets the pending predictions aside, as if they were damaged.
@@ -138,8 +137,7 @@ type Store struct {
 	// filter has the remembered ids, pendingFilter the ids of the pending predictions.
 	filter, pendingFilter filter
 	// rows keeps the counts of pending predictions exact. Only handles is locked under it.
-	rows stripes
-	// pendingCount counts the pending predictions of all models.
+	rows         stripes
 	pendingCount atomic.Int64
 	position     position
 

@@ -36,7 +36,6 @@ func (e *TailError) Error() string {
 	return fmt.Sprintf("store: the write-ahead log %s is damaged at byte %d, before %s", e.Log, e.Whole, synced)
 }
 
-// Unwrap returns storage.ErrCorrupt.
 func (e *TailError) Unwrap() error { return storage.ErrCorrupt }
 
 // syncedFile, in the directory of a database, records how far the newest write-ahead log and the
@@ -63,7 +62,6 @@ type extent struct {
 // extents is the content of syncedFile.
 type extents struct{ log, manifest extent }
 
-// syncedMark writes syncedFile.
 type syncedMark struct {
 	mu   sync.Mutex
 	file vfs.File
@@ -87,7 +85,6 @@ func (d *directory) openMark(directory string) (*syncedMark, error) {
 	return &syncedMark{file: f, at: at}, nil
 }
 
-// record records the synced length of a log or a manifest.
 func (m *syncedMark) record(name string, length int64) error {
 	number, isLog, ok := numberOf(name)
 	if !ok {
@@ -114,7 +111,6 @@ func (m *syncedMark) record(name string, length int64) error {
 	return nil
 }
 
-// numberOf decodes the name of a log or of a manifest.
 func numberOf(name string) (number uint64, isLog, ok bool) {
 	digits, isLog := strings.CutSuffix(name, ".log")
 	if !isLog {

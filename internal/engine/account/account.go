@@ -45,7 +45,6 @@ type Account struct {
 // labels are the trivial predictors: the weighted means and the newest labels, an entry each
 // output. All are 0 before the first observation.
 type labels struct {
-	// weight is the sum of all weights.
 	weight      float64
 	means, last []float64
 }
@@ -139,7 +138,6 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 	return round, changed
 }
 
-// err sets the errors of predictions.
 func (f *Figures) err(r *Round, predictions []float64) {
 	f.Squared, f.Absolute = 0, 0
 	if !r.SquaredLoss {
@@ -155,7 +153,6 @@ func (f *Figures) err(r *Round, predictions []float64) {
 // Pair takes the prequential loss of an observation minus the loss of the leader.
 func (a *Account) Pair(difference float64) { a.pairs.Add(difference) }
 
-// total returns the loss of predictions, times the weight.
 func total(predictions []float64, r Round, loss Loss) (sum float64) {
 	for j, y := range r.Labels {
 		sum += float64(r.Weight * loss(predictions[j], y))
@@ -178,7 +175,6 @@ func (a *Account) checkIntervals(r Round, notes []float64) {
 	}
 }
 
-// learn updates the baselines.
 func (a *Account) learn(r Round) {
 	a.labels.weight += r.Weight
 	share := r.Weight / a.labels.weight

@@ -12,7 +12,6 @@ import (
 // levels, the k means and the k last labels; and, if L > 0, for each output the scale σ of
 // its interval and L radii in units of σ. A scale of unknown means no interval.
 
-// maxLevels bounds the levels of coverage.
 const maxLevels = 8
 
 // unknown is the scale of an interval that does not exist yet.

@@ -7,7 +7,6 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// version is the version of the bytes of an account.
 const version = 4
 
 // Bounds of the numbers in an account. Labels and predictions are within 1e101,

@@ -54,8 +54,7 @@ type Learned struct {
 
 // LearnedInput is what has been learned of one named input.
 type LearnedInput struct {
-	Name string
-	// Features are the names of its features, in their order.
+	Name     string
 	Features []string
 	// Categories have a feature, in the order of first appearance.
 	Categories []Category
@@ -74,7 +73,6 @@ func ETag(e *record.RegistryValue) string {
 	return strconv.FormatInt(e.Created, 36) + "-" + strconv.FormatUint(e.Revision, 10)
 }
 
-// describe is Describe without the sequence.
 func describe(m *hosted.Model) Info {
 	e := m.Registered()
 	info := Info{

@@ -52,9 +52,8 @@ type ListOptions struct {
 	// of the same figure are in the order of their ids.
 	Descending bool
 	// After is the end of the page before, nil for the first page.
-	After *Cursor
-	Limit int
-	// Figures asks for Info.Figures.
+	After   *Cursor
+	Limit   int
 	Figures bool
 }
 
@@ -151,7 +150,6 @@ func (o *ListOptions) slice(t Table) (rows []row, total int, err error) {
 	return rows, total, err
 }
 
-// sort is slice for any options.
 func (o *ListOptions) sort(t Table) (rows []row, total int, err error) {
 	all, err := t.All(o.Prefix)
 	if err != nil {
@@ -201,7 +199,6 @@ func (o *ListOptions) matches(m *hosted.Model, contains string) bool {
 	return contains == "" || strings.Contains(m.ID(), contains) || strings.Contains(strings.ToLower(e.DisplayName), contains)
 }
 
-// notKnown is the key of a figure that is not known.
 const notKnown = math.MaxUint64
 
 // key is a number that orders models as the list does.

@@ -115,7 +115,6 @@ type report struct {
 	at    time.Time
 }
 
-// serves reports whether the report is of a state and has what is asked for.
 func (r *report) serves(sequence, epoch uint64, o StatsOptions) bool {
 	return r.sequence == sequence && r.epoch == epoch && r.asked.include(o)
 }
@@ -208,7 +207,6 @@ func (r *Reader) recentRegret(ctx context.Context, s *report) ([]regret.Window, 
 	return rows.Windows(rounds, runtime.Gosched), nil
 }
 
-// solve solves what the report asks for on a copied state, and releases the copy.
 func (r *Reader) solve(s *report, copied codec.Snapshot, release func()) error {
 	defer release()
 	s.digest = codec.Digest(copied.Learner)
@@ -285,7 +283,6 @@ func keyedInput(schema *input.Schema, i *model.Importance) (k int, ok bool) {
 	return 0, false
 }
 
-// nameEffects names the keys of effects.
 func nameEffects(effects []model.Effect, e *input.Encoder) []KeyEffect {
 	var named []KeyEffect
 	for _, effect := range effects {

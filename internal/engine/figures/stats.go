@@ -53,9 +53,8 @@ type Reported struct {
 	// Effects are the largest effects of keys, by size.
 	Effects []KeyEffect
 	// LogLoss is the mixture of probabilities of classes, nil without one.
-	LogLoss *model.LogLoss
-	Weights []model.Weight
-	// FeatureNames are the names of the features that Weights are of.
+	LogLoss      *model.LogLoss
+	Weights      []model.Weight
 	FeatureNames []string
 	// Digest is the digest of the learner's state.
 	Digest [32]byte

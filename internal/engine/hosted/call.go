@@ -133,7 +133,6 @@ type Answer = record.Answer
 // row is an observation with what was looked up before its turn.
 type row struct {
 	Observation
-	// inputs encode Inputs.
 	inputs []byte
 	// id is the observation's identity, empty if it has none.
 	id string
@@ -169,7 +168,6 @@ func newTicket(rows int, started time.Time) *Ticket {
 	return t
 }
 
-// reject gives the ticket an error in place of answers.
 func (t *Ticket) reject(err error) { t.answers, t.err = nil, err }
 
 // Wait returns the answers, one per observation, once they are durable and learned. If the context ends

@@ -210,7 +210,6 @@ func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
 	return true, c.conflict(r, &s)
 }
 
-// conflict rejects a row that differs from the observation of its id.
 func (c *commit) conflict(r *row, s *record.Seen) error {
 	if c.digest.Labels(r.Labels, r.Class, r.Weight) != s.Labels {
 		return fmt.Errorf("id %q: %w: it was observed with another label or weight", r.id, ErrConflict)
@@ -240,7 +239,6 @@ func (c *commit) apply() error {
 	return nil
 }
 
-// learned records that the machine has learned the record.
 func (c *commit) learned(begun, ended time.Time) {
 	n := len(c.record.Observations)
 	cost := int64(ended.Sub(begun)) + int64(n)*int64(ReadCost)
@@ -299,7 +297,6 @@ func (c *commit) stepDown(err error) error {
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// reportStages reports the durations of the commit.
 func (c *commit) reportStages(begun, durable, learned time.Time) {
 	trace := ""
 	for _, t := range c.learning {

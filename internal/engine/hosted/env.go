@@ -129,7 +129,6 @@ func (s Slots) Free() { <-s }
 // in reports, over all models.
 const CopiesAtOnce = 2
 
-// receivedAtOnce bounds Env.received.
 const receivedAtOnce = 32
 
 // Env is what the models of an engine share.
@@ -151,8 +150,7 @@ type Env struct {
 	// appends never ends: an accepted observation is appended although the engine closes.
 	appends context.Context //nolint:containedctx // As above.
 	// turns counts the goroutines of the mailboxes.
-	turns sync.WaitGroup
-	// commits lends the memory of commits.
+	turns   sync.WaitGroup
 	commits sync.Pool
 	// captures are written in the background. It has room for every capture that holds a copy's slot.
 	captures chan func(context.Context)
@@ -215,7 +213,6 @@ func (e *Env) Join() {
 	close(e.captures)
 }
 
-// closedOr is ErrClosed after the end of the lifetime, else err.
 func (e *Env) closedOr(err error) error {
 	if e.Lifetime.Err() != nil {
 		return ErrClosed

@@ -40,10 +40,8 @@ type RowError struct {
 	Err error
 }
 
-// Error is the row's error, with its number.
 func (e *RowError) Error() string { return fmt.Sprintf("row %d: %v", e.Row, e.Err) }
 
-// Unwrap gives the row's error.
 func (e *RowError) Unwrap() error { return e.Err }
 
 // RowErrors are the rejected rows of a call, in order, at most maxRowErrors. As finds the first.
@@ -51,10 +49,8 @@ type RowErrors []*RowError
 
 const maxRowErrors = 16
 
-// Error is the error of the first row.
 func (e RowErrors) Error() string { return e[0].Error() }
 
-// Unwrap gives the rows.
 func (e RowErrors) Unwrap() []error {
 	out := make([]error, len(e))
 	for n, row := range e {
@@ -99,10 +95,8 @@ func RejectedRows(err error) RowErrors {
 // NotFoundError says that no model has the id.
 type NotFoundError struct{ Model string }
 
-// Error names the model.
 func (e *NotFoundError) Error() string { return fmt.Sprintf("model %q: %v", e.Model, ErrModelNotFound) }
 
-// Unwrap is ErrModelNotFound.
 func (*NotFoundError) Unwrap() error { return ErrModelNotFound }
 
 // NotFound is a NotFoundError.
@@ -117,7 +111,6 @@ func Brief(s string) string {
 	return strings.ToValidUTF8(s[:most], "") + "…"
 }
 
-// name is the id of a model.
 type name string
 
 // errorf says what was being done to the model when err came. It is nil if err is nil.
@@ -128,7 +121,6 @@ func (n name) errorf(doing string, err error) error {
 	return fmt.Errorf("engine: %s of model %q: %w", doing, string(n), err)
 }
 
-// storagef is errorf for an error of the store.
 func (n name) storagef(doing string, err error) error {
 	return n.errorf(doing, recovery.StorageError(err))
 }

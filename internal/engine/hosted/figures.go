@@ -27,7 +27,6 @@ type Figures struct {
 
 // ClassStatistics is how a classifier does.
 type ClassStatistics struct {
-	// Names are the classes by their numbers.
 	Names []string
 	classes.Summary
 }

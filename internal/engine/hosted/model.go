@@ -79,7 +79,6 @@ type Model struct {
 	news signal
 }
 
-// state is the machine with its lock.
 type state struct {
 	sync.RWMutex
 	// unchanged is held by a writer, or by a copy of the state. A writer that waits for a copy lets readers pass.
@@ -93,7 +92,6 @@ type state struct {
 // Lock takes unchanged, then the lock of the readers.
 func (s *state) Lock() { s.unchanged.Lock(); s.RWMutex.Lock() }
 
-// Unlock ends Lock.
 func (s *state) Unlock() { s.RWMutex.Unlock(); s.unchanged.Unlock() }
 
 // usage is what may be read of a model at any time.

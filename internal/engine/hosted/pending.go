@@ -64,10 +64,8 @@ func (c *choosing) other(ids []string) chan struct{} {
 	return nil
 }
 
-// count is the number of pending predictions.
 func (p *pending) count() int64 { return p.store.CountPending() }
 
-// key names the prediction of an id for a commit that answers it.
 func (p *pending) key(id string) storage.Answered {
 	return storage.Answered{Model: p.store.Number(), ID: id}
 }

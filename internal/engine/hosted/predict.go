@@ -104,7 +104,6 @@ func (m *Model) checkRow(r *Row) error {
 	return m.schema.Settle(r.Inputs)
 }
 
-// inputField is the field of a request that has the model's input.
 func (m *Model) inputField() string {
 	if m.schema != nil {
 		return "inputs"
@@ -112,7 +111,6 @@ func (m *Model) inputField() string {
 	return "features"
 }
 
-// inputForm says what an input of the model is.
 func (m *Model) inputForm() string {
 	if m.schema != nil {
 		return fmt.Sprintf("inputs, an object such as {%q: …}", m.schema.Name(0))

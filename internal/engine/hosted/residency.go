@@ -171,7 +171,6 @@ func (m *Model) recover() (r recovery.Recovered, replay time.Duration, err error
 	return r, m.env.Now().Sub(restored), err
 }
 
-// skipSnapshot logs a snapshot that cannot be used.
 func (m *Model) skipSnapshot(sequence uint64, err error) {
 	m.env.Log.Error("a snapshot cannot be used; an older one and the log are",
 		zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))

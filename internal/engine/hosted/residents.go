@@ -66,14 +66,12 @@ func (b *byUse) Swap(i, j int) {
 	order[i].usage.order.place, order[j].usage.order.place = i+1, j+1
 }
 
-// Push implements heap.Interface.
 func (b *byUse) Push(x any) {
 	m := x.(*Model) //nolint:forcetypeassert // Only models are pushed.
 	*b = append(*b, m)
 	m.usage.order.place = len(*b)
 }
 
-// Pop implements heap.Interface.
 func (b *byUse) Pop() any {
 	last := len(*b) - 1
 	m := (*b)[last]

@@ -22,8 +22,7 @@ const (
 	// back. The log stays readBackEvery snapshots longer.
 	readBackEvery = 8
 	// An encoded state takes at most slack bytes beside its numbers.
-	slack = 4096
-	// A page of memory has at least pageBytes.
+	slack     = 4096
 	pageBytes = 4096
 	// A state is in memory copiesOf times while a copy of it is encoded: as its bytes, and as the bytes
 	// of the whole snapshot.
@@ -187,7 +186,6 @@ type Snapshot struct {
 	Digest [32]byte
 }
 
-// describe reads the description of a snapshot from its first bytes.
 func (s *snapshots) describe(sequence uint64) (Snapshot, error) {
 	doing := fmt.Sprintf("read snapshot %d", sequence)
 	f, err := s.store.StatSnapshot(sequence, codec.HeadBytes)

@@ -31,7 +31,6 @@ func StartSpan(ctx context.Context, name string) trace.Span {
 
 // stages are the moments of an observation. The commit notes them, and Wait makes spans of them.
 type stages struct {
-	// id is the id of the trace.
 	id string
 	// The turn began at turn. The record was appended from append to learn, which are zero if nothing was
 	// appended, and learned from learn to learned.

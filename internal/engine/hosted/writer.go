@@ -74,5 +74,4 @@ func (w writer) ready() error {
 	return w.catchUp()
 }
 
-// Posted implements mailbox.Handler.
 func (w writer) Posted() { w.follow() }

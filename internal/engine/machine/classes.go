@@ -33,7 +33,6 @@ func newClassifier(spec model.Spec, learner model.Learner) (*classifier, error) 
 	return &classifier{learner: c, account: classes.New(limit), limit: limit}, nil
 }
 
-// learnClass learns one observation of a class.
 func (m *Machine) learnClass(o *record.Observation, x []float64, a *record.Answer) error {
 	c := m.classifier
 	var advice []float64

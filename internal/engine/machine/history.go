@@ -13,7 +13,6 @@ func (m *Machine) shape() history.Shape {
 	return history.Shape{Classes: m.classifier != nil, Levels: len(m.spec.Coverage)}
 }
 
-// record adds the performance of one observation to the history.
 func (m *Machine) record(p *account.Performance, c *classes.Performance, changed bool) {
 	if changed {
 		last := m.account.Change()

@@ -130,7 +130,6 @@ func (m *Machine) visitAccount(v *codec.Visitor) {
 	m.classifier.account.Visit(v)
 }
 
-// contain turns a panic of the learner into an error.
 func contain(doing string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%s: %w: %w: %v\n%s", doing, ErrCorrupt, ErrPanic, p, debug.Stack())
@@ -249,7 +248,6 @@ func (m *Machine) recordRow(o *record.Observation, x []float64, a *record.Answer
 	m.rows.End(m.learner, x, labels, o.Weight, a.Loss)
 }
 
-// learnAll learns several observations of labels together.
 func (m *Machine) learnAll(all []record.Observation, answers []record.Answer, predictions []float64) error {
 	observations, outcomes := make([]model.Observation, len(all)), make([]model.Outcome, len(all))
 	width := len(predictions) / len(all)
@@ -285,7 +283,6 @@ func (m *Machine) learnLabels(o *record.Observation, x []float64, a *record.Answ
 	return m.accountFor(o, &outcome, a)
 }
 
-// accountFor accounts for a learned observation and fills in its answer.
 func (m *Machine) accountFor(o *record.Observation, outcome *model.Outcome, a *record.Answer) error {
 	if !finite(outcome.Predictions) || math.IsNaN(outcome.Loss) {
 		return fmt.Errorf("a prequential prediction of %v, a loss of %g: %w", outcome.Predictions, outcome.Loss, ErrCorrupt)
@@ -329,7 +326,6 @@ func (m *Machine) observe(outcome *model.Outcome, o *record.Observation, x []flo
 	return m.learner.Observe(outcome, x, o.Labels, o.Weight)
 }
 
-// lossOf returns the learner's loss of a served prediction.
 func (m *Machine) lossOf(prediction, label float64) float64 {
 	if scored, ok := m.learner.(model.Scored); ok {
 		return scored.LossOf(prediction, label)
@@ -394,7 +390,6 @@ func (m *Machine) Predict(p *model.ClassPrediction, in Input) (err error) {
 	return checkNumbers(p)
 }
 
-// checkNumbers rejects a prediction with a number that is not finite.
 func checkNumbers(p *model.ClassPrediction) error {
 	if !finite(p.Values) || !finite(p.Parametric) || !finite(p.StandardErrors) || math.IsNaN(p.Leverage) || !finite(p.Probabilities) {
 		return fmt.Errorf("a prediction of %v, of %v by the parametric part, standard errors %v, leverage %g, probabilities %v: %w",
@@ -422,7 +417,6 @@ func (m *Machine) PredictAll(p []*model.ClassPrediction, in []Input) (at int, er
 	return 0, nil
 }
 
-// errAlone: the inputs have to be predicted one by one.
 var errAlone = errors.New("inputs to predict one by one")
 
 func (m *Machine) predictTogether(p []*model.ClassPrediction, in []Input) (err error) {

@@ -22,7 +22,6 @@ var ErrFull = errors.New("mailbox: full")
 type Handler[T any] interface {
 	// Handle takes the items of one batch, in their order. The slice is valid during the call only.
 	Handle(batch []T)
-	// Reject takes an item that is not handled, and why.
 	Reject(item T, why error)
 	// Posted runs at the turn that Post has requested.
 	Posted()

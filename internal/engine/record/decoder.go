@@ -16,7 +16,6 @@ func SameInput(a []float64, inputs []byte, b []float64, others []byte) bool {
 	return same && bytes.Equal(inputs, others)
 }
 
-// encode returns dst with the bytes that visit appends.
 func encode(dst []byte, visit func(*codec.Visitor)) []byte {
 	v := codec.Appending(dst)
 	visit(&v)
@@ -24,7 +23,6 @@ func encode(dst []byte, visit func(*codec.Visitor)) []byte {
 	return out
 }
 
-// decode reads all of a value.
 func decode(what string, data []byte, visit func(*codec.Visitor)) error {
 	if err := codec.Read(data, visit); err != nil {
 		return fmt.Errorf("record: %s: %w", what, err)

@@ -92,8 +92,7 @@ type RegistryValue struct {
 	Revision uint64
 	Metadata
 	// Follow is nil unless the model follows another model. It is immutable.
-	Follow *Follow
-	// Restored is the newest restore.
+	Follow   *Follow
 	Restored Restored
 	// Spec is the spec in JSON.
 	Spec []byte
@@ -130,7 +129,6 @@ func (e *RegistryValue) visit(v *codec.Visitor) {
 	v.Bytes(e.Spec)
 }
 
-// visitFollow visits an empty id in place of a nil Follow.
 func (e *RegistryValue) visitFollow(v *codec.Visitor) {
 	var f Follow
 	if e.Follow != nil {

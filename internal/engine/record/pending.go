@@ -93,7 +93,6 @@ func (w *Pending) visit(v *codec.Visitor, flags byte, outputs int) {
 	}
 }
 
-// visitClasses visits the prediction of a classifier, with the names of the classes.
 func (w *Pending) visitClasses(v *codec.Visitor) {
 	visitClass(v, &w.Class, &w.Probabilities)
 	if v.Reading() {
@@ -104,7 +103,6 @@ func (w *Pending) visitClasses(v *codec.Visitor) {
 	}
 }
 
-// visitParts visits an explanation.
 func (w *Pending) visitParts(v *codec.Visitor) {
 	n := len(w.Parts)
 	if v.Length(&n, 4); v.Reading() { // A part takes 4 bytes at least.

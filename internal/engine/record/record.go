@@ -75,7 +75,6 @@ const (
 	flagsKnown    = flagServed | flagWeight | flagNoted | flagNamed | flagClass | flagLeader
 )
 
-// flags returns the flags of the parts that an observation has.
 func (o *Observation) flags() (flags byte) {
 	if o.Served != nil {
 		flags |= flagServed

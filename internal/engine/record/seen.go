@@ -9,7 +9,6 @@ import (
 
 // Answer is the outcome of one observation.
 type Answer struct {
-	// Sequence is the sequence of the observation.
 	Sequence uint64
 	// Predictions are the prequential predictions, one per output.
 	Predictions []float64

@@ -213,7 +213,6 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 	return s.decode(sequence, data)
 }
 
-// decode restores the machine of an encoded snapshot.
 func (s Source) decode(sequence uint64, data []byte) (*machine.Machine, error) {
 	snapshot, err := codec.Decode(data)
 	if err != nil {

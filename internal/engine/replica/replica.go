@@ -71,8 +71,7 @@ func (r *Follower) Restored() {
 type sums struct {
 	sequence uint64
 	whole    account.Performance
-	// classes are the sums of a classifier.
-	classes classes.Performance
+	classes  classes.Performance
 	// squares and pairs are as in account.Summary.
 	squares float64
 	pairs   confidence.Moments
@@ -106,7 +105,6 @@ func sumsOf(m *hosted.Model) (s sums, err error) {
 	return s, err
 }
 
-// encode encodes the losses.
 func (s *sums) encode() []byte {
 	v := codec.Appending(nil)
 	s.visit(&v)
@@ -114,7 +112,6 @@ func (s *sums) encode() []byte {
 	return out
 }
 
-// decodeSums reads what encode wrote.
 func decodeSums(data []byte) (s sums, err error) {
 	err = codec.Read(data, s.visit)
 	return s, err
@@ -247,7 +244,6 @@ func (r *Follower) step(ctx context.Context, leader *Follower) (more bool, err e
 	return left > 0, err
 }
 
-// learn learns the leader's observations after a sequence.
 func (r *Follower) learn(ctx context.Context, leader *Follower, at, n uint64) (uint64, error) {
 	if n == 0 {
 		return 0, fmt.Errorf("%w: %w", ErrStops, model.ErrObservationLimit)

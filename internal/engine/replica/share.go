@@ -30,7 +30,6 @@ func (s *sums) paired() *Difference {
 	return &Difference{Interval: i, Paired: true, Observations: s.pairs.Count, First: s.pairs.Count}
 }
 
-// moments sums up the served losses.
 func (s *sums) moments(classifier bool) confidence.Moments {
 	if n := s.classes.Served.Errors; classifier {
 		return confidence.Moments{Count: s.classes.Observations, Sum: n, Squares: n, Absolute: n}

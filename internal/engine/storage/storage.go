@@ -256,7 +256,6 @@ type ID struct {
 
 // IDs are the remembered ids of a model.
 type IDs interface {
-	// ID returns the value of an id.
 	ID(id string) (value []byte, ok bool, err error)
 	// PutIDs stores new and existing ids, in a replicated store on this server alone. It does not
 	// wait for durability: any later Append or Sync makes them durable, in a replicated store any

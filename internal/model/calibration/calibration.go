@@ -50,8 +50,7 @@ type Link struct {
 	// mixture is v, Σ v_i = 1.
 	mixture [memories]float64
 	table   table
-	// pool lends *scratch.
-	pool *sync.Pool
+	pool    *sync.Pool
 }
 
 // New is a link without observations.

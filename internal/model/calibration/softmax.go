@@ -30,8 +30,7 @@ type Softmax struct {
 	n            int
 	decay, ridge float64
 	theta        Point
-	// a holds A by rows.
-	a [maxParameters]Point
+	a            [maxParameters]Point
 }
 
 // NewSoftmax starts at θ, of at most maxParameters, with a₀ = ridge. With a decay of 1 it

@@ -29,12 +29,10 @@ const (
 	maxTable       = 1e12
 )
 
-// logOdds is log(p/(1−p)).
 func logOdds(p float64) float64 {
 	return exponential.Log(math.Max(p, minProbability)) - exponential.Log(math.Max(1-p, minProbability))
 }
 
-// logistic is 1/(1+exp(−l)).
 func logistic(l float64) float64 {
 	power := [1]float64{-math.Max(-maxLogit, math.Min(maxLogit, l))}
 	exponential.Exp(power[:], power[:])

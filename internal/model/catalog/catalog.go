@@ -36,7 +36,6 @@ func learners() []learner {
 	}
 }
 
-// learner is a row of the table.
 type learner struct {
 	given func(*model.Spec) bool
 	// complete fills in and checks the learner's part of the spec. It requires given.
@@ -105,7 +104,6 @@ func New(s model.Spec) (model.Learner, error) {
 	return e.make(s.Outputs), nil
 }
 
-// look completes a spec.
 func look(s model.Spec) (model.Spec, entry, error) {
 	c := &completion{spec: s, at: "spec"}
 	l, ok := c.learner()

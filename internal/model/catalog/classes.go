@@ -59,7 +59,6 @@ func (c *completion) keepIntervals(e entry) {
 	c.fail(model.ErrInvalidSpec, "spec.coverage", c.spec.Coverage, want)
 }
 
-// classified makes the entry's learner a classifier.
 func (c *completion) classified(e entry) entry {
 	o := classifier.Options{
 		MaxClasses: *c.spec.Classes.MaxClasses, Indicators: e.indicators,

@@ -76,7 +76,6 @@ func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, limit float
 	}
 }
 
-// spectral is a kernel with a spectral density.
 func (c *completion) spectral(name string, field **model.Kernel, want string) kernel.Kernel {
 	k := c.kernel(name, field)
 	if !k.Spectral() {

@@ -81,7 +81,6 @@ func (c *completion) kernels(field *[]*model.Kernel, loss string) []kernel.Kerne
 	return out
 }
 
-// firstOrder completes the options that the first-order learners share.
 func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder, adaptive bool) (features, raker.Options) {
 	f := features{dimension: c.spec.Dimension, seed: c.spec.Seed, kernels: kernels}
 	f.frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2/max(len(kernels), 1))
@@ -126,7 +125,6 @@ func fogd(c *completion, given *model.FOGD) entry {
 	return c.raker(f, o)
 }
 
-// raker is the entry of raker, fogd and ada_raker.
 func (c *completion) raker(f features, o raker.Options) entry {
 	if c.failed() {
 		return entry{}

@@ -48,7 +48,6 @@ func forecaster(features feature.Map, o awv.Options, lambdas []float64) model.Le
 	return awv.NewRidges(features, o, lambdas)
 }
 
-// remembers rejects forgetting with several ridges.
 func (c *completion) remembers(several *model.Ridges, forgetting float64) {
 	if len(several.Lambdas) > 0 && forgetting < 1 {
 		c.reject("forgetting", forgetting, "1 with lambdas")

@@ -126,7 +126,6 @@ func (c *completion) fixed(given *model.FixedScaling, e entry) scaling.Affine {
 	return o
 }
 
-// numbers are count acceptable numbers, by default all otherwise.
 func (c *completion) numbers(
 	name string, field *[]float64, count int, otherwise float64, acceptable func(float64) bool, want string,
 ) []float64 {

@@ -107,7 +107,6 @@ func New(o Options) *Learner {
 	return l
 }
 
-// blank is a learner to begin or to restore.
 func blank(o Options) *Learner {
 	l := &Learner{o: o, numbers: map[string]int{}, calibration: calibration.New()}
 	if o.ChooseRecoding {
@@ -220,7 +219,6 @@ func (l *Learner) Explain(p *model.Prediction) []model.Part {
 	return l.known(model.Explain(l.inner, &inner))
 }
 
-// known leaves the parts of the outputs of known classes.
 func (l *Learner) known(parts []model.Part) []model.Part {
 	for i := range parts {
 		outputs := min(len(parts[i].Weights), max(1, len(l.names)))

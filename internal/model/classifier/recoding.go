@@ -81,7 +81,6 @@ func (l *Learner) decide(buffer, values, counts []float64, total float64) (class
 	return largest(values)
 }
 
-// largest is the older of the classes with the largest value.
 func largest(values []float64) (class int) {
 	for k, v := range values {
 		if v > values[class] {

@@ -74,7 +74,6 @@ func (r *Reader) Uint32() uint32 {
 	return 0
 }
 
-// uvarint reads a varint.
 func (r *Reader) uvarint() uint64 {
 	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {

@@ -22,8 +22,7 @@ type SampledOptions struct {
 	Capacity int
 	// Given is a dictionary known beforehand, or nil. With one, nothing is sampled.
 	Given [][]float64
-	// Seed seeds the sampling.
-	Seed uint64
+	Seed  uint64
 }
 
 // Sampled is the Nyström map of a dictionary that KORS samples, or that is given. Its state

@@ -29,7 +29,6 @@ const (
 	SquaredHinge
 )
 
-// String names the loss.
 func (l Loss) String() string {
 	switch l {
 	case Squared:

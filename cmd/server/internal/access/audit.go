@@ -42,7 +42,6 @@ type audit struct {
 	failures atomic.Uint64
 }
 
-// line is a record as it is written.
 type line struct {
 	Time    string   `json:"time"`
 	Name    string   `json:"name,omitempty"`

@@ -48,10 +48,8 @@ type keys struct {
 	last string
 }
 
-// verifier is a public key.
 type verifier struct {
 	jose.JSONWebKey
-	// id identifies the key.
 	id string
 	// withdrawn is set when the key leaves the set.
 	withdrawn *atomic.Bool
@@ -188,7 +186,6 @@ func expiry(c *jwt.Claims) time.Time {
 	return c.Expiry.Time().Add(leeway)
 }
 
-// check checks the claims of a JWT whose signature is valid.
 func (k *keys) check(c *jwt.Claims) error {
 	err := c.ValidateWithLeeway(jwt.Expected{Issuer: k.issuer, AnyAudience: jwt.Audience{k.audience}, Time: k.now()}, leeway)
 	switch {

@@ -42,10 +42,9 @@ type Manifest struct {
 	// Name is the time at which the backup began, in UTC; see Take.
 	Name    string    `json:"name"`
 	Created time.Time `json:"created"`
-	// Version is the version of the server.
-	Version string  `json:"version"`
-	Models  []Model `json:"models"`
-	Files   []File  `json:"files"`
+	Version string    `json:"version"`
+	Models  []Model   `json:"models"`
+	Files   []File    `json:"files"`
 }
 
 // Model is a model of a backup.
@@ -160,5 +159,4 @@ func belongs(name string) bool {
 	return false
 }
 
-// key returns the key of the file with a digest.
 func key(digest string) string { return objects + digest[:2] + "/" + digest }

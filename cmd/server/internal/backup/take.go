@@ -30,7 +30,6 @@ type Progress struct {
 // Report is called with the progress, from several goroutines. It must not block.
 type Report func(Progress)
 
-// counter counts and reports the progress.
 type counter struct {
 	report     Report
 	total      Progress
@@ -55,7 +54,6 @@ func (c *counter) add(files int, bytes int64) {
 	}
 }
 
-// Write counts what passes a reader or a writer.
 func (c *counter) Write(p []byte) (int, error) {
 	c.add(0, int64(len(p)))
 	return len(p), nil
@@ -138,7 +136,6 @@ func nameAfter(names []string, at time.Time) string {
 	return at.UTC().Format(nameLayout)
 }
 
-// walk finds the files of a directory.
 func (m *Manifest) walk(dir string) error {
 	m.Files = nil
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -166,7 +163,6 @@ func (m *Manifest) walk(dir string) error {
 	return nil
 }
 
-// objects returns the sizes of all objects by their keys.
 func (p *Place) objects(ctx context.Context) (map[string]int64, error) {
 	out := map[string]int64{}
 	err := p.bucket.Each(ctx, objects, func(o bucket.Object) { out[o.Key] = o.Size })
@@ -271,7 +267,6 @@ func (c *checked) Read(p []byte) (int, error) {
 
 var errChanged = errors.New("its bytes have changed meanwhile")
 
-// publish writes the manifest.
 func (p *Place) publish(ctx context.Context, m *Manifest) error {
 	data, err := m.encode()
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 // directoryMode lets only the server's user read the objects.
 const directoryMode = 0o700
 
-// directory is a bucket of files.
 type directory struct{ root string }
 
 // DirectoryOf returns the directory of a file:// URL.
@@ -132,7 +131,6 @@ func (d *directory) write(ctx context.Context, key string, from io.Reader, size 
 	return rename(f.Name(), name)
 }
 
-// contextReader fails when its context ends.
 type contextReader struct {
 	ctx  context.Context //nolint:containedctx // A reader takes no context.
 	from io.Reader

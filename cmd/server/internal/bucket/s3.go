@@ -73,7 +73,6 @@ type ambient struct{ credentials.Chain }
 var errNoCredentials = errors.New("no credentials of AWS: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, " +
 	"a credentials file with AWS_PROFILE, or a role of the machine")
 
-// RetrieveWithCredContext implements credentials.Provider.
 func (a *ambient) RetrieveWithCredContext(c *credentials.CredContext) (credentials.Value, error) {
 	v, err := a.Chain.RetrieveWithCredContext(c)
 	if err == nil && v.AccessKeyID == "" {

@@ -176,7 +176,6 @@ func (k *Keeper) Stats() Stats {
 	return Stats{ReloadFailures: k.reloadFailures.Load(), Expires: k.current.Load().certificate.Leaf.NotAfter}
 }
 
-// verify verifies a client's certificate, chain[0], with the intermediate certificates.
 func (m *material) verify(chain []*x509.Certificate, now time.Time) ([][]*x509.Certificate, error) {
 	between := x509.NewCertPool()
 	for _, c := range chain[1:] {

@@ -18,7 +18,6 @@ type listener struct {
 	keeper *Keeper
 }
 
-// Accept implements net.Listener.
 func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -27,7 +26,6 @@ func (l listener) Accept() (net.Conn, error) {
 	return &connection{Conn: c, keeper: l.keeper}, nil
 }
 
-// connection is a connection below TLS.
 type connection struct {
 	net.Conn
 	keeper *Keeper
@@ -38,7 +36,6 @@ type connection struct {
 	gone    bool
 }
 
-// Close implements net.Conn.
 func (c *connection) Close() error {
 	c.keeper.mu.Lock()
 	c.gone = true

@@ -8,7 +8,6 @@ import (
 
 const access = "Access"
 
-// accessSettings are the settings of authentication.
 func accessSettings(c *Config) []setting {
 	return []setting{
 		{access, "tokens", "", optionalPath(&c.Tokens), "tokens file; without it every caller is allowed; see token create"},

@@ -19,7 +19,6 @@ const (
 	StandbyCold ClusterStandby = "cold"
 )
 
-// clusterSettings are the settings of a server of a cluster.
 func clusterSettings(c *Config) []setting {
 	return []setting{
 		{cluster, "cluster-address", "", word("HOST:PORT", "nothing, or HOST:PORT that other servers can connect to", &c.ClusterAddress, isPeer), "address that this server listens on for the other servers of its cluster; without it the server has no cluster"},

@@ -180,7 +180,6 @@ func (c Config) Origins() []string {
 	return strings.Split(c.CORSOrigins, ",")
 }
 
-// reject returns the error of a wrong value.
 func (v value) reject(name, want string) error {
 	return fmt.Errorf("%s (from %s): got %q, want %s", name, v.origin, withoutUser(v.text), want)
 }

@@ -40,7 +40,6 @@ type kind struct {
 	set func(text string) bool
 }
 
-// settings returns the table of settings, which are read into c.
 func settings(c *Config) []setting {
 	return slices.Concat([]setting{
 		{serving, "grpc-address", "127.0.0.1:50051", address(&c.GRPCAddress), "address of the gRPC services; :50051 listens on all interfaces"},
@@ -128,7 +127,6 @@ func place(field *string) kind {
 	})
 }
 
-// collector is the URL of a collector of traces, or nothing.
 func collector(field *string) kind {
 	return word("URL", "nothing, http://HOST:PORT or https://HOST:PORT without a user", field, func(s string) bool {
 		u, err := url.Parse(s)
@@ -136,7 +134,6 @@ func collector(field *string) kind {
 	})
 }
 
-// origins are origins between commas, or nothing.
 func origins(field *string) kind {
 	return word("ORIGINS", "nothing, * or origins between commas, such as https://example.com or http://localhost:8080", field, func(s string) bool {
 		if s == "" || s == "*" {
@@ -180,7 +177,6 @@ func size(low, high int64, field *int64) kind {
 	return number("BYTES", want, low, high, field, parseBytes)
 }
 
-// sizeOrNone is size, or 0.
 func sizeOrNone(low, high int64, field *int64) kind {
 	k := size(low, high, field)
 	return kind{k.placeholder, "0, or " + k.want, func(s string) bool {
@@ -190,7 +186,6 @@ func sizeOrNone(low, high int64, field *int64) kind {
 
 func good[T any](_ T, err error) bool { return err == nil }
 
-// parseBytes reads a number of bytes with or without a unit.
 func parseBytes(s string) (int64, error) {
 	unit := uint64(1)
 	for name, bytes := range map[string]uint64{"KiB": kib, "MiB": mib, "GiB": gib} {

@@ -29,8 +29,7 @@ type Options struct {
 	// that of the environment.
 	Endpoint string
 	// Env is os.LookupEnv in production. The libraries read the environment of the process.
-	Env func(string) (string, bool)
-	// Version is the version of the server.
+	Env     func(string) (string, bool)
 	Version string
 	Log     *zap.Logger
 }
@@ -61,7 +60,6 @@ func Open(ctx context.Context, o Options) (*Tracing, error) {
 	return &Tracing{sdk.NewTracerProvider(sdk.WithResource(about), sdk.WithBatcher(logged{exporter, o.Log}))}, nil
 }
 
-// endpoint returns the endpoint of the collector, if tracing is on.
 func (o *Options) endpoint() (endpoint string, on bool, err error) {
 	env := func(name string) string {
 		text, _ := o.Env(name)
@@ -106,7 +104,6 @@ type logged struct {
 	log *zap.Logger
 }
 
-// ExportSpans implements sdk.SpanExporter.
 func (e logged) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := e.SpanExporter.ExportSpans(ctx, spans); err != nil {
 		e.log.Warn("spans were not exported", zap.Int("spans", len(spans)), zap.Error(err))

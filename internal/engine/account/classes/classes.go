@@ -59,7 +59,6 @@ type Prediction struct {
 
 // Round is one observation, once it is learned.
 type Round struct {
-	// Class is the number of the observed class.
 	Class int
 	// Prequential is the prediction made just before.
 	Prequential Prediction
@@ -161,7 +160,6 @@ func wrong(predicted, class int) float64 {
 	return 1
 }
 
-// count counts a prediction in the bins and in the classes.
 func (a *Account) count(p Prediction, class int) {
 	probabilities := p.Probabilities[:min(len(p.Probabilities), a.limit)]
 	for len(a.classes) < max(len(probabilities), class+1) {

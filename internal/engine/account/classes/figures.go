@@ -50,7 +50,6 @@ func (f *Figures) visit(v *codec.Visitor, limit float64) {
 
 // Performance is how a classifier did over some observations.
 type Performance struct {
-	// Observations is the number of observations.
 	Observations float64
 	// Prequential are the figures of the predictions made just before each observation
 	// was learned.

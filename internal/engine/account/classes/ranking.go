@@ -30,7 +30,6 @@ type Ranking struct {
 	F1, Precision, Recall, Threshold float64
 }
 
-// count counts the probability of class 1 of an observation.
 func (r *ranking) count(p float64, class int) {
 	odds := exponential.Log(math.Max(p, minProbability)) - exponential.Log(math.Max(1-p, minProbability))
 	bin := int((odds + rankOdds) * rankBins / (2 * rankOdds))
@@ -80,7 +79,6 @@ func (r *ranking) visit(v *codec.Visitor) {
 
 func (r *ranking) total() float64 { return r.of(0) + r.of(1) }
 
-// of is the number of observations of a class.
 func (r *ranking) of(class int) (total float64) {
 	for _, n := range r[class] {
 		total += float64(n)

@@ -58,7 +58,6 @@ func (m *Moments) Visit(v *codec.Visitor, limit float64) {
 // Mean returns the mean, NaN without values.
 func (m *Moments) Mean() float64 { return m.Sum / m.Count }
 
-// variance returns the empirical variance.
 func (m *Moments) variance() float64 {
 	mean := m.Mean()
 	return math.Max(0, m.Squares/m.Count-float64(mean*mean))

@@ -37,7 +37,6 @@ package drift
 import "math"
 
 const (
-	// The number of losses in a block.
 	block = 16
 	// The least mean number of losses between two false alarms.
 	between = 200_000
@@ -82,9 +81,7 @@ type Detector struct {
 	last Statistics
 }
 
-// direction is the evidence of a change in one direction.
 type direction struct {
-	// r is R.
 	r float64
 	// q is Q, won the number of consecutive bets g that were won.
 	// (q > 0) == (won > 0)
@@ -253,14 +250,12 @@ func (v *direction) evidence() float64 {
 	return float64((1-separation)*v.r) + float64(separation*v.q)
 }
 
-// note records a change.
 func (d *Detector) note(v *direction) {
 	d.last.Detected++
 	d.last.Change, d.last.Noticed = d.observed-v.length*block+1, d.observed
 	d.last.Before, d.last.After = v.before/float64((d.n-v.length)*block), v.after/float64(v.length*block)
 }
 
-// restart empties the reference.
 func (d *Detector) restart() {
 	clear(d.counts)
 	d.n, d.base = 0, 0

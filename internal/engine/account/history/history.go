@@ -134,7 +134,6 @@ func (h *History) Mark(m Mark) {
 // Marks returns the newest changes, oldest first. The caller only reads them.
 func (h *History) Marks() []Mark { return h.marks }
 
-// fill writes a row.
 func (h *History) fill(row []uint32, m *Moment) {
 	row[timeLow], row[timeHigh] = uint32(m.Time), uint32(uint64(m.Time)>>32)
 	row[regret], row[bound], row[dictionary] = short(m.Regret), short(m.RegretBound), short(float64(m.Dictionary))
@@ -247,7 +246,6 @@ func (h *History) Points(after uint64, now *Moment) []Point {
 	return points
 }
 
-// point reads a row.
 func (h *History) point(row []uint32, sequence uint64) Point {
 	p := Point{Sequence: sequence, Moment: Moment{
 		Time:   int64(uint64(row[timeHigh])<<32 | uint64(row[timeLow])),
@@ -284,7 +282,6 @@ func short(v float64) uint32 {
 	return uint32((b + 1<<31 - 1 + b>>32&1) >> 32)
 }
 
-// long returns the number of a short.
 func long(s uint32) float64 { return math.Float64frombits(uint64(s) << 32) }
 
 // nothing is the short of an unknown number.

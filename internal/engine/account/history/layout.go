@@ -32,7 +32,6 @@ func (s Shape) figures() int {
 	return figuresOfLabels
 }
 
-// counts returns the number of counts of intervals.
 func (s Shape) counts() int {
 	if s.Levels == 0 {
 		return 0
@@ -61,7 +60,6 @@ func (s Shape) fields(dst []*float64, p *account.Performance, c *classes.Perform
 	return dst
 }
 
-// add adds the figures of one observation.
 func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance) {
 	var room [figuresOfClasses]*float64
 	for i, figure := range s.fields(room[:0], p, c) {

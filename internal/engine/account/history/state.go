@@ -7,7 +7,6 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// version is the version of the bytes of a history.
 const version = 2
 
 // Bounds of a history.

@@ -98,7 +98,6 @@ type State struct {
 	shape   shape
 }
 
-// level is the state of one level.
 type level struct {
 	// target is 1 − a, miss is a.
 	target, miss float64
@@ -164,7 +163,6 @@ func (s *State) Radius(level int) float64 {
 
 // Round is the label y of a prediction.
 type Round struct {
-	// Served is the served value.
 	Label, Served float64
 	// Scale is State.ScaleAt of Served, and Radii has the Radius of every level, at the time of
 	// the prediction. Scale is 0 if no interval was served.
@@ -246,7 +244,6 @@ func (s *State) allocate() {
 	}
 }
 
-// push replaces the oldest score.
 func (s *State) push(score float64) {
 	at := s.scored % scores
 	old := s.ring[at]

@@ -16,8 +16,7 @@ const (
 	// The discount of the sums of the knots.
 	shapeDecay = 0.999
 	// The prior rounds of a knot, of the mean score.
-	shapePrior = 20
-	// The step of a bend, and its bound.
+	shapePrior        = 20
 	bendStep, maxBend = 0.02, 2
 )
 
@@ -93,7 +92,6 @@ func (s *shape) learn(value, score float64, missed bool, a float64) {
 	}
 }
 
-// see adds prediction n, from 0, to the newest.
 func (s *shape) see(n uint64, value float64) {
 	if s.newest == nil {
 		s.newest, s.sorted = make([]float64, 0, ranked), make([]float64, 0, ranked)
