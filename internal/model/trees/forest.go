@@ -2,6 +2,8 @@ package trees
 
 import (
 	"math"
+	"slices"
+	"sync"
 
 	"hindsight/internal/model/window"
 )
@@ -48,6 +50,17 @@ type Forest struct {
 	debt   int64
 	grower grower
 	row    []float32 // Scratch.
+	newest newest
+}
+
+// newest has the sums of the newest row predicted since the last Observe. An Observe after the Predict
+// of its row reads them. The sums follow from the row and the trees, so they are no state.
+type newest struct {
+	lock sync.Mutex
+	// known says that row and sums belong to the present trees.
+	known bool
+	row   []float32
+	sums  []int64
 }
 
 // New is a forest of trees 0 over an empty window, whose columns are those of
@@ -68,6 +81,7 @@ func New(o Options, w *window.Window) *Forest {
 	f.fit = fit{grown: newTree(mostLeaves), old: make([]uint8, w.Slots()+padding), grew: make([]uint8, w.Slots()+padding)}
 	f.grower = newGrower(w.Slots(), mostLeaves, groups, w.Columns())
 	f.cuts = newCuts(w.Columns(), w.Slots(), &f.grower)
+	f.newest.row, f.newest.sums = make([]float32, w.Columns()), make([]int64, len(f.rings))
 	return f
 }
 
@@ -105,10 +119,32 @@ func (f *Forest) effect(row []float32) float64 {
 	return effect
 }
 
+// sum writes the sums of the columns' trees for a row.
+func (f *Forest) sum(sums []int64, row []float32) {
+	n := &f.newest
+	mine := n.lock.TryLock()
+	if mine {
+		defer n.lock.Unlock()
+		if n.known && slices.Equal(n.row, row) {
+			copy(sums, n.sums)
+			return
+		}
+	}
+	for c := range f.rings {
+		sums[c] = sumTrees(&f.rings[c].trees, row)
+	}
+	if mine {
+		n.known = true
+		copy(n.row, row)
+		copy(n.sums, sums)
+	}
+}
+
 // Predict writes the predictions of the columns for a row as Window.Round wrote it, served
 // with the prediction v, and the sums of their trees. The caller cuts predictions to the
 // labels seen.
 func (f *Forest) Predict(dst []float64, sums []int64, row []float32, served float64) {
+	f.sum(sums, row)
 	unit := f.w.Unit(f.layout.Served())
 	for c := range f.rings {
 		r := &f.rings[c]
@@ -122,7 +158,6 @@ func (f *Forest) Predict(dst []float64, sums []int64, row []float32, served floa
 			offset = f.mean + f.effect(row)
 		case Residuals:
 		}
-		sums[c] = sumTrees(&r.trees, row)
 		dst[c] = offset + float64(unit*(float64(sums[c])/one))
 	}
 }
@@ -184,6 +219,7 @@ func (f *Forest) price(r *ring) int64 {
 // since the last Observe, or nil.
 func (f *Forest) Observe(eighths []int, sums []int64) {
 	slot := f.w.Slot(0)
+	f.newest.known = false
 	f.n++
 	counts := float64(f.w.Counts[slot])
 	f.counted += counts
