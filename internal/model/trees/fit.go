@@ -81,7 +81,7 @@ func (f *Forest) step() (units int64, done bool) {
 			j.phase = fitSearch
 		}
 	case fitSearch:
-		g.search(0, float64(r.kind.leastSide()))
+		g.search(0, float64(r.kind.leastSide()), &f.cuts)
 		units += unitsSearch * int64(g.groups())
 		j.phase = fitSplit
 	case fitSplit:
@@ -115,8 +115,8 @@ func (f *Forest) step() (units int64, done bool) {
 			derive(g.histogram(j.larger, group), g.histogram(j.smaller, group))
 		}
 		// A tie between leaves goes to the older leaf, whichever is searched first.
-		g.search(j.smaller, float64(r.kind.leastSide()))
-		g.search(j.larger, float64(r.kind.leastSide()))
+		g.search(j.smaller, float64(r.kind.leastSide()), &f.cuts)
+		g.search(j.larger, float64(r.kind.leastSide()), &f.cuts)
 		units += int64(g.groups()) * (unitsDerive + 2*unitsSearch)
 		j.phase = fitSplit
 	case fitFinish:

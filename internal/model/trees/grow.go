@@ -146,12 +146,12 @@ func deriveGo(parent, counted *[groupSize]int64) {
 }
 
 // bestGo is best.
-func bestGo(h *[groupSize]int64, total int64, least float64) split {
+func bestGo(h *[groupSize]int64, edges int, total int64, least float64) split {
 	var s split
 	sum, count := float64(sumOf(total)), float64(countOf(total))
 	for lane := range lanes {
 		below := int64(0)
-		for at := lane; at < groupSize-lanes; at += lanes {
+		for at := lane; at < edges*lanes; at += lanes {
 			if h[at] == 0 {
 				continue
 			}
@@ -176,15 +176,15 @@ func bestGo(h *[groupSize]int64, total int64, least float64) split {
 }
 
 // search finds the best split of a leaf by its histograms, which a small leaf then loses.
-func (g *grower) search(leaf int, leastSide float64) {
-	g.find(leaf, leastSide)
+func (g *grower) search(leaf int, leastSide float64, c *cuts) {
+	g.find(leaf, leastSide, c)
 	if l := &g.leaves[leaf]; l.count <= smallLeaf {
 		g.free = append(g.free, l.place)
 		l.place = -1
 	}
 }
 
-func (g *grower) find(leaf int, leastSide float64) {
+func (g *grower) find(leaf int, leastSide float64, c *cuts) {
 	l := &g.leaves[leaf]
 	sum := float64(sumOf(l.packed))
 	parent := float64(sum*sum) / (float64(countOf(l.packed)) + lambda)
@@ -194,7 +194,11 @@ func (g *grower) find(leaf int, leastSide float64) {
 	}
 	most := parent
 	for group := range g.groups() {
-		if s := best(g.histogram(leaf, group), l.packed, leastSide); s.score > most {
+		edges := uint8(0)
+		for _, input := range g.drawn[group*lanes:][:lanes] {
+			edges = max(edges, c.counts[input])
+		}
+		if s := best(g.histogram(leaf, group), int(edges), l.packed, leastSide); s.score > most {
 			most = s.score
 			l.input, l.code = group*lanes+s.lane, uint8(s.code)
 		}

@@ -24,15 +24,15 @@ func derive(parent, counted *[groupSize]int64) {
 	deriveAVX2(&parent[0], &counted[0])
 }
 
-// best is the best split of a histogram whose bins add up to total, with at least so many
-// rows on each side; its score is 0 without a split.
-func best(h *[groupSize]int64, total int64, least float64) split {
-	if !cpu.X86.HasAVX2 {
-		return bestGo(h, total, least)
+// best is the best split of a histogram of inputs with at most so many cut points, whose bins add up to
+// total, with at least so many rows on each side; its score is 0 without a split.
+func best(h *[groupSize]int64, edges int, total int64, least float64) split {
+	if !cpu.X86.HasAVX2 || edges == 0 {
+		return bestGo(h, edges, total, least)
 	}
 	var scores [lanes]float64
 	var at [lanes]int64
-	bestAVX2(&h[0], float64(sumOf(total)), float64(countOf(total)), least, &scores[0], &at[0])
+	bestAVX2(&h[0], edges, float64(sumOf(total)), float64(countOf(total)), least, &scores[0], &at[0])
 	var s split
 	for lane, score := range scores {
 		if score > s.score {
@@ -85,10 +85,10 @@ func addRowsAMD64(h *int64, rows *uint16, n int, packed *int64, first, second, t
 //go:noescape
 func deriveAVX2(parent, counted *int64)
 
-// bestAVX2 is the best split of each lane.
+// bestAVX2 is the best split of each lane at the first edges cut points, not 0.
 //
 //go:noescape
-func bestAVX2(h *int64, sum, count, least float64, scores *float64, at *int64)
+func bestAVX2(h *int64, edges int, sum, count, least float64, scores *float64, at *int64)
 
 // leavesAVX2 takes blocks of rows through count splits.
 //

@@ -61,14 +61,14 @@ GLOBL best<>(SB), RODATA|NOPTR, $40
 // A bin w = 2¹⁴ sum + count becomes two doubles: count + 2⁵² and, as |w| ≤ 2⁶²,
 // (w + 2⁶²) >> 14 = sum + 2⁴⁸ in the mantissa of 2⁵².
 
-// func bestAVX2(h *int64, sum, count, least float64, scores *float64, at *int64)
-TEXT ·bestAVX2(SB), NOSPLIT, $0-48
+// func bestAVX2(h *int64, edges int, sum, count, least float64, scores *float64, at *int64)
+TEXT ·bestAVX2(SB), NOSPLIT, $0-56
 	MOVQ         h+0(FP), SI
-	VBROADCASTSD sum+8(FP), Y0
-	VBROADCASTSD count+16(FP), Y1
-	VBROADCASTSD least+24(FP), Y2
-	MOVQ         scores+32(FP), R8
-	MOVQ         at+40(FP), R9
+	VBROADCASTSD sum+16(FP), Y0
+	VBROADCASTSD count+24(FP), Y1
+	VBROADCASTSD least+32(FP), Y2
+	MOVQ         scores+40(FP), R8
+	MOVQ         at+48(FP), R9
 	VBROADCASTSD best<>+0(SB), Y3
 	VBROADCASTSD best<>+8(SB), Y4
 	VBROADCASTSD best<>+16(SB), Y5
@@ -77,7 +77,7 @@ TEXT ·bestAVX2(SB), NOSPLIT, $0-48
 	VPXOR        Y8, Y8, Y8    // Scores.
 	VPXOR        Y9, Y9, Y9    // Their codes.
 	VPXOR        Y10, Y10, Y10 // The code.
-	MOVQ         $63, CX
+	MOVQ         edges+8(FP), CX
 
 bin:
 	VPADDQ    (SI), Y7, Y7
@@ -97,7 +97,7 @@ bin:
 	VMULPD    Y11, Y14, Y14          // S_r² (n_l + λ).
 	VCMPPD    $0x1d, Y2, Y13, Y2     // Clobbers least: it is loaded again.
 	VANDPD    Y2, Y15, Y15
-	VBROADCASTSD least+24(FP), Y2
+	VBROADCASTSD least+32(FP), Y2
 	VADDPD    Y5, Y13, Y13
 	VMULPD    Y13, Y12, Y12          // S_l² (n_r + λ).
 	VADDPD    Y14, Y12, Y12

@@ -10,7 +10,9 @@ func addRows(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes][
 
 func derive(parent, counted *[groupSize]int64) { deriveGo(parent, counted) }
 
-func best(h *[groupSize]int64, total int64, least float64) split { return bestGo(h, total, least) }
+func best(h *[groupSize]int64, edges int, total int64, least float64) split {
+	return bestGo(h, edges, total, least)
+}
 
 func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
 	leavesGo(ids, t, splits, codes, slots)

@@ -34,7 +34,8 @@ func TestLoopsEqualTheirTwins(t *testing.T) {
 	for round := range 2000 {
 		h, total := histogram(rng, 1+rng.IntN(1<<rng.IntN(14)))
 		for _, least := range []float64{1, 2, 5} {
-			if got, want := trees.Best(&h, total, least), trees.BestGo(&h, total, least); got != want {
+			edges := 63 - round%2*rng.IntN(64)
+			if got, want := trees.Best(&h, edges, total, least), trees.BestGo(&h, edges, total, least); got != want {
 				t.Fatalf("round %d: best split %+v, want %+v", round, got, want)
 			}
 		}
@@ -91,7 +92,7 @@ func TestLeavesEqualTheirTwin(t *testing.T) {
 func BenchmarkBest(b *testing.B) {
 	h, total := histogram(rand.New(rand.NewPCG(5, 6)), 5000)
 	for b.Loop() {
-		trees.Best(&h, total, 5)
+		trees.Best(&h, 63, total, 5)
 	}
 }
 
