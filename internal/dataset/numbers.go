@@ -3,6 +3,7 @@ package dataset
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"unicode"
@@ -25,10 +26,13 @@ type Numbers struct {
 	points, commas int
 	// unit is the unit of the first number that has one, for example $, % or kg.
 	unit string
+	// largest is the largest magnitude of the numbers without a unit.
+	largest float64
 }
 
 // Plain removes the unit and the separators of thousands from a number, replaces the decimal mark by a point, and a
-// duration, for example 1:02:03, by its seconds. A text that is no number, or has another unit than the first number,
+// duration, for example 1:02:03 or PT1H2M3S, by its seconds. 92% is 0.92 in a column whose numbers without a unit are at
+// most 1 and not all 0, and else 92. A text that is no number, or has another unit than the first number,
 // stays no number. Plain fails if the column does not show which mark is the decimal one.
 func (n *Numbers) Plain(text string) (plain string, err error) {
 	minus, rest, unit := cutSigns(text)
@@ -38,17 +42,55 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 		plain, err = n.resolve(rest, m)
 	case strings.Contains(rest, ":"):
 		plain = seconds(rest)
+	case strings.HasPrefix(rest, "P"):
+		plain = isoSeconds(rest)
 	}
 	plain = minus + plain
 	if unit == "" || err != nil {
 		return plain, err
 	}
-	if _, err := Number(plain); err == nil {
+	if v, err := Number(plain); err == nil {
 		if n.unit = cmp.Or(n.unit, unit); n.unit == unit {
-			return plain, nil
+			return n.fraction(v, plain), nil
 		}
 	}
 	return text, nil
+}
+
+// fraction is a number without its unit, and 0.92 for 92% beside fractions.
+func (n *Numbers) fraction(v float64, plain string) string {
+	if n.unit != "%" {
+		return plain
+	}
+	if n.table.survey(); n.largest == 0 || n.largest > 1 {
+		return plain
+	}
+	return strconv.FormatFloat(v/100, 'g', -1, 64)
+}
+
+// isoSeconds converts a duration of ISO 8601, for example P1DT2H30M, into seconds. Other texts stay as they are, also years
+// and months, whose lengths differ.
+func isoSeconds(text string) string {
+	units, total, known := "WD", 0.0, false
+	for rest := text[1:]; rest != ""; known = true {
+		if rest[0] == 'T' && units != "HMS" {
+			units, rest = "HMS", rest[1:]
+		}
+		at := strings.IndexAny(rest, units)
+		if at < 0 {
+			return text
+		}
+		v, err := strconv.ParseFloat(strings.Replace(rest[:at], ",", ".", 1), 64)
+		if err != nil {
+			return text
+		}
+		total += v * map[byte]float64{'W': 604800, 'D': 86400, 'H': 3600, 'M': 60, 'S': 1}[rest[at]]
+		rest = rest[at+1:]
+	}
+	if !known {
+		return text
+	}
+	return strconv.FormatFloat(total, 'f', -1, 64)
 }
 
 // seconds converts 1:02:03, 2 days 01:02:03 or 2:03 into seconds, the last as if 2 were minutes. Other texts stay as they
@@ -119,21 +161,24 @@ func (t *Table) decimal(plain string) string {
 
 // look notes what a cell shows of the column.
 func (n *Numbers) look(cell string) {
-	if !strings.ContainsAny(cell, ",.") || len(cell) > maxNumber {
+	if len(cell) > maxNumber {
 		return
 	}
-	minus, text, _ := cutSigns(strings.TrimSpace(cell))
+	minus, text, unit := cutSigns(strings.TrimSpace(cell))
 	plain, m := digits(text)
-	if m != point && m != comma {
+	v, err := Number(minus + plain)
+	if err != nil {
 		return
 	}
-	if _, err := Number(minus + plain); err != nil {
-		return
+	if unit == "" {
+		n.largest = max(n.largest, math.Abs(v))
 	}
-	if m == point {
+	switch m {
+	case point:
 		n.points++
-	} else {
+	case comma:
 		n.commas++
+	default:
 	}
 }
 

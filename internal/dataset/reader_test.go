@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -155,6 +156,47 @@ func TestFilesWithoutNames(t *testing.T) {
 		}
 		if named := table.Columns()[0] != "column 1"; n != rows || named != (rows == 1) || lines[n-1] != 2 || len(table.Notes()) != rows-1 {
 			t.Errorf("%q: %d rows in the lines %v of %q, %q", text, n, lines, table.Columns(), table.Notes())
+		}
+	}
+}
+
+// Titles before the header and lines of few fields behind the rows are left out; lines count from the first of the file.
+func TestTitlesAndFooters(t *testing.T) {
+	for text, want := range map[string]string{
+		"Report\n\na,b,c\n1,x,2\n3,y,4\n":                                "a b c/4:1 x 2/5:3 y 4/1",
+		"Report, 2024\nFrom;1.1.2024\n\na;b;c;d\n1,5;x;2;2\n3,5;y;4;4\n": "a b c d/5:1,5 x 2 2/6:3,5 y 4 4/1",
+		"Report,,\n,,\na,b,c\n1,x,2\n3,y,4\n":                            "a b c/4:1 x 2/5:3 y 4/1",
+		"# a, b\n#\na,b,c\n1,x,2\n3,y,4\n":                               "a b c/4:1 x 2/5:3 y 4/1",
+		"sep=;\na;b\n1;2\n":                                              "a b/3:1 2/0",
+		"a,b,c\n1,x,2\n\n3 rows\n\nSource: x\n":                          "a b c/2:1 x 2/1",
+		" a | b | c\n---+---+---\n 1 | x | 2\n(1 row)\n":                 "a b c/3: 1   x   2/1",
+		"| a | b |\n|---|---|\n| 1 | 2 |\n":                              "column 1 a b column 4/3:  1   2  /0",
+		"+---+---+\n| a | b |\n+---+---+\n| 1 | 2 |\n+---+---+\n1 row\n": "column 1 a b column 4/4:  1   2  /2",
+		"a,b\n1,2,\n3,4,\n":                                              "a b/2:1 2/3:3 4/0",
+		"a,b,c\n1,x,2\n3\n5,y,6\n":                                       "a b c/2:1 x 2/a.csv: line 3, column 2: 1 fields where the header has 3",
+		"x\n1;2\n3;4\n":                                                  "x/2:1;2/3:3;4/0",
+		"name\nSmith; Jo\nDoe; Al\n":                                     "name/2:Smith; Jo/3:Doe; Al/0",
+		"name,y,z\nBob,n/a\n":                                            "name y z/a.csv: line 2, column 3: 2 fields where the header has 3",
+	} {
+		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		parts := []string{strings.Join(table.Columns(), " ")}
+		for err == nil {
+			var record []string
+			if record, err = table.Read(); err == nil {
+				parts = append(parts, fmt.Sprintf("%d:%s", table.Line(), strings.Join(record, " ")))
+			}
+		}
+		end := err.Error()
+		if errors.Is(err, io.EOF) {
+			end = strconv.Itoa(len(table.Notes()))
+		}
+		got := strings.Join(append(parts, end), "/")
+		if got != want {
+			t.Errorf("%q is %q, want %q", text, got, want)
 		}
 	}
 }

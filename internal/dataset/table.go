@@ -70,21 +70,20 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	if err != nil {
 		return nil, &Error{File: name, Err: err}
 	}
-	var notes []string
-	if head, _ := plain.Peek(plain.Size()); isWindows1252(head) {
+	t := &Table{name: name}
+	head, _ := plain.Peek(plain.Size())
+	if isWindows1252(head) {
 		plain = bufio.NewReaderSize(charmap.Windows1252.NewDecoder().Reader(plain), 1<<16)
-		notes = append(notes, "the file is not UTF-8 and is read as Windows-1252: if letters are wrong, convert it to UTF-8")
+		t.notes = append(t.notes, "the file is not UTF-8 and is read as Windows-1252: if letters are wrong, convert it to UTF-8")
 	}
-	if magic, _ := plain.Peek(len(ParquetMagic)); string(magic) == ParquetMagic {
+	if bytes.HasPrefix(head, []byte(ParquetMagic)) {
 		return nil, &Error{File: name, Err: errors.New("the file is Parquet where CSV is expected; unpack a compressed Parquet file")}
 	}
-	declared, err := cutDeclaration(plain)
-	if err != nil {
-		return nil, &Error{File: name, Err: err}
-	}
-	if delimiter == 0 {
-		delimiter = cmp.Or(declared, sniff(plain))
-	}
+	declaration, declared := cutDeclaration(plain)
+	fixed := delimiter != 0 || declared != 0
+	head, whole := plain.Peek(plain.Size())
+	titles, delimiter := preamble(head, whole != nil, cmp.Or(delimiter, declared, sniff(head)), fixed)
+	lines := declaration + bytes.Count(head[:titles], []byte("\n"))
 	if again == nil && delimiter == semicolon {
 		all, err := io.ReadAll(plain)
 		if err != nil {
@@ -92,7 +91,11 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		}
 		plain, again = bufio.NewReader(bytes.NewReader(all)), bytes.NewReader(all)
 	}
-	t := &Table{name: name, notes: notes, meter: &meter{from: plain, left: maxRow}, delimiter: delimiter}
+	if _, err := plain.Discard(titles); err != nil {
+		return nil, &Error{File: name, Err: err}
+	}
+	// Blank lines take the place of the titles, so that errors count all lines.
+	t.meter, t.delimiter = &meter{from: io.MultiReader(strings.NewReader(strings.Repeat("\n", lines)), plain), left: maxRow}, delimiter
 	if again != nil {
 		t.again = func() (*Table, error) { return NewTable(again, name, delimiter) }
 	}
@@ -110,6 +113,9 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	}
 	line, _ := t.csv.FieldPos(0)
 	t.end = line + strings.Count(header[0], "\n")
+	if titles > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("the first line of the table is line %d: what precedes it is left out", line))
+	}
 	if isRow(header) {
 		t.notes = append(t.notes, fmt.Sprintf("the first line holds no names: the columns are called column 1 to column %d", len(header)))
 		t.held, t.line = slices.Clone(header), line
@@ -170,19 +176,19 @@ func NewRowTable(name string, columns []string, next func() ([]string, error), a
 	return t, t.header(columns)
 }
 
-// cutDeclaration skips a first line such as sep=; of a spreadsheet, and returns its delimiter. It is 0
+// cutDeclaration skips a first line such as sep=; of a spreadsheet, and returns 1 and its delimiter. Both are 0
 // without such a line.
-func cutDeclaration(r *bufio.Reader) (rune, error) {
+func cutDeclaration(r *bufio.Reader) (lines int, delimiter rune) {
 	const longest = len("sep=") + utf8.UTFMax + len("\r\n")
 	head, _ := r.Peek(longest)
 	line, _, ended := strings.Cut(string(head), "\n")
 	after, ok := strings.CutPrefix(strings.ToLower(strings.Trim(line, "\"\r")), "sep=")
 	c, size := utf8.DecodeRuneInString(after)
 	if !ended || !ok || size != len(after) || size == 0 {
-		return 0, nil
+		return 0, 0
 	}
-	_, err := r.Discard(len(line) + 1)
-	return c, err
+	_, _ = r.Discard(len(line) + 1) // These bytes were peeked.
+	return 1, c
 }
 
 // reopened reads r once more from where r is, without moving r. It is nil if r can be read once only.
@@ -308,7 +314,8 @@ func (t *Table) AtHeader(err error) error {
 	if t.next != nil {
 		return &Error{File: t.name, Err: err}
 	}
-	return &Error{File: t.name, Line: 1, Err: err}
+	line, _ := t.csv.FieldPos(0)
+	return &Error{File: t.name, Line: line, Err: err}
 }
 
 // Line is the line of the row that was read last, of a file without lines the row, from 1.
@@ -382,12 +389,9 @@ func (t *Table) Read() ([]string, error) {
 	}
 	record := t.held
 	if record == nil {
-		t.meter.left = maxRow
 		var err error
-		if record, err = t.csv.Read(); errors.Is(err, io.EOF) {
-			return nil, io.EOF
-		} else if err != nil {
-			return nil, t.syntax(record, err)
+		if record, err = t.record(); err != nil {
+			return nil, err
 		}
 	}
 	t.line, _ = t.csv.FieldPos(0)
@@ -404,16 +408,49 @@ func (t *Table) Read() ([]string, error) {
 		return record, nil
 	}
 	record = slices.Clone(record)
-	next, err := t.csv.Read()
+	next, err := t.record()
 	if errors.Is(err, io.EOF) {
 		t.notes = append(t.notes, fmt.Sprintf("line %d, the last, is left out: it holds totals", t.line))
-		return nil, io.EOF
 	}
 	if err != nil {
-		return nil, t.syntax(next, err)
+		return nil, err
 	}
 	t.held = next
 	return record, nil
+}
+
+// record reads the next row. Lines of few fields behind the last row are left out, and so are lines that are drawn.
+func (t *Table) record() ([]string, error) {
+	var footer error // The first line of few fields is an error if a row follows.
+	for {
+		t.meter.left = maxRow
+		record, err := t.csv.Read()
+		width := len(t.columns)
+		switch odd := errors.Is(err, csv.ErrFieldCount); {
+		case errors.Is(err, io.EOF):
+			if footer != nil {
+				t.notes = append(t.notes, fmt.Sprintf("the table ends with line %d: what follows is left out", t.line))
+			}
+			return nil, io.EOF
+		case footer != nil && (!odd || 2*len(record) >= width):
+			return nil, footer
+		case (odd || t.line == 0) && isDrawn(record):
+		case err == nil:
+			return record, nil
+		case odd && len(record) == width+1 && record[width] == "":
+			return record[:width], nil
+		case odd && 2*len(record) < width && t.line > 0:
+			footer = cmp.Or(footer, t.syntax(record, err))
+		default:
+			return nil, t.syntax(record, err)
+		}
+	}
+}
+
+// isDrawn reports whether a line is drawn below or around a table, as databases and Markdown do.
+func isDrawn(record []string) bool {
+	line := strings.Join(record, "")
+	return strings.Contains(line, "--") && strings.Trim(line, "-+=|: ") == ""
 }
 
 // isTotal reports whether a row has empty cells and begins with a word for a total, as the last row of a spreadsheet does.
@@ -463,10 +500,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sniff finds the delimiter of a file by its first line, without consuming the line. It ignores
-// quoted text and prefers the comma.
-func sniff(r *bufio.Reader) rune {
-	head, _ := r.Peek(r.Size()) // Of a shorter file, all of it.
+// sniff finds the delimiter of a file by the first line of its head. It ignores quoted text and prefers the comma.
+func sniff(head []byte) rune {
 	counts := make(map[byte]int)
 	quoted := false
 	for _, c := range head {

@@ -80,5 +80,5 @@ func (c *column) question(classes bool) string {
 		return ""
 	}
 	return fmt.Sprintf("Is %s a class? Its labels are the two numbers %g and %g. As it stands the model predicts a number.\n"+
-		"With --classes it predicts one of two classes, and the probability of each.", c.name, c.low, c.high)
+		"As a class (--classes) it predicts one of the two, and the probability of each.", c.name, c.low, c.high)
 }

@@ -26,8 +26,9 @@ learner; add one, or leave it to auto.
 
 ` + fileHelp + `
 
-Columns are numbers (also $1,234, 45%, 12 kg, (5) for -5, and 1:02:03 as seconds), booleans
-(such as yes and no, or 0 and 1), categories and times. Integers that name things, such as users or stores, are categories: if
+Columns are numbers (also $1,234, 12 kg, (5) for -5, 1:02:03 and PT1H2M3S as seconds, and
+45% as 45, or as 0.45 beside numbers up to 1), booleans (such as yes and no, or 0 and 1),
+categories and times. Integers that name things, such as users or stores, are categories: if
 the labels of neighboring integers are no more alike than others, or if the name of the
 column says so, as user, storeId or zip_code do. A few integers, such as hours, are
 categories if labels follow them in no line; grades, counts and years are numbers. Of more
@@ -78,7 +79,8 @@ may have no label.`,
 const fileHelp = `The file is CSV, plain or compressed with gzip, or Parquet. CSV is UTF-8, UTF-16 with a byte
 order mark, or else Windows-1252. Its first line names the columns; a second column x is
 x.1. If the first line is numbers in no order, the columns are column 1, column 2 and so on.
-A last line of totals is left out. The comma, semicolon, tab or bar that the
+Titles and comments before the names, lines of few fields behind the last row, a last line
+of totals and drawn lines are left out. The comma, semicolon, tab or bar that the
 first line has most of separates the fields; a field may be quoted with ". Numbers have a
 decimal point or comma. The other cells of a column decide whether 1,234 or 1.234 is 1234.
 A cell that they do not decide is rejected. Parquet is read as CSV would write it.`

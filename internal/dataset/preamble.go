@@ -1,0 +1,114 @@
+package dataset
+
+import (
+	"bytes"
+	"encoding/csv"
+	"strings"
+	"unicode"
+)
+
+// shape is the records of the head of a file as one delimiter separates their fields.
+type shape struct {
+	delimiter rune
+	records   [][]string
+	ends      []int // The offsets behind the records.
+	width     int   // The most frequent number of fields.
+	fields    int   // The fields of all records of that width.
+}
+
+func shapeOf(head []byte, whole bool, delimiter rune) shape {
+	s := shape{delimiter: delimiter}
+	r := csv.NewReader(bytes.NewReader(head))
+	r.Comma, r.LazyQuotes, r.FieldsPerRecord = delimiter, true, -1
+	for {
+		record, err := r.Read()
+		if err != nil {
+			break
+		}
+		s.records, s.ends = append(s.records, record), append(s.ends, int(r.InputOffset()))
+	}
+	if n := len(s.records); !whole && n > 0 { // The last record may be cut.
+		s.records = s.records[:n-1]
+	}
+	counts := make(map[int]int)
+	for _, record := range s.records {
+		counts[len(record)] += len(record)
+		if n := counts[len(record)]; n > s.fields || n == s.fields && len(record) > s.width {
+			s.width, s.fields = len(record), n
+		}
+	}
+	return s
+}
+
+// isTitle reports whether a record before the header may be a title: at most half of the table's cells are filled, or the
+// record is a comment.
+func (s *shape) isTitle(record []string) bool {
+	if len(record) == s.width {
+		return 2*filled(record) < s.width
+	}
+	return 2*len(record) <= s.width || strings.HasPrefix(record[0], "#")
+}
+
+// titles counts the bytes of the titles before the header. A line is the header only if one column or more has numbers
+// below a name that is no number.
+func (s *shape) titles() int {
+	at := 0
+	for at < len(s.records) && s.isTitle(s.records[at]) {
+		at++
+	}
+	if at == 0 || at >= len(s.records)-1 || len(s.records[at]) != s.width {
+		return 0
+	}
+	header, evident := s.records[at], false
+	for i, name := range header {
+		numbers, cells := 0, 0
+		for _, record := range s.records[at+1:] {
+			if len(record) == s.width && record[i] != "" {
+				cells++
+				if isNumeric(record[i]) {
+					numbers++
+				}
+			}
+		}
+		evident = evident || 2*numbers > cells && !isNumeric(name)
+	}
+	if !evident || isRow(header) {
+		return 0
+	}
+	return s.ends[at-1]
+}
+
+// filled counts the cells that are not empty.
+func filled(record []string) (n int) {
+	for _, cell := range record {
+		if strings.TrimSpace(cell) != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// isNumeric reports whether a cell has digits and no letters, as numbers and most times do.
+func isNumeric(cell string) bool {
+	return strings.ContainsAny(cell, "0123456789") && !strings.ContainsFunc(cell, unicode.IsLetter)
+}
+
+// preamble returns how many bytes of titles precede the header, and the delimiter of the table: that of the first line,
+// unless the first line is a title.
+func preamble(head []byte, whole bool, first rune, fixed bool) (titles int, delimiter rune) {
+	best := shapeOf(head, whole, first)
+	if len(best.records) == 0 {
+		return 0, first
+	}
+	titles = best.titles()
+	if n := len(best.records[0]); titles == 0 && (fixed || n > 1 && (len(best.records) == 1 || len(best.records[1]) == n)) {
+		return 0, first
+	}
+	for _, d := range ",;\t|" {
+		s := shapeOf(head, whole, d)
+		if n := s.titles(); !fixed && n > 0 && s.fields > best.fields {
+			best, titles = s, n
+		}
+	}
+	return titles, best.delimiter
+}
