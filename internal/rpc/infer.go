@@ -38,7 +38,10 @@ func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse,
 	if err != nil {
 		return nil, err
 	}
-	out := &hindsightv1.InferSpecResponse{Spec: result.Spec, Rows: int64(result.Rows)}
+	out := &hindsightv1.InferSpecResponse{Spec: result.Spec, Rows: int64(result.Rows), Notes: result.Notes}
+	if result.Question != "" {
+		out.Notes = append(out.Notes, result.Question)
+	}
 	for _, c := range result.Columns {
 		out.Columns = append(out.Columns, &hindsightv1.InferredColumn{Name: c.Name, Kind: kindToProto(c.Kind), Reason: c.Reason, Notice: c.Notice() != ""})
 	}

@@ -39,12 +39,15 @@ func TestInferSpec(t *testing.T) {
 	if line, _, _ := strings.Cut(r.GetValues(), "\n"); line != `[null,"Bern",1.5,null,null]` {
 		t.Errorf("values %s", r.GetValues())
 	}
-	digits := &hindsightv1.InferSpecRequest{Csv: "a,b,y\n1,1,1\n2,2,2\n", Texts: []string{"b"}}
+	digits := &hindsightv1.InferSpecRequest{Csv: "Report\n\na,b,y\n1,1,1\n2,2,2\n", Texts: []string{"b"}}
 	if r, err = c.models.InferSpec(t.Context(), digits); err != nil {
 		t.Fatal(err)
 	}
 	if in := r.GetSpec().GetInputs(); in[0].GetNumeric() == nil || in[1].GetCategorical().GetMaxCategories() != 2 {
 		t.Errorf("%v, want a number and a category", in)
+	}
+	if notes := strings.Join(r.GetNotes(), " "); !strings.HasPrefix(notes, "the first line of the table is line 3: ") || !strings.Contains(notes, "Is y a class?") {
+		t.Errorf("notes %q", notes)
 	}
 	digits.Texts = []string{"c"}
 	_, err = c.models.InferSpec(t.Context(), digits)

@@ -70,9 +70,10 @@ def columns_of(
         spec: dict[str, Any] = spec_dict(answer.spec)
         inputs = dict(vectors)
         for column in answer.columns[: len(answer.columns) - max(1, len(labels))]:
-            if column.kind == model_pb2.InferredColumn.KIND_LEFT_OUT:
+            if column.notice:
                 name = features.columns[int(column.name.split()[0])]
-                warnings.warn(f"column {name!r} is left out: {column.reason}", stacklevel=2)
+                kind = model_pb2.InferredColumn.Kind.Name(column.kind)[5:].lower()
+                warnings.warn(f"column {name!r} is {'left out' if kind == 'left_out' else 'a ' + kind}: {column.reason}", stacklevel=2)
         for declared in spec.get("inputs", ()):
             n = int(declared["name"].split()[0])
             if not keys and "key" in declared.get("categorical", {}):

@@ -3663,7 +3663,9 @@ type InferSpecResponse struct {
 	Rows int64 `protobuf:"varint,3,opt,name=rows,proto3" json:"rows,omitempty"`
 	// A line for each row: an array in JSON of the values of all columns, as records and labels have them,
 	// null for a missing value and of a column that is left out.
-	Values        string `protobuf:"bytes,4,opt,name=values,proto3" json:"values,omitempty"`
+	Values string `protobuf:"bytes,4,opt,name=values,proto3" json:"values,omitempty"`
+	// What to know of the file beside its columns: lines that are left out, and whether two numbers may be classes.
+	Notes         []string `protobuf:"bytes,5,rep,name=notes,proto3" json:"notes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3724,6 +3726,13 @@ func (x *InferSpecResponse) GetValues() string {
 		return x.Values
 	}
 	return ""
+}
+
+func (x *InferSpecResponse) GetNotes() []string {
+	if x != nil {
+		return x.Notes
+	}
+	return nil
 }
 
 // InferredColumn is a column of a file.
@@ -6461,12 +6470,13 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aclasses\x18\x03 \x01(\bR\aclasses\x12\x16\n" +
 	"\x06values\x18\x04 \x01(\bR\x06values\x12+\n" +
 	"\x04spec\x18\x05 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x12\x14\n" +
-	"\x05texts\x18\x06 \x03(\tR\x05texts\"\xa4\x01\n" +
+	"\x05texts\x18\x06 \x03(\tR\x05texts\"\xba\x01\n" +
 	"\x11InferSpecResponse\x12+\n" +
 	"\x04spec\x18\x01 \x01(\v2\x17.hindsight.v1.ModelSpecR\x04spec\x126\n" +
 	"\acolumns\x18\x02 \x03(\v2\x1c.hindsight.v1.InferredColumnR\acolumns\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x16\n" +
-	"\x06values\x18\x04 \x01(\tR\x06values\"\xb1\x02\n" +
+	"\x06values\x18\x04 \x01(\tR\x06values\x12\x14\n" +
+	"\x05notes\x18\x05 \x03(\tR\x05notes\"\xb1\x02\n" +
 	"\x0eInferredColumn\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x04kind\x18\x02 \x01(\x0e2!.hindsight.v1.InferredColumn.KindR\x04kind\x12\x16\n" +

@@ -373,16 +373,18 @@ class InferSpecRequest(_message.Message):
     def __init__(self, csv: _Optional[str] = ..., target: _Optional[str] = ..., classes: bool = ..., values: bool = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., texts: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class InferSpecResponse(_message.Message):
-    __slots__ = ["columns", "rows", "spec", "values"]
+    __slots__ = ["columns", "notes", "rows", "spec", "values"]
     COLUMNS_FIELD_NUMBER: _ClassVar[int]
+    NOTES_FIELD_NUMBER: _ClassVar[int]
     ROWS_FIELD_NUMBER: _ClassVar[int]
     SPEC_FIELD_NUMBER: _ClassVar[int]
     VALUES_FIELD_NUMBER: _ClassVar[int]
     columns: _containers.RepeatedCompositeFieldContainer[InferredColumn]
+    notes: _containers.RepeatedScalarFieldContainer[str]
     rows: int
     spec: _spec_pb2.ModelSpec
     values: str
-    def __init__(self, spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., columns: _Optional[_Iterable[_Union[InferredColumn, _Mapping]]] = ..., rows: _Optional[int] = ..., values: _Optional[str] = ...) -> None: ...
+    def __init__(self, spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., columns: _Optional[_Iterable[_Union[InferredColumn, _Mapping]]] = ..., rows: _Optional[int] = ..., values: _Optional[str] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class InferredColumn(_message.Message):
     __slots__ = ["kind", "name", "notice", "reason"]

@@ -14,14 +14,15 @@ export const kindOf = (c: InferredColumn): Kind => KINDS[c.kind ?? ""] ?? "none"
 /** Choice is a kind that the reader has chosen for a column that is no label. */
 export type Choice = Record<string, Kind>;
 
-/** textOf is the text of a file in UTF-8, or in UTF-16 with a byte order mark. */
-export async function textOf(file: File): Promise<string> {
+/** textOf is the text of a file: UTF-16 with a byte order mark, UTF-8, or else Windows-1252. */
+export async function textOf(file: File): Promise<{ csv: string; notes: string[] }> {
   const bytes = new Uint8Array(await file.arrayBuffer());
   const encoding = bytes[0] === 0xff && bytes[1] === 0xfe ? "utf-16le" : bytes[0] === 0xfe && bytes[1] === 0xff ? "utf-16be" : "utf-8";
+  if (bytes.includes(0) && encoding === "utf-8") throw new Error(`${file.name} is no text, expected a CSV file.`);
   try {
-    return new TextDecoder(encoding, { fatal: true }).decode(bytes);
+    return { csv: new TextDecoder(encoding, { fatal: true }).decode(bytes), notes: [] };
   } catch {
-    throw new Error(`${file.name} is no text in UTF-8, expected a CSV file: save it as CSV in UTF-8.`);
+    return { csv: new TextDecoder("windows-1252").decode(bytes), notes: ["The file is not UTF-8 and is read as Windows-1252: if letters are wrong, convert it to UTF-8."] };
   }
 }
 
@@ -33,8 +34,7 @@ export function specOf(inferred: Inferred, choice: Choice): Spec {
     const own = inferred.spec.inputs?.find((i) => i.name === c.name);
     return [own && chosen === kind ? own : { name: c.name, [chosen]: {} } as InputSpec];
   });
-  const { classes, outputs } = inferred.spec;
-  return { inputs, ...(classes ? { classes } : {}), ...(outputs ? { outputs } : {}) };
+  return { ...inferred.spec, inputs };
 }
 
 /**

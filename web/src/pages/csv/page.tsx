@@ -18,6 +18,8 @@ const KINDS: readonly (readonly [Kind, string])[] = [
 interface Table {
   name: string;
   csv: string;
+  /** What the reading of the file itself says. */
+  notes: string[];
   inferred: Inferred;
   /** The column of the label, empty without one. */
   target: string;
@@ -38,9 +40,9 @@ export function CsvPage() {
   useEffect(() => {
     if (!file) return;
     const read = async (): Promise<void> => {
-      const csv = await textOf(file);
+      const { csv, notes } = await textOf(file);
       const inferred = await inferSpec({ csv });
-      setTable({ name: file.name, csv, inferred, target: targetOf(inferred) });
+      setTable({ name: file.name, csv, notes, inferred, target: targetOf(inferred) });
       setChoice({});
       setId(file.name.toLowerCase().replace(/\.[a-z]+$/, "").replace(/[^a-z0-9._-]+/g, "-").replace(/^[^a-z0-9]+/, "").slice(0, 63));
       setError(undefined);
@@ -114,6 +116,7 @@ export function CsvPage() {
                   </tbody>
                 </table>
               </Scroll>
+              {[...table.notes, ...(table.inferred.notes ?? [])].map((note) => <p class="note" key={note}>{note}</p>)}
             </Panel>
             <Panel title="Model">
               <Field label="Id" hint="The name that requests use. The learner is auto.">
