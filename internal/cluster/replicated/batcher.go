@@ -24,6 +24,9 @@ type call struct {
 	body []byte
 	// The log has the commands of a key in the order of their calls. See keysOf.
 	keys [2]uint64
+	// whole is the command that a Join joins. The store has all its parts while Store.others is others.
+	whole  []byte
+	others uint64
 	// claimed: a goroutine has determined the answer. Only the goroutine that set claimed answers.
 	claimed atomic.Bool
 	// done closes with the answer.

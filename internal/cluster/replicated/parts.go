@@ -71,6 +71,7 @@ func (s *Store) proposeParts(ctx context.Context, c *command.Command, body []byt
 		Kind: command.Join, Model: c.Model, Transfer: number, Size: uint64(len(body)), Joined: c.Kind, Answered: c.Answered,
 	}
 	pace, others := pace{size: minPart}, s.others.Load()
+	whole := body
 	for at, tries := 0, 0; len(body) > 0; {
 		part := command.Command{Kind: command.Part, Transfer: number, Offset: uint64(at), Data: body[:min(pace.next(), len(body))]}
 		begun := time.Now() //nolint:forbidigo // A duration; only the sizes of parts depend on it.
@@ -84,7 +85,9 @@ func (s *Store) proposeParts(ctx context.Context, c *command.Command, body []byt
 		pace.took(len(part.Data), time.Since(begun))
 		body, at, tries = body[len(part.Data):], at+len(part.Data), 0
 	}
-	if m, err = s.wait(ctx, newCall(&join, keysOf(c))); err != nil {
+	sent := newCall(&join, keysOf(c))
+	sent.whole, sent.others = whole, others
+	if m, err = s.wait(ctx, sent); err != nil {
 		s.dropTransfer(number, key)
 	}
 	return m, err
@@ -156,8 +159,12 @@ func (s *Store) applyJoin(p, after storage.Position, proposer [16]byte, raw comm
 }
 
 func (s *Store) applyJoined(p, after storage.Position, t storage.Transfer, size uint64, raw command.Raw, waits *call) (err error) {
-	defer s.hold(int(size))()
-	raw.Body, err = s.JoinParts(t, size)
+	if waits != nil && waits.whole != nil && waits.others == s.others.Load() {
+		raw.Body = waits.whole // The caller counts its memory.
+	} else {
+		defer s.hold(int(size))()
+		raw.Body, err = s.JoinParts(t, size)
+	}
 	if errors.Is(err, storage.ErrNotFound) { // Another server has owned the log meanwhile.
 		waits.answer(nil, fmt.Errorf("%w: %w", storage.ErrNotOwner, err))
 		return nil
