@@ -226,15 +226,17 @@ func (h *Host) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// place gives the founded groups their members, once all servers of Options.Join are members of the cluster. A server ends place
-// when another server has done so. Later a group may lack a member, because a server leaves.
+// place gives the founded groups their members, once all servers of Options.Join are members of the cluster. After a group on
+// this server has had all its members, a group may lack a member because a server leaves. From then on only a group of one member
+// counts as founded just now.
 func (h *Host) place(ctx context.Context) {
-	begun := false
-	for pause(ctx, placeInterval) == nil && (begun || !h.placed()) {
+	begun, complete := false, false
+	for pause(ctx, placeInterval) == nil {
+		complete = complete || h.hasComplete()
 		if !h.groups[0].Owns() {
 			continue
 		}
-		placed, err := h.placeAll(ctx, &begun)
+		placed, err := h.placeAll(ctx, complete, &begun)
 		if err != nil {
 			h.log.Debug("the founded groups wait for their members", zap.Error(err))
 		}
@@ -244,8 +246,8 @@ func (h *Host) place(ctx context.Context) {
 	}
 }
 
-// placed reports whether a group of models on this server has all its members.
-func (h *Host) placed() bool {
+// hasComplete reports whether a group of models on this server has all its members.
+func (h *Host) hasComplete() bool {
 	var servers []string
 	for _, m := range h.members() {
 		servers = append(servers, m.Address)
@@ -263,7 +265,7 @@ func (h *Host) founded(servers []string) bool {
 }
 
 // placeAll reports whether every group has its members. It sets begun once it moves groups.
-func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err error) {
+func (h *Host) placeAll(ctx context.Context, complete bool, begun *bool) (placed bool, err error) {
 	h.rebalancing.Lock()
 	defer h.rebalancing.Unlock()
 	groups, servers, err := fleet{h}.Look(ctx, nil)
@@ -274,6 +276,9 @@ func (h *Host) placeAll(ctx context.Context, begun *bool) (placed bool, err erro
 		return false, nil
 	}
 	want := min(placement.Replicas, len(servers))
+	if complete {
+		want = min(want, 2)
+	}
 	*begun = *begun || slices.ContainsFunc(groups, func(g placement.Group) bool { return len(g.Members) < want })
 	if !*begun {
 		return true, nil
