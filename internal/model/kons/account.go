@@ -108,13 +108,16 @@ func (a *account) figures(o *Options, logDet float64, fixed bool) model.Stats {
 }
 
 // holds tells whether certificate ≤ bound, whether the sums are plausible and, for a
-// tracked regret, given ‖u‖² of the second factor, whether the identities hold.
-func (a *account) holds(s model.Stats, tracked bool, explained float64) bool {
+// tracked regret, given ‖u‖² of the second factor, whether the identities hold. Where slopes are
+// small beside 1/√η, log det(A/αΩ) has fewer digits than the certificate.
+func (a *account) holds(o *Options, s model.Stats, tracked bool, explained float64) bool {
 	tolerance := ledger.Tolerance(float64(a.Rounds))
 	if !(s.Loss >= 0) || !finite(tolerance*(s.Loss+a.Energy.Value())) || !finite(s.LogDeterminant) {
 		return false
 	}
-	if s.Certified && !(s.Certificate <= s.RegretBound*(1+tolerance)+tolerance*(s.Loss+s.Certificate)) {
+	inverse := o.inverse(a)
+	slack := tolerance * (s.Loss + s.Certificate + float64(a.heaviest*float64(inverse*inverse)))
+	if s.Certified && !(s.Certificate <= s.RegretBound*(1+tolerance)+slack) {
 		return false
 	}
 	return !tracked || a.Reconciles(explained, tolerance)

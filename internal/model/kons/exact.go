@@ -399,7 +399,7 @@ func (e *Exact) Stats() model.Stats {
 	for j := range e.outputs {
 		d := &e.outputs[j]
 		s := d.figures(&e.o.Options, d.logDet, !e.o.sketched())
-		total.CertificateOK = total.CertificateOK && d.holds(s, false, 0)
+		total.CertificateOK = total.CertificateOK && d.holds(&e.o.Options, s, false, 0)
 		ledger.Sum(&total, s)
 		if e.o.sketched() {
 			total.Dictionary = max(total.Dictionary, d.factor.Order())

@@ -346,7 +346,7 @@ func (n *Newton) Stats() model.Stats {
 		}
 		s := e.figures(&n.o, e.factor.LogDet(e.ridge(&n.o)), n.fixed)
 		s.LogDeterminant += e.factor.missing(e.unit)
-		total.CertificateOK = total.CertificateOK && e.holds(s, n.hindsight != nil, explained)
+		total.CertificateOK = total.CertificateOK && e.holds(&n.o, s, n.hindsight != nil, explained)
 		ledger.Sum(&total, s)
 	}
 	total.Features, total.StateBytes = n.features.Size(), n.Size()
