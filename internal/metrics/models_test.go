@@ -54,6 +54,7 @@ func plain(name string, n int) figures.Live {
 	live := figures.Live{ID: name, Learner: learner, Behind: -1}
 	live.Observations, live.Regret = uint64(n), 5*float64(n)
 	live.Whole.Prequential.Loss = 3 * float64(n)
+	live.KnownCertificate, live.ServedCertificate, live.SwitchingRegret = math.NaN(), math.NaN(), math.NaN()
 	return live
 }
 
@@ -65,7 +66,7 @@ func regression() figures.Live {
 	live.Served = account.Figures{Loss: 3.5, RunningMean: 14, LastLabel: 7}
 	live.Recent = account.Performance{Observations: 1000, Served: account.Figures{Loss: 1, RunningMean: 4, LastLabel: 8}}
 	live.Regret, live.RegretBound, live.Certified, live.CertificateOK, live.ServedRegret = 0.25, 4, true, true, 1.25
-	live.Certificate, live.ServedCertificate = 2, 3
+	live.KnownCertificate, live.ServedCertificate, live.SwitchingRegret = 2, 3, 6
 	live.Behind, live.Pending, live.PendingLimit = 11, 2, 1000
 	live.StateBytes, live.SnapshotTime, live.Unsnapshotted = 4096, time.Unix(1, 0), 3
 	live.Drift.Detected, live.Drift.Rises = 3, 2
@@ -153,6 +154,7 @@ skill{kind="prequential"} 0.5
 skill{kind="served"} 0.5
 snapshot_timestamp_seconds 1
 state_bytes 4096
+switching_regret 6
 unsnapshotted_observations 3`,
 		"digits": `certificate_ok 0
 classifier_baseline_errors_total{baseline="last",kind="prequential"} 9

@@ -34,9 +34,9 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
 	}
-	p.Certificate, p.SwitchingRegret = s.SolvedCertificate, s.SwitchingRegret
+	p.Certificate, p.SwitchingRegret = known(s.KnownCertificate), s.SwitchingRegret
 	if s.Certified {
-		p.RegretBound, p.Certificate = &s.RegretBound, &s.Certificate
+		p.RegretBound = &s.RegretBound
 	}
 	for _, w := range s.RecentRegret {
 		p.RecentRegret = append(p.RecentRegret, &hindsightv1.RecentRegret{

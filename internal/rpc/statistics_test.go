@@ -33,13 +33,16 @@ func wantMessage(t *testing.T, name string, got proto.Message, want string) {
 // failed is told of a model that is not certified.
 func TestStatsThatDoNotApply(t *testing.T) {
 	known := engine.Stats{Stats: model.Stats{
-		Observations: 2, Loss: 4, Regret: 1, HindsightLoss: 3, RegretBound: 3, Certificate: 2, CertificateOK: true, Certified: true,
+		Observations: 2, Loss: 4, Regret: 1, HindsightLoss: 3, RegretBound: 3, CertificateOK: true, Certified: true,
 		LogDeterminant: 0.5, LabelBound: 7,
 	}}
-	known.Predicted = 1
+	known.Predicted, known.KnownCertificate = 1, 2
 	known.Whole = account.Performance{Observations: 2, Prequential: account.Figures{Loss: 3}}
 	wantFigures := func(s engine.Stats, want string) {
 		t.Helper()
+		if !s.Certified {
+			s.KnownCertificate = math.NaN()
+		}
 		p := rpc.StatsToProto(s)
 		wantMessage(t, "what is told", &hindsightv1.ModelStats{
 			MeanLoss: p.MeanLoss, RegretBound: p.RegretBound, Certificate: p.Certificate, CertificateOk: p.CertificateOk,

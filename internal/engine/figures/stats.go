@@ -33,8 +33,6 @@ type Stats struct {
 type Reported struct {
 	// RegretUnpenalized is NaN without a report.
 	RegretUnpenalized float64
-	// SolvedCertificate is the certificate of a learner that is not Certified, nil if there is none.
-	SolvedCertificate *float64
 	ParametricShare   *float64
 	Recoding          *float64
 	// SwitchingRegret is read only.
@@ -87,27 +85,26 @@ func inputsOf(f *hosted.Figures, s *input.Schema) []InputStatistics {
 	return all
 }
 
-// ServedFigures are regret and certificate of what was served, NaN if they are not known.
+// ServedFigures are the certificate C, of a report if the learner is not Certified, and regret and
+// certificate of what was served. They are NaN if they are not known.
 //
 // A label that comes late is scored by a prediction that lacks the labels learned in between. No
 // theorem bounds its loss beforehand; Excess is what all of them lost beyond prequential
 // predictions, and is known afterwards:
 //
 //	regret ≤ C  implies  served regret = regret + Excess ≤ C + Excess
-type ServedFigures struct{ ServedRegret, ServedCertificate float64 }
+type ServedFigures struct{ KnownCertificate, ServedRegret, ServedCertificate float64 }
 
-// servedOf are the served figures of a state. A learner that forgets discounts the past, and the
-// account does not: its figures are not known.
-func servedOf(s *model.Stats, a *account.Summary) ServedFigures {
-	served := ServedFigures{math.NaN(), math.NaN()}
-	if s.Discounted {
-		return served
-	}
-	served.ServedRegret = s.Regret + a.Excess
+// servedOf are the served figures of a state, given the certificate of a report or NaN. A learner that
+// forgets discounts the past, and the account does not: its figures are not known.
+func servedOf(s *model.Stats, a *account.Summary, certificate float64) ServedFigures {
 	if s.Certified {
-		served.ServedCertificate = s.Certificate + a.Excess
+		certificate = s.Certificate
 	}
-	return served
+	if s.Discounted {
+		return ServedFigures{math.NaN(), math.NaN(), math.NaN()}
+	}
+	return ServedFigures{certificate, s.Regret + a.Excess, certificate + a.Excess}
 }
 
 // Stats returns the statistics of a model, with a report of its present state.
@@ -119,14 +116,11 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	s := r.statsOf(report.sequence, &report.Figures, report.Detail)
 	solved := &report.solved
 	s.Regret, s.HindsightLoss, s.CertificateOK = solved.Regret, solved.HindsightLoss, solved.CertificateOK
-	s.ServedFigures = servedOf(&s.Stats, &s.Summary)
+	s.ServedFigures = servedOf(&s.Stats, &s.Summary, solved.Certificate)
 	s.Reported = Reported{
 		RegretUnpenalized: solved.RegretUnpenalized, SwitchingRegret: solved.SwitchingRegret, ParametricShare: solved.ParametricShare, Recoding: solved.Recoding, Experts: solved.Experts,
 		Families: solved.Families, Effects: report.effects, LogLoss: solved.LogLoss,
 		Weights: solved.Weights, FeatureNames: report.features, Digest: report.digest,
-	}
-	if !math.IsNaN(solved.Certificate) {
-		s.SolvedCertificate = &solved.Certificate
 	}
 	if o.EffectiveDimension {
 		s.EffectiveDimension = &solved.EffectiveDimension
@@ -165,7 +159,7 @@ func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, d Detail) Stats {
 	gauges := r.Model.Gauges()
 	s := Stats{
 		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN()},
-		ServedFigures: servedOf(&f.Stats, &f.Summary), Detail: d,
+		ServedFigures: servedOf(&f.Stats, &f.Summary, math.NaN()), Detail: d,
 		Inputs: inputsOf(f, r.Model.Schema()), ClassAccount: f.Classes,
 		Pending: gauges.Pending, Durability: r.reporter.o.Durability, Snapshot: gauges.Snapshot,
 	}
@@ -184,6 +178,9 @@ type Live struct {
 	Inputs       []InputStatistics
 	ClassAccount *ClassStatistics
 	ReadOnly     bool
+	// SwitchingRegret is the regret against the best sequence of functions with the most switches, NaN
+	// without a report that has it.
+	SwitchingRegret float64
 	// Unsnapshotted counts the observations that the newest snapshot does not have.
 	Unsnapshotted uint64
 	// Behind is how many observations of its leader a follower has not learned, -1 if that is not known or
@@ -203,14 +200,18 @@ func (r *Reader) Live(l *Live) (known bool) {
 	l.Stats, l.Summary, l.Inputs, l.ClassAccount = f.Stats, f.Summary, inputsOf(&f, r.Model.Schema()), f.Classes
 	l.Gauges = r.Model.Gauges()
 	l.Unsnapshotted = f.Stats.Observations - min(l.Snapshot, f.Stats.Observations)
-	reported := &f.Summary
+	reported, certificate := &f.Summary, math.NaN()
+	l.SwitchingRegret = math.NaN()
 	if s := r.current(l.Epoch); s != nil && math.IsNaN(f.Stats.Regret) {
 		// Both parts of the served regret are of one state.
-		reported = &s.Summary
+		reported, certificate = &s.Summary, s.solved.Certificate
+		if n := len(s.solved.SwitchingRegret); n > 0 {
+			l.SwitchingRegret = s.solved.SwitchingRegret[n-1]
+		}
 		l.Regret, l.HindsightLoss = s.solved.Regret, s.solved.HindsightLoss
 		l.CertificateOK = f.Stats.CertificateOK && s.solved.CertificateOK
 	}
-	l.ServedFigures = servedOf(&l.Stats, reported)
+	l.ServedFigures = servedOf(&l.Stats, reported, certificate)
 	return true
 }
 
