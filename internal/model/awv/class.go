@@ -24,6 +24,20 @@ func (n *Nystrom) Class() (c regret.Class, known bool) {
 	return c, known
 }
 
+// Class is the functions that the second stage adds to what the first says.
+func (s *Stages) Class() (c regret.Class, known bool) {
+	c, known = s.second.Class()
+	c.Baselines = s.o.Outputs
+	return c, known
+}
+
+// AppendInput appends the inputs of the second stage, and what the first says.
+func (s *Stages) AppendInput(dst, x []float64) []float64 {
+	room := s.newRoom()
+	s.say(room, x)
+	return append(append(dst, room.inputs...), room.said...)
+}
+
 // Class is the whole space of the kernel.
 func (k *Kernel) Class() (c regret.Class, known bool) {
 	return regret.Class{Lambda: k.o.Lambda, Kernel: &k.o.Kernel}, true

@@ -35,6 +35,9 @@ type Class struct {
 	Kernel *kernel.Kernel
 	// Now: the maps as they are at the end give the features of all rounds.
 	Now bool
+	// Baselines is the number of the last numbers of AppendInput that the maps do not take: what the
+	// functions add to, one an output, in the learner's units. AppendInput of a later state has others.
+	Baselines int
 	// Offsets and Scales turn the label y of output j into (y − Offsets[j]) Scales[j]. They are nil for
 	// labels as they are.
 	Offsets, Scales []float64
@@ -42,6 +45,7 @@ type Class struct {
 
 // appendFeatures appends the features of an input.
 func (c *Class) appendFeatures(dst, input []float64) []float64 {
+	input = input[:len(input)-c.Baselines]
 	if c.Now {
 		return append(dst, input...) // See Windows.
 	}
@@ -102,6 +106,7 @@ type Rows struct {
 type row struct {
 	// features are nil while a warm-up keeps x to learn it later.
 	features, x, labels []float64
+	baselines           []float64
 	weight, loss        float64
 }
 
@@ -131,7 +136,8 @@ func (r *Rows) End(l model.Learner, x, labels []float64, weight, loss float64) {
 	if len(r.input) > 0 {
 		features := r.class.appendFeatures(nil, r.input)
 		r.numbers += len(features)
-		r.rows = append(r.rows, row{features: features, labels: slices.Clone(labels), weight: weight, loss: loss})
+		baselines := slices.Clone(r.input[len(r.input)-r.class.Baselines:])
+		r.rows = append(r.rows, row{features: features, labels: slices.Clone(labels), baselines: baselines, weight: weight, loss: loss})
 	}
 	for r.numbers > maxNumbers {
 		r.numbers -= len(r.rows[0].features)
@@ -154,6 +160,9 @@ func (r *Rows) Follow(l model.Learner) (known bool) {
 		}
 	}
 	r.class = class
+	if class.Baselines > 0 {
+		r.rows = slices.DeleteFunc(r.rows, func(r row) bool { return r.features == nil })
+	}
 	for n := range r.rows {
 		if row := &r.rows[n]; row.features == nil {
 			row.features = class.appendFeatures([]float64{}, AppendInput(l, nil, row.x))
@@ -277,6 +286,9 @@ func (c *Class) label(r *row, output int) float64 {
 	}
 	if c.Scales != nil {
 		y = (y - c.Offsets[output]) * c.Scales[output]
+	}
+	if output < len(r.baselines) {
+		y -= r.baselines[output]
 	}
 	return y - c.Middle
 }

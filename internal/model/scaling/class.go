@@ -23,5 +23,5 @@ func (l *Learner) AppendInput(dst, x []float64) []float64 {
 	}
 	scaled := make([]float64, l.o.Dimension)
 	l.scaleInput(scaled, x)
-	return append(dst, scaled...)
+	return regret.AppendInput(l.inner, dst, scaled)
 }
