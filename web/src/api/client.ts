@@ -84,15 +84,9 @@ export async function getStats(model: string, signal?: AbortSignal): Promise<Sta
   return (await dataOf(api.GET("/v1/models/{model}/stats", { params: of(model), signal: signal ?? null }))).stats as Stats;
 }
 
-export async function getImportances(model: string) {
-  const params = { ...of(model), query: { includeImportances: true } };
-  return (await dataOf(api.GET("/v1/models/{model}/stats", { params }))).stats?.importances ?? [];
-}
-
-/** getMissing asks for the regret against the kernel's space. */
-export async function getMissing(model: string) {
-  const params = { ...of(model), query: { includeRegretRkhs: true } };
-  return (await dataOf(api.GET("/v1/models/{model}/stats", { params }))).stats as Stats;
+/** getAsked asks for figures that take long to compute. */
+export async function getAsked(model: string, query: { includeImportances?: boolean; includeRegretRkhs?: boolean; includeRecentRegret?: boolean }) {
+  return (await dataOf(api.GET("/v1/models/{model}/stats", { params: { ...of(model), query } }))).stats as Stats;
 }
 
 export function getHistory(model: string, signal?: AbortSignal): Promise<History> {

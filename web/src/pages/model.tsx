@@ -17,7 +17,7 @@ import { useLive, type Live } from "./model/live";
 import { Newest, Residuals, Scatter } from "./model/newest";
 import { LANGUAGES, snippet, type Language } from "./model/snippets";
 import { Aliases, Compared, Edit } from "./model/resource";
-import { Classes, Effects, Experts, Families, Importances, Inputs, Intervals, Missing, Ranking, Reliability, Weights } from "./model/tables";
+import { Classes, Effects, Experts, Families, Importances, Inputs, Intervals, Missing, Ranking, RecentRegret, Reliability, Weights } from "./model/tables";
 import { Try } from "./model/try";
 
 const LINKS: Record<Link, string> = { connecting: "connecting…", live: "connected", lost: "connection lost, trying again" };
@@ -122,6 +122,7 @@ function Good({ live, model, stats, view, setView }: Parts) {
         {bins.length > 0 && <Panel title="Reliability"><Reliability bins={bins} /></Panel>}
         {intervals.length > 0 && <Panel title="Intervals"><Intervals intervals={intervals} outputs={model.spec?.outputs ?? 1} /></Panel>}
       </Pair>
+      <Panel title="Regret on the last observations"><RecentRegret model={model.id} /></Panel>
       <Panel title="All figures"><AllFigures stats={stats} /></Panel>
     </>
   );

@@ -1,6 +1,7 @@
+import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
-import { getImportances, getMissing } from "../../api/client";
-import type { ClassRanking, ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputImportance, InputStats, IntervalStats, KeyEffect, LearnedInput, ReliabilityBin } from "../../api/types";
+import { getAsked } from "../../api/client";
+import type { ClassRanking, ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputStats, IntervalStats, KeyEffect, LearnedInput, ReliabilityBin } from "../../api/types";
 import { count, level, number, percent, short } from "../../format";
 import { Busy, Failure, Num, Scroll, useFew } from "../../ui/parts";
 import { Th } from "../../ui/word";
@@ -94,13 +95,13 @@ export function Families({ families }: { families: FamilyPart[] }) {
   );
 }
 
-/** Importances shows how much each input matters to the trees, once the reader asks. */
-export function Importances({ model }: { model: string }) {
-  const [found, setFound] = useState<InputImportance[]>();
+/** Asked computes what the reader asks for with its button, and shows it. */
+function Asked<T>({ of, children }: { of: () => Promise<T>; children: (found: T) => ComponentChildren }) {
+  const [found, setFound] = useState<T>();
   const [error, setError] = useState<unknown>();
   const ask = async (): Promise<void> => {
     try {
-      setFound(await getImportances(model));
+      setFound(await of());
       setError(undefined);
     } catch (e) {
       setError(e);
@@ -110,56 +111,69 @@ export function Importances({ model }: { model: string }) {
     <>
       <div class="actions"><Busy run={ask}>Compute</Busy></div>
       <Failure error={error} />
-      <div role="status">
-        {found && found.length === 0 && <p class="note">No tree has grown yet.</p>}
-        {found && found.length > 0 && (
-          <Scroll label="Inputs of the trees">
-            <table>
-              <thead><tr><th scope="col">Input</th><Th of="InputImportance.permutation">Permutation</Th><Th of="InputImportance.gain" span={2}>Gain</Th></tr></thead>
-              <tbody>
-                {found.map((i) => (
-                  <tr key={i.input}>
-                    <th scope="row">{i.input}</th>
-                    <td class="right"><Num value={number(i.permutation)} write={short} /></td>
-                    <Barred value={number(i.gain)} axis={axisOf(found.map((f) => number(f.gain)))} write={percent} />
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </Scroll>
-        )}
-      </div>
+      <div role="status">{found !== undefined && children(found)}</div>
     </>
+  );
+}
+
+/** Importances shows how much each input matters to the trees, once the reader asks. */
+export function Importances({ model }: { model: string }) {
+  return (
+    <Asked of={async () => (await getAsked(model, { includeImportances: true })).importances ?? []}>
+      {(found) => found.length === 0 ? <p class="note">No tree has grown yet.</p> : (
+        <Scroll label="Inputs of the trees">
+          <table>
+            <thead><tr><th scope="col">Input</th><Th of="InputImportance.permutation">Permutation</Th><Th of="InputImportance.gain" span={2}>Gain</Th></tr></thead>
+            <tbody>
+              {found.map((i) => (
+                <tr key={i.input}>
+                  <th scope="row">{i.input}</th>
+                  <td class="right"><Num value={number(i.permutation)} write={short} /></td>
+                  <Barred value={number(i.gain)} axis={axisOf(found.map((f) => number(f.gain)))} write={percent} />
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Asked>
   );
 }
 
 /** Missing shows what more features of the kernel could gain, once the reader asks. */
 export function Missing({ model }: { model: string }) {
-  const [found, setFound] = useState<{ rkhs: number | undefined; regret: number }>();
-  const [error, setError] = useState<unknown>();
-  const ask = async (): Promise<void> => {
-    try {
-      const stats = await getMissing(model);
-      setFound({ rkhs: stats.regretRkhs, regret: number(stats.regret) });
-      setError(undefined);
-    } catch (e) {
-      setError(e);
-    }
-  };
   return (
-    <>
-      <div class="actions"><Busy run={ask}>Compute</Busy></div>
-      <Failure error={error} />
-      <div role="status">
-        {found && found.rkhs === undefined && <p class="note">This model cannot tell.</p>}
-        {found && found.rkhs !== undefined && (
-          <p class="note">
-            More features would gain at most <Num name="missing" value={found.rkhs - found.regret} /> of the sum of losses: the regret against all
-            functions of the kernel is at most <Num name="regretRkhs" value={found.rkhs} />. The bound is loose where many inputs are far from the features.
-          </p>
-        )}
-      </div>
-    </>
+    <Asked of={() => getAsked(model, { includeRegretRkhs: true })}>
+      {({ regretRkhs: rkhs, regret }) => rkhs === undefined ? <p class="note">This model cannot tell.</p> : (
+        <p class="note">
+          More features would gain at most <Num name="missing" value={rkhs - number(regret)} /> of the sum of losses: the regret against all
+          functions of the kernel is at most <Num name="regretRkhs" value={rkhs} />. The bound is loose where many inputs are far from the features.
+        </p>
+      )}
+    </Asked>
+  );
+}
+
+/** RecentRegret shows the regret on the last observations, once the reader asks. */
+export function RecentRegret({ model }: { model: string }) {
+  return (
+    <Asked of={async () => (await getAsked(model, { includeRecentRegret: true })).recentRegret ?? []}>
+      {(found) => found.length === 0 ? <p class="note">This model cannot tell.</p> : (
+        <Scroll label="Recent regret">
+          <table>
+            <thead><tr><Th of="RecentRegret.observations" left>Last</Th><Th of="RecentRegret.lossSum">Sum of losses</Th><Th of="RecentRegret.hindsightLoss">Loss in hindsight</Th><Th of="RecentRegret.regret">Regret</Th></tr></thead>
+            <tbody>
+              {found.map((r) => (
+                <tr key={r.observations}>
+                  <th scope="row">{count(number(r.observations))}</th><td class="right"><Num value={number(r.lossSum)} /></td>
+                  <td class="right"><Num value={number(r.hindsightLoss)} /></td><td class="right"><Num name="recentRegret" value={number(r.regret)} /></td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+    </Asked>
   );
 }
 
