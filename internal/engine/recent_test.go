@@ -3,7 +3,6 @@ package engine_test
 import (
 	"math"
 	"math/rand/v2"
-	"strconv"
 	"testing"
 
 	"gonum.org/v1/gonum/mat"
@@ -77,113 +76,6 @@ func TestRecentRegretIsThatOfTheRows(t *testing.T) {
 	}
 	if h.stats(t, "m").RecentRegret != nil {
 		t.Error("a report that does not ask for the recent regret has it")
-	}
-}
-
-func competitors() map[string]model.Spec {
-	yes, two := true, 2
-	gaussian := &model.Kernel{Kind: "gaussian"}
-	few, kept, lambda := 10, 20, 0.3
-	steps := func(loss string) model.NewtonSteps {
-		n := model.NewtonSteps{Kernel: gaussian, Loss: loss}
-		if loss == "squared" {
-			n.Range = []float64{-14, 14}
-		}
-		return n
-	}
-	specs := map[string]model.Spec{
-		"linear_awv":      {LinearAWV: &model.LinearAWV{}},
-		"lambdas":         {LinearAWV: &model.LinearAWV{Ridges: model.Ridges{Lambdas: []float64{0.1, 1, 10}}}},
-		"pkawv_taylor":    {PKAWVTaylor: &model.PKAWVTaylor{Degree: &two, Lambda: &lambda}},
-		"mix_degrees":     {PKAWVTaylor: &model.PKAWVTaylor{Degree: &two, MixDegrees: &yes}},
-		"pkawv_nystrom":   {PKAWVNystrom: &model.PKAWVNystrom{Kernel: gaussian, MaxDictionary: &kept}},
-		"history_full":    {PKAWVNystrom: &model.PKAWVNystrom{Kernel: gaussian, MaxDictionary: &kept, History: model.HistoryFull}},
-		"fourier_awv":     {FourierAWV: &model.FourierAWV{Kernel: gaussian, Frequencies: &few}},
-		"semiparametric":  {SemiparametricAWV: &model.SemiparametricAWV{Kernel: gaussian, Frequencies: &few, Parametric: []int{0}}},
-		"kernel_awv":      {KernelAWV: &model.KernelAWV{Kernel: gaussian}},
-		"fogd":            {FOGD: &model.FOGD{Kernel: gaussian, FirstOrder: model.FirstOrder{Frequencies: &few, TrackRegret: &yes}}},
-		"raker":           {Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: &few, TrackRegret: &yes}}},
-		"ada_raker":       {AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: &few, TrackRegret: &yes}}}},
-		"fourier_tracked": {FourierKONS: &model.FourierKONS{NewtonSteps: model.NewtonSteps{Kernel: gaussian}, Frequencies: &few, TrackRegret: &yes}},
-		"rlsc":            {RLSC: &model.RLSC{}},
-		"auto":            {Auto: &model.Auto{}},
-		"label_bounds":    {LinearAWV: &model.LinearAWV{}, Label: &model.Label{Min: new(float64)}},
-	}
-	for _, loss := range []string{"squared", "logistic", "hinge", "squared_hinge"} {
-		specs["fourier_kons_"+loss] = model.Spec{FourierKONS: &model.FourierKONS{NewtonSteps: steps(loss), Frequencies: &few}}
-		specs["pros_n_kons_"+loss] = model.Spec{ProsNKONS: &model.ProsNKONS{NewtonSteps: steps(loss), MaxDictionary: &kept}}
-		specs["kons_"+loss] = model.Spec{KONS: &model.KONS{NewtonSteps: steps(loss)}}
-		if loss == "logistic" || loss == "hinge" {
-			specs["raker_"+loss] = model.Spec{Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: &few, Loss: loss}}}
-		}
-	}
-	return specs
-}
-
-// Of all rounds the recent regret is the regret that the learner knows, and never above its certificate,
-// behind every scaling.
-func TestRecentRegretOfAllRounds(t *testing.T) {
-	scalings := map[string]*model.Scaling{
-		"none": model.Unscaled(), "running": {Running: &model.RunningScaling{}},
-	}
-	for name, spec := range competitors() {
-		for scaled, scaling := range scalings {
-			if name == "auto" && scaled != "none" {
-				continue
-			}
-			t.Run(name+"/"+scaled, func(t *testing.T) {
-				h := start(t, files{newFS()}, newClock())
-				spec := spec
-				spec.Dimension = 2
-				if spec.Auto == nil {
-					spec.Scaling = scaling
-				}
-				h.create(t, "m", spec)
-				for n, o := range hostile(3, 200, false) {
-					signs := spec.FourierKONS != nil && spec.FourierKONS.Loss != "squared" && spec.FourierKONS.Loss != "" ||
-						spec.ProsNKONS != nil && spec.ProsNKONS.Loss != "squared" || spec.KONS != nil && spec.KONS.Loss != "squared" || spec.Raker != nil && spec.Raker.Loss != ""
-					if signs {
-						o.Labels[0] = math.Copysign(1, o.Labels[0])
-					}
-					if spec.Label != nil {
-						o.Labels[0] = math.Abs(o.Labels[0])
-					}
-					if spec.RLSC != nil {
-						o.Class, o.Labels = strconv.Itoa(int(math.Abs(o.Labels[0]))%5), nil
-					}
-					h.observe(t, "m", o)
-					if n != 40 && n != 199 {
-						continue
-					}
-					s := recent(t, h)
-					if len(s.RecentRegret) == 0 {
-						if name != "auto" || n > 40 {
-							t.Errorf("round %d: no window", n)
-						}
-						continue
-					}
-					w := s.RecentRegret[len(s.RecentRegret)-1]
-					if name == "auto" {
-						continue
-					}
-					if w.Rounds != n+1 || math.Abs(w.Loss-s.Loss) > 1e-9*s.Loss || !(w.Gap <= 1e-8*s.Loss) {
-						t.Errorf("round %d: window %+v, loss %g", n, w, s.Loss)
-					}
-					cut := s.Certified && (spec.FourierKONS != nil || spec.ProsNKONS != nil)
-					grows := spec.PKAWVNystrom != nil && scaled != "none" // Rows of the warm-up have the features of its end.
-					if !math.IsNaN(s.Regret) && !cut && !grows && math.Abs(w.Regret()-s.Regret) > 1e-8*s.Loss {
-						t.Errorf("round %d: regret %g of the rows, %g of the learner", n, w.Regret(), s.Regret)
-					}
-					certificate := s.Certificate
-					if s.SolvedCertificate != nil {
-						certificate = *s.SolvedCertificate
-					}
-					if certificate > 0 && !(w.Regret() <= certificate+1e-8*s.Loss) {
-						t.Errorf("round %d: regret %g above the certificate %g", n, w.Regret(), certificate)
-					}
-				}
-			})
-		}
 	}
 }
 
