@@ -26,11 +26,12 @@ type memory struct {
 }
 
 const (
-	// A column of trees whose weight in b was below leastUse for idleRounds rounds earns
-	// idleEighths/8 of its credit.
-	leastUse    = 1e-3
-	idleRounds  = 1000
-	idleEighths = 1
+	// The columns of trees earn sharedEighths/8 of the credit of one by their weights in b, each 1/8 to
+	// 1. A column whose weight was below leastUse for idleRounds rounds earns idleEighths/8.
+	leastUse      = 1e-3
+	idleRounds    = 1000
+	idleEighths   = 1
+	sharedEighths = 20
 	// Idle neighbors are asked for trialRounds of trialPeriod rounds.
 	trialRounds, trialPeriod = 64, 512
 )
@@ -155,13 +156,21 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
 // credit finds the shares of the columns' credit and whether the neighbors are used before
 // observation n, given the lineup's weights in b.
 func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
+	together := 0.0
 	for c := range m.used {
-		if weights[c] >= leastUse {
+		together += weights[c]
+	}
+	for c, w := range weights[:len(m.used)] {
+		if w >= leastUse {
 			m.used[c] = n
 		}
-		s.eighths[c] = 8
-		if n-m.used[c] >= idleRounds {
+		switch {
+		case n-m.used[c] >= idleRounds:
 			s.eighths[c] = idleEighths
+		case together > 0:
+			s.eighths[c] = max(idleEighths, min(8, int(float64(sharedEighths*w/together)+0.5)))
+		default:
+			s.eighths[c] = 8
 		}
 	}
 	if m.lineup.neighbors {
