@@ -41,7 +41,13 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 	case m == eitherPoint || m == eitherComma:
 		plain, err = n.resolve(rest, m)
 	case strings.Contains(rest, ":"):
-		plain = seconds(rest)
+		half := strings.ToLower(strings.TrimSpace(unit))
+		if half != "am" && half != "pm" && half != "a" && half != "p" {
+			half = ""
+		}
+		if plain = seconds(rest, half); half != "" && plain != rest {
+			unit = ""
+		}
 	case strings.HasPrefix(rest, "P"):
 		plain = isoSeconds(rest)
 	}
@@ -93,9 +99,9 @@ func isoSeconds(text string) string {
 	return strconv.FormatFloat(total, 'f', -1, 64)
 }
 
-// seconds converts 1:02:03, 2 days 01:02:03 or 2:03 into seconds, the last as if 2 were minutes. Other texts stay as they
-// are.
-func seconds(text string) string {
+// seconds converts 1:02:03, 2 days 01:02:03 or 2:03 into seconds, the last as if 2 were minutes. With a half of the day, am,
+// pm, a or p, the first part is hours. Other texts stay as they are.
+func seconds(text, half string) string {
 	days, rest, spelled := strings.Cut(text, " day")
 	if !spelled {
 		days, rest = "0", text
@@ -112,10 +118,21 @@ func seconds(text string) string {
 		if err != nil || i > 0 && (v > 59 || len(part) != 2) {
 			return text
 		}
+		if i == 0 && half != "" {
+			if v < 1 || v > 12 {
+				return text
+			}
+			if v %= 12; half[0] == 'p' {
+				v += 12
+			}
+		}
 		if total *= 60; i == 0 && len(parts) == 3 {
 			total /= 60
 		}
 		total += v
+	}
+	if half != "" && len(parts) == 2 {
+		total *= 60
 	}
 	plain := strconv.FormatUint(total, 10)
 	if fractional {

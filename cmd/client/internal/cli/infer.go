@@ -26,9 +26,9 @@ learner; add one, or leave it to auto.
 
 ` + fileHelp + `
 
-Columns are numbers (also $1,234, 12 kg, (5) for -5, 1:02:03 and PT1H2M3S as seconds, and
-45% as 45, or as 0.45 beside numbers up to 1), booleans (such as yes and no, or 0 and 1),
-categories and times. Integers that name things, such as users or stores, are categories: if
+Columns are numbers (also $1,234, 12 kg, (5) for -5, 1:02:03, 1:02:03 PM and PT1H2M3S as
+seconds, and 45% as 45, or as 0.45 beside numbers up to 1), booleans (such as yes and no,
+or 0 and 1), categories and times. Integers that name things, such as users or stores, are categories: if
 the labels of neighboring integers are no more alike than others, or if the name of the
 column says so, as user, storeId or zip_code do. A few integers, such as hours, are
 categories if labels follow them in no line; grades, counts and years are numbers. Of more
