@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 )
 
-// version is set by the linker.
+// version is set by the linker, or else by main: the version of the module, for example v0.0.0-DATE-COMMIT.
 var version = "dev"
 
 // Exit codes.
@@ -21,6 +22,9 @@ const (
 )
 
 func main() {
+	if info, ok := debug.ReadBuildInfo(); ok && version == "dev" {
+		version = info.Main.Version
+	}
 	ignoreSignals()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, call{os.Args[1:], os.LookupEnv, os.Stdout, os.Stderr})
