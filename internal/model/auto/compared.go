@@ -52,7 +52,7 @@ func (l *Learner) regretOf(output, e int) float64 {
 }
 
 // best is the expert of an output with the largest regret, of level 1 and the opening while
-// level 2 sleeps.
+// level 2 sleeps. Ridges that never predict again do not count.
 func (l *Learner) best(output int) int {
 	k := l.plan.experts()
 	first := 1 + l.mixers[output].account.best(k)
@@ -74,7 +74,9 @@ func (l *Learner) best(output int) int {
 		consider(e)
 	}
 	for r := range l.ridges {
-		consider(l.ridgeAt() + r)
+		if l.opens() {
+			consider(l.ridgeAt() + r)
+		}
 	}
 	return best
 }
