@@ -55,7 +55,9 @@ type keyedScratch struct {
 	// the best effects beside trees, those of several inputs included.
 	bases, labels, beside []float64
 	units                 []units
-	weights               []float64
+	// before are the labels before the row.
+	before  []effects.Labels
+	weights []float64
 	// said are the predictions of the affine experts, less v of the second; by outputs.
 	affine keyAffineScratch
 }
@@ -69,7 +71,7 @@ func newKeyedScratch(o Options) *keyedScratch {
 		numbers: make([]float64, o.inputs()), values: make([]float64, o.keyed), row: effects.NewRow(o.effects()),
 		effects: make([]float64, e*k), predictions: make([]float64, (1+e)*k), columns: make([]float64, o.keyColumns()*k),
 		us: make([]float64, k), vs: make([]float64, k), served: make([]float64, keyBases*e*k), bases: make([]float64, keyBases*k), labels: make([]float64, keyBases*k),
-		beside: make([]float64, k), units: make([]units, k), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
+		beside: make([]float64, k), units: make([]units, k), before: make([]effects.Labels, k), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
 	}
 }
 
@@ -121,6 +123,7 @@ func (l *Learner) findKeys(s *scratch, served *advice) {
 		e.Fill(k.columnsOf(j), k.row, l.o.Outputs+j, l.n, l.mixers[j].mean)
 		l.mixers[j].cutColumns(k.columnsOf(j), k.affine.groups, k.affine.windowed)
 		k.units[j] = l.mixers[j].units
+		k.before[j] = effects.Labels{Mean: l.mixers[j].mean, Deviation: l.labels.scale[j]}
 		if served != nil {
 			served.keyColumns(k, j)
 		}
@@ -137,7 +140,9 @@ func (l *Learner) mixKeys(s *scratch, now stage) {
 	for j := range l.mixers {
 		said := k.predictionsOf(j)
 		said[0] = s.values[j]
-		for i, e := range k.effects[j*experts:][:experts] {
+		own := k.effects[j*experts:][:experts]
+		l.keyed.effects.SaySlopes(own[l.o.effects().Experts():][:effects.Slopes], k.row, j, said[0], k.before[j])
+		for i, e := range own {
 			switch {
 			case now == asleep:
 				said[1+i] = said[0]

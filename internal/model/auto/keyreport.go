@@ -35,6 +35,7 @@ func (o Options) keyNames() (names []string) {
 	for _, name := range effects.Names()[:o.effects().Experts()] {
 		names = append(names, model.FamilyKeys+"/"+name)
 	}
+	names = append(names, "keys/slope/prior_0.1", "keys/slope/prior_1")
 	if o.keyAffineExperts() > 0 {
 		names = append(names, "keys/affine/value", "keys/affine/residual")
 	}
@@ -58,7 +59,7 @@ func (l *Learner) keyShares(dst []float64, output int, share float64, through bo
 }
 
 // addsToV tells whether an expert of the keys predicts v and an effect.
-func (o Options) addsToV(expert int) bool { return expert != o.effects().Experts() }
+func (o Options) addsToV(expert int) bool { return expert != o.effects().Experts()+effects.Slopes }
 
 // keyEffects are what the experts of the keys add to v, and what the others predict.
 func (l *Learner) keyEffects(a *advice, output int) []float64 {

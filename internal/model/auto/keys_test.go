@@ -420,7 +420,7 @@ func TestEffectsLearnWhatWasServed(t *testing.T) {
 		for i := range said[experts:] {
 			said[experts+i] += w.said[0]
 		}
-		table.Learn(row, learned, counts, []float64{w.y[0], w.y[0]}, []float64{w.said[0], w.said[0]}, said)
+		table.Learn(row, learned, counts, []float64{w.y[0], w.y[0]}, []float64{w.said[0], w.said[0]}, said, nil)
 		low, high = math.Min(low, w.y[0]), math.Max(high, w.y[0])
 	}
 	if compared < 3000 {

@@ -35,5 +35,5 @@ func (l *Learner) learnEffects(r row) {
 			said[i] += k.bases[outputs+j]
 		}
 	}
-	e.Learn(k.row, l.n-1, r.counts, k.labels, k.bases, k.served)
+	e.Learn(k.row, l.n-1, r.counts, k.labels, k.bases, k.served, k.before)
 }

@@ -76,6 +76,8 @@ type Options struct {
 	LogOdds bool
 	// Kinds is how many of the ColumnsEach kinds of columns the groups have, the first ones.
 	Kinds int
+	// Sloped is the number of outputs, the first ones, on which keys have slopes.
+	Sloped int
 }
 
 // pairs is the number of sources of pairs: two inputs have the joint key alone.
@@ -120,7 +122,7 @@ func (o Options) Columns() int { return o.Kinds*o.groups() + o.pairs() }
 func (o Options) limit() int { return max(o.MaxKeys, o.sources()) }
 
 // Numbers of a slot: the count of the key, the variances, and for each output the means, the
-// mean label, the last label and the decayed label.
+// mean label, the last label and the decayed label; then the slopes.
 const (
 	countAt    = 0
 	varianceAt = 1
@@ -131,7 +133,7 @@ const (
 	each       = decayedAt + 1
 )
 
-func (o Options) stride() int { return outputsAt + each*o.Outputs }
+func (o Options) stride() int { return outputsAt + each*o.Outputs + 2*Slopes*o.Sloped }
 
 // Effects are the effects of all keys.
 type Effects struct {
@@ -300,9 +302,9 @@ func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64
 	}
 }
 
-// Learn learns a row after n observations: its labels, the served predictions v, and the
-// served predictions of the experts of each output.
-func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64) {
+// Learn learns a row after n observations: its labels, the served predictions v, the served predictions
+// of the experts of each output, and the labels before of each output with slopes.
+func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64, before []Labels) {
 	// A key that was found may have left the table since, or come.
 	for source, hash := range r.hashes {
 		if hash == 0 {
@@ -318,6 +320,12 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 			for k, variant := range e.o.variants() {
 				e.numbers(r.slots[source])[varianceAt+k] = variant.prior
 			}
+			for j := range e.o.Sloped {
+				_, variances := e.o.slopesOf(e.numbers(r.slots[source]), j)
+				for k, prior := range slopePriors() {
+					variances[k] = prior
+				}
+			}
 		}
 	}
 	var totals [Variants]float64 // Σ s + 1/ω.
@@ -330,6 +338,9 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 				totals[k] += s
 			}
 		}
+	}
+	for j, labels := range before {
+		e.learnSlopes(r, j, &totals, y[j], v[j], labels)
 	}
 	for j := range y {
 		e.learnOutput(r, j, counts, &totals, y[j], v[j], served[j*e.o.Experts():])

@@ -21,6 +21,8 @@ type naiveKey struct {
 	mu             [][6]float64
 	mean, last     []float64
 	decayed        []float64
+	// b and t are the slopes and their variances, by outputs.
+	b, t           [][2]float64
 	seen, sequence int
 }
 
@@ -99,6 +101,46 @@ func (n *naive) effects(x []float64, output int) (said [6]float64) {
 		}
 	}
 	return said
+}
+
+// slopes are e + Σ β h, and z of each key.
+func (n *naive) slopes(x []float64, output int, v float64, before effects.Labels) (said [2]float64, z map[string]float64) {
+	best := largest(n.losses[output], -1)
+	e := n.effects(x, output)[best]
+	said, z = [2]float64{e, e}, map[string]float64{}
+	for _, name := range n.singles(x) {
+		if k := n.keys[name]; k != nil {
+			z[name] = max(-3, min(3, (v+e-k.mu[output][best]-before.Mean)/before.Deviation))
+			for i := range said {
+				said[i] += k.b[output][i] * z[name] * before.Deviation
+			}
+		}
+	}
+	return said, z
+}
+
+// learnSlopes learns as the comment of the slopes tells it, given Σ s + 1/ω.
+func (n *naive) learnSlopes(x []float64, output int, total [6]float64, y, v float64, before effects.Labels) {
+	said, z := n.slopes(x, output, v, before)
+	for i := range said {
+		sum := total[largest(n.losses[output], -1)]
+		for name, z := range z {
+			sum += n.keys[name].t[output][i] * z * z
+		}
+		for name, z := range z {
+			b, t := &n.keys[name].b[output][i], &n.keys[name].t[output][i]
+			*b += *t * z / sum * (y - v - said[i]) / before.Deviation
+			*t -= *t * z / sum * z * *t
+		}
+	}
+}
+
+// sloped are the labels before of the outputs with slopes.
+func sloped(o effects.Options) (all []effects.Labels) {
+	for j := range o.Sloped {
+		all = append(all, effects.Labels{Mean: .2 + float64(j), Deviation: .5})
+	}
+	return all
 }
 
 func largest(values [6]float64, sign float64) int {
@@ -199,6 +241,9 @@ func (n *naive) learn(x []float64, row int, counts float64, y, v, served []float
 			total[i] += n.keys[name].s[i]
 		}
 	}
+	for j, before := range sloped(n.o) {
+		n.learnSlopes(x, j, total, y[j], v[j], before)
+	}
 	for j := range y {
 		said, losses := n.effects(x, j), &n.losses[j]
 		left := y[j] - v[j] - said[largest(*losses, -1)]
@@ -268,7 +313,10 @@ func (n *naive) touch(names []string, row int) {
 				}
 				k = &naiveKey{
 					mu: make([][6]float64, n.o.Outputs), mean: make([]float64, n.o.Outputs),
-					last: make([]float64, n.o.Outputs), decayed: make([]float64, n.o.Outputs),
+					last: make([]float64, n.o.Outputs), decayed: make([]float64, n.o.Outputs), b: make([][2]float64, n.o.Outputs),
+				}
+				for range n.o.Outputs {
+					k.t = append(k.t, [2]float64{.1, 1})
 				}
 				for i, variant := range naiveVariants {
 					k.s[i] = variant[0]
@@ -323,10 +371,10 @@ func draw(rng *rand.Rand, o effects.Options) (x, y, v []float64, counts float64)
 // TestNaive compares the table with maps through evictions, sleep and trials.
 func TestNaive(t *testing.T) {
 	for _, o := range []effects.Options{
-		{Inputs: 1, Outputs: 2, MaxKeys: 7, Kinds: effects.ColumnsEach},
-		{Inputs: 2, Outputs: 1, MaxKeys: 100, Kinds: effects.ColumnsEach},
+		{Inputs: 1, Outputs: 2, MaxKeys: 7, Kinds: effects.ColumnsEach, Sloped: 1},
+		{Inputs: 2, Outputs: 1, MaxKeys: 100, Kinds: effects.ColumnsEach, Sloped: 1},
 		{Inputs: 3, Outputs: 1, MaxKeys: 300, Kinds: effects.ColumnsEach},
-		{Inputs: 10, Outputs: 2, MaxKeys: 500, Kinds: effects.ColumnsEach},
+		{Inputs: 10, Outputs: 2, MaxKeys: 500, Kinds: effects.ColumnsEach, Sloped: 2},
 	} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(o.Inputs), 36))
@@ -345,7 +393,13 @@ func TestNaive(t *testing.T) {
 						served = append(served, v[j]+s)
 					}
 				}
-				e.Learn(r, uint64(row), counts, y, v, served)
+				for j, before := range sloped(o) {
+					var got [effects.Slopes]float64
+					e.SaySlopes(got[:], r, j, v[j], before)
+					want, _ := plain.slopes(x, j, v[j], before)
+					near(t, row, "slopes", got[:], want[:])
+				}
+				e.Learn(r, uint64(row), counts, y, v, served, sloped(o))
 				plain.learn(x, row, counts, y, v, served)
 				if e.Keys() != len(plain.keys) {
 					t.Fatalf("row %d: %d keys, want %d", row, e.Keys(), len(plain.keys))
@@ -378,7 +432,7 @@ func one(weights, labels []float64) []float64 {
 	for n, y := range labels {
 		e.Find(r, []float64{5})
 		e.Say(said, r, 0)
-		e.Learn(r, uint64(n), weights[n], []float64{y}, []float64{0}, said)
+		e.Learn(r, uint64(n), weights[n], []float64{y}, []float64{0}, said, sloped(o))
 	}
 	e.Find(r, []float64{5})
 	e.Say(said, r, 0)
@@ -428,7 +482,7 @@ func TestEffectsAdd(t *testing.T) {
 		if n > 15_000 && math.Abs(said[1]-y) > 0.05 {
 			t.Fatalf("row %d: %v say %g, want %g", n, x, said[1], y)
 		}
-		e.Learn(r, uint64(n), 1, []float64{y}, []float64{0}, said)
+		e.Learn(r, uint64(n), 1, []float64{y}, []float64{0}, said, sloped(o))
 	}
 }
 
@@ -443,7 +497,7 @@ func stateOf(tb testing.TB, e *effects.Effects, n uint64) []byte {
 
 // A restored table goes on bit for bit, and its memory is that of the first.
 func TestStatesContinue(t *testing.T) {
-	for _, o := range []effects.Options{{Inputs: 1, Outputs: 1, MaxKeys: 5, Kinds: effects.ColumnsEach}, {Inputs: 4, Outputs: 2, MaxKeys: 200, Kinds: effects.ColumnsEach}} {
+	for _, o := range []effects.Options{{Inputs: 1, Outputs: 1, MaxKeys: 5, Kinds: effects.ColumnsEach}, {Inputs: 4, Outputs: 2, MaxKeys: 200, Kinds: effects.ColumnsEach, Sloped: 2}} {
 		rng := rand.New(rand.NewPCG(3, 3))
 		all := []*effects.Effects{effects.New(o)}
 		r, said := effects.NewRow(o), make([]float64, o.Experts()*o.Outputs)
@@ -461,7 +515,7 @@ func TestStatesContinue(t *testing.T) {
 				for j := range o.Outputs {
 					e.Say(said[j*o.Experts():][:o.Experts()], r, j)
 				}
-				e.Learn(r, n, counts, y, v, said)
+				e.Learn(r, n, counts, y, v, said, sloped(o))
 			}
 		}
 		for i, e := range all {

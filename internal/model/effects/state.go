@@ -75,6 +75,14 @@ func (e *Effects) check(v *codec.Visitor, numbers []float64) {
 			v.Corrupt("a key has a variance of %g", s)
 		}
 	}
+	for j := range e.o.Sloped {
+		_, variances := e.o.slopesOf(numbers, j)
+		for k, prior := range slopePriors() {
+			if !(variances[k] >= 0 && variances[k] <= prior) {
+				v.Corrupt("a slope has a variance of %g", variances[k])
+			}
+		}
+	}
 	for j := range e.o.Outputs {
 		for _, label := range of(numbers, j)[meanAt:] {
 			if !(math.Abs(label) <= model.MaxMagnitude) {

@@ -29,7 +29,7 @@ func TestLargest(t *testing.T) {
 		}
 		e.Find(r, x)
 		e.Say(said, r, 0)
-		e.Learn(r, n, 1, []float64{y}, []float64{0}, said)
+		e.Learn(r, n, 1, []float64{y}, []float64{0}, said, sloped(o))
 	}
 	found := e.Largest(2, 0)
 	if len(found) != 2 || found[0].Input != 2 || found[0].Key != big || found[1].Input != 0 || found[1].Key != 7 ||
@@ -42,7 +42,7 @@ func TestLargest(t *testing.T) {
 }
 
 func FuzzVisit(f *testing.F) {
-	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20, Kinds: effects.ColumnsEach}
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20, Kinds: effects.ColumnsEach, Sloped: 1}
 	const rows = 50
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -50,7 +50,7 @@ func FuzzVisit(f *testing.F) {
 		x, y, v, counts := draw(rng, o)
 		e.Find(r, x)
 		e.Say(said, r, 0)
-		e.Learn(r, n, counts, y, v, said)
+		e.Learn(r, n, counts, y, v, said, sloped(o))
 	}
 	f.Add(stateOf(f, e, rows))
 	f.Fuzz(func(t *testing.T, state []byte) {
@@ -67,7 +67,7 @@ func FuzzVisit(f *testing.F) {
 			x, y, v, counts := draw(rng, o)
 			e.Find(r, x)
 			e.Say(said, r, 0)
-			e.Learn(r, rows+n, counts, y, v, said)
+			e.Learn(r, rows+n, counts, y, v, said, sloped(o))
 			for _, s := range said {
 				if math.IsNaN(s) {
 					t.Fatal("an effect is no number")
@@ -79,7 +79,7 @@ func FuzzVisit(f *testing.F) {
 
 // A state with one wrong number is rejected, or a table that goes on.
 func TestOneWrongNumber(t *testing.T) {
-	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20, Kinds: effects.ColumnsEach}
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 20, Kinds: effects.ColumnsEach, Sloped: 1}
 	const rows = 50
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -87,7 +87,7 @@ func TestOneWrongNumber(t *testing.T) {
 		x, y, v, counts := draw(rng, o)
 		e.Find(r, x)
 		e.Say(said, r, 0)
-		e.Learn(r, n, counts, y, v, said)
+		e.Learn(r, n, counts, y, v, said, sloped(o))
 	}
 	state, rejected := stateOf(t, e, rows), 0
 	wrong := []float64{0, 1, -1, 1e-300, 1e100, -1e101, 1e300, math.NaN(), math.Inf(1), math.Float64frombits(3)}
@@ -105,7 +105,7 @@ func TestOneWrongNumber(t *testing.T) {
 				x, y, v, counts := draw(rng, o)
 				e.Find(r, x)
 				e.Say(said, r, 0)
-				e.Learn(r, rows+n, counts, y, v, said)
+				e.Learn(r, rows+n, counts, y, v, said, sloped(o))
 				for _, s := range said {
 					if math.IsNaN(s) || math.IsInf(s, 0) {
 						t.Fatalf("%g at %d: an effect is %g", w, at, s)

@@ -76,7 +76,7 @@ func (k *keyed) learn(s *keyedScratch, odds, truth, weight float64) {
 		s.gains[i] = float64(min(1, weight) * exponential.Log(probability(a)))
 	}
 	s.response[0], s.base[0] = response, odds
-	k.effects.Learn(s.row, k.rounds, float64(weight*h), s.response[:], s.base[:], s.odds)
+	k.effects.Learn(s.row, k.rounds, float64(weight*h), s.response[:], s.base[:], s.odds, nil)
 	k.rounds++
 	share(k.weights, s.gains, k.rounds)
 }
