@@ -1,6 +1,8 @@
 package auto
 
 import (
+	"math"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/compensated"
 	"hindsight/internal/model/neighbors"
@@ -160,6 +162,9 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 	u, memory, unit := l.level2[j], l.memories[j], s.level2.units[j]
 	final, experts := l.consult(s, j), l.expertsOf(s, j)
 	memory.credit(&s.level2.memory, l.n, l.lineupOf(s.level2.weights))
+	if memory.lineup.neighbors && l.n%trialPeriod == trialRounds && l.nearNeeded(u, unit) {
+		memory.nearUsed = l.n
+	}
 	if served == nil {
 		u.rotate(&s.level2.stack, unit, &l.level2Renewals, l.level2Rounds, experts, final[1], u.residual, y, r.weight)
 		s.level2.stack.predicted(unit, final[1:], r.weight)
@@ -191,6 +196,16 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 	}
 	memory.learn(&s.level2.memory, &s.level2.query, v, y, r)
 	return loss
+}
+
+// nearNeeded reports whether the stack that keeps all would lose more than a thousandth of the loss without
+// the neighbors. By chance alone it would lose chance times the mean loss in 1 of 130 rounds.
+func (l *Learner) nearNeeded(u *level2, unit units) bool {
+	const least, chance = 1e-3, 12
+	at := 1 + l.plan.experts() + l.o.keyExperts() + len(l.lineup.columns)
+	mean := u.account.loss.Value() / float64(l.n)
+	gain := u.gain(&l.scratch.level2.stack, at, neighbors.Experts)
+	return float64(float64(gain*unit.stackScale)*unit.stackScale) > float64(mean*math.Max(chance, least*float64(l.n)))
 }
 
 // servedOf writes the served predictions of an output's experts.

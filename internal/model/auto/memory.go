@@ -37,8 +37,8 @@ const (
 )
 
 // nearRest tells whether the neighbors rest after n observations, for the search is half of a
-// prediction. Neighbors that rest say b, so that they lose and gain nothing against b, and the
-// certificate holds.
+// prediction: they had no weight in b for idleRounds rounds, and the stacks do not need them. Neighbors
+// that rest say b, so that they lose and gain nothing against b, and the certificate holds.
 func (m *memory) nearRest(n uint64) bool {
 	return m.lineup.neighbors && n >= m.nearUsed+idleRounds && n%trialPeriod >= trialRounds
 }

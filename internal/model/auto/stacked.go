@@ -196,3 +196,28 @@ func (s *stackScratch) predicted(u units, final []float64, weight float64) {
 		final[1+i] = u.stack(final[0], s.priors[i]/math.Sqrt(weight), earlier(s.turns[i].Rotation, weight))
 	}
 }
+
+// gain is by how much the penalized loss of the first stack would grow without the experts from at on, at
+// most stacks of them: the square of the part of R⁻ᵀb in the span of their R⁻ᵀe_k.
+func (m *stacked) gain(s *stackScratch, at, experts int) (sum float64) {
+	for i := range experts {
+		t := &s.solutions[i]
+		clear(t.Z)
+		t.Z[at+i] = 1
+		square := m.stacks[0].Solve(t.Z, t.Priors)
+		for _, before := range s.solutions[:i] {
+			loops.Axpy(t.Z, before.Z, -loops.Dot(t.Z, before.Z))
+		}
+		left := loops.Dot(t.Z, t.Z)
+		if left <= float64(leastGain*square) { // The experts before say the same.
+			clear(t.Z)
+			continue
+		}
+		loops.Scale(t.Z, 1/math.Sqrt(left))
+		part := loops.Dot(t.Z, m.stacks[0].Right())
+		sum += float64(part * part)
+	}
+	return sum
+}
+
+const leastGain = 1e-9
