@@ -54,20 +54,20 @@ func number(is bool) int {
 	return 0
 }
 
-// sumTrees is Σ f_j(row). Four trees descend at a time, for each step waits for the node before it.
+// sumTrees is Σ f_j(row). Eight trees descend at a time, for each step waits for the node before it.
 func sumTrees(trees *[Trees]tree, row []float32) int64 {
 	sum := int64(0)
-	for first := 0; first < Trees; first += 4 {
-		a, b, c, d := &trees[first], &trees[first+1], &trees[first+2], &trees[first+3]
-		i, j, k, l := 0, 0, 0, 0
-		for {
-			p, q, r, s := &a.nodes[i], &b.nodes[j], &c.nodes[k], &d.nodes[l]
-			if p.left|q.left|r.left|s.left == 0 {
-				break
-			}
-			i, j, k, l = p.next(i, row), q.next(j, row), r.next(k, row), s.next(l, row)
+	for first := 0; first < Trees; first += 8 {
+		t := (*[8]tree)(trees[first:])
+		a, b, c, d := t[0].nodes, t[1].nodes, t[2].nodes, t[3].nodes
+		e, f, g, h := t[4].nodes, t[5].nodes, t[6].nodes, t[7].nodes
+		var i, j, k, l, m, n, o, p int
+		for a[i].left|b[j].left|c[k].left|d[l].left|e[m].left|f[n].left|g[o].left|h[p].left != 0 {
+			i, j, k, l = a[i].next(i, row), b[j].next(j, row), c[k].next(k, row), d[l].next(l, row)
+			m, n, o, p = e[m].next(m, row), f[n].next(n, row), g[o].next(o, row), h[p].next(p, row)
 		}
-		sum += a.values[i] + b.values[j] + c.values[k] + d.values[l]
+		sum += t[0].values[i] + t[1].values[j] + t[2].values[k] + t[3].values[l]
+		sum += t[4].values[m] + t[5].values[n] + t[6].values[o] + t[7].values[p]
 	}
 	return sum
 }
