@@ -76,7 +76,7 @@ func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	return gateway.New(gateway.Options{
 		Server: server.Local(), Log: s.log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
-		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Traced: s.spans != nil, Guard: s.guard, Rejected: s.rejected,
+		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Guard: s.guard, Rejected: s.rejected,
 	})
 }
 
@@ -89,7 +89,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
 	mux := http.NewServeMux()
-	scrape := s.guard.Require(auth.Read, compress(scrapes(s.registry, s.spans != nil)))
+	scrape := s.guard.Require(auth.Read, compress(scrapes(s.registry)))
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(s.registry, scrape))
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -113,11 +113,10 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	return mux, nil
 }
 
-// scrapes answers scrapes, at most maxScrapes at once. With traced it offers OpenMetrics too, which Prometheus
-// prefers, because only OpenMetrics and protobuf have exemplars.
-func scrapes(registry *prometheus.Registry, traced bool) http.Handler {
+// scrapes answers scrapes, at most maxScrapes at once.
+func scrapes(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		DisableCompression: true, EnableOpenMetrics: traced, MaxRequestsInFlight: maxScrapes,
+		DisableCompression: true, MaxRequestsInFlight: maxScrapes,
 	})
 }
 

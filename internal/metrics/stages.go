@@ -3,8 +3,7 @@ package metrics
 import "github.com/prometheus/client_golang/prometheus"
 
 // Stages takes the durations of the stages of an observation, over all models. Its methods may be called
-// concurrently. A trace is the id of the sampled trace that the call belongs to, empty without one: it becomes an
-// exemplar.
+// concurrently.
 type Stages struct{ queue, commit, learn, fsync prometheus.Histogram }
 
 func newStages() *Stages {
@@ -24,16 +23,16 @@ func (s *Stages) collectors() []prometheus.Collector {
 }
 
 // Queue takes how long a call waited for its model's turn.
-func (s *Stages) Queue(seconds float64, trace string) { take(s.queue, seconds, trace) }
+func (s *Stages) Queue(seconds float64) { take(s.queue, seconds) }
 
 // Commit takes how long the append of a commit took.
-func (s *Stages) Commit(seconds float64, trace string) { take(s.commit, seconds, trace) }
+func (s *Stages) Commit(seconds float64) { take(s.commit, seconds) }
 
 // Learn takes how long a model took to learn a commit.
-func (s *Stages) Learn(seconds float64, trace string) { take(s.learn, seconds, trace) }
+func (s *Stages) Learn(seconds float64) { take(s.learn, seconds) }
 
 // Fsync takes how long an fsync of the write-ahead log took.
-func (s *Stages) Fsync(seconds float64) { take(s.fsync, seconds, "") }
+func (s *Stages) Fsync(seconds float64) { take(s.fsync, seconds) }
 
 // durations are the options of a histogram of durations, with classic and native buckets. The classic buckets are
 // 1, 2.5 and 5 of every power of ten from 1 µs to 10 s; they are written out because a product like 2.5*1e-5 is not
@@ -54,15 +53,9 @@ func durations(name, help string) prometheus.HistogramOpts {
 
 // take counts a duration; an observer may be nil. A negative duration, of a clock that was set back, counts as 0.
 // A duration that is not finite is not counted: it would spoil the sum.
-func take(o prometheus.Observer, seconds float64, trace string) {
+func take(o prometheus.Observer, seconds float64) {
 	if o == nil || !finite(seconds) {
 		return
 	}
-	seconds = max(seconds, 0)
-	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {
-		// The name that OpenTelemetry gives to the label of an exemplar.
-		e.ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": trace})
-		return
-	}
-	o.Observe(seconds)
+	o.Observe(max(seconds, 0))
 }

@@ -87,7 +87,7 @@ func (r *rejections) report(ctx context.Context, method string, err error) error
 	default: // The client is told why.
 	}
 	if line := r.log.Check(level, message); line != nil {
-		line.Write(append(traceFields(ctx), zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))...)
+		line.Write(zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))
 	}
 	return s.Err()
 }

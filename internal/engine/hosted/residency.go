@@ -46,10 +46,7 @@ func (m *Model) lockLoaded(ctx context.Context) error {
 		if resident, err := m.lockIfLoaded(); err != nil || resident {
 			return err
 		}
-		span := StartSpan(ctx, "load")
-		err := m.box.Do(ctx, func(context.Context) error { return m.load() })
-		span.End()
-		if err != nil {
+		if err := m.box.Do(ctx, func(context.Context) error { return m.load() }); err != nil {
 			return fmt.Errorf("engine: load model %q: %w", m.ID(), err)
 		}
 		// The model may have left memory again.

@@ -51,10 +51,7 @@ func (w writer) Reject(t *Ticket, why error) {
 func (w writer) begin(batch []*Ticket) {
 	now := w.env.Now()
 	for _, t := range batch {
-		w.env.Stages.Queue(now.Sub(t.started).Seconds(), t.stages.trace())
-		if t.stages != nil {
-			t.stages.turn = now
-		}
+		w.env.Stages.Queue(now.Sub(t.started).Seconds())
 	}
 }
 
@@ -64,9 +61,9 @@ func (w writer) finish(t *Ticket) {
 			w.usage.duplicates.Add(1)
 		}
 	}
-	trace := t.stages.trace() // After close the caller owns the ticket.
+	started := t.started // After close the caller owns the ticket.
 	close(t.done)
-	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
+	w.owner.Timings().Observe(w.env.Now().Sub(started).Seconds())
 }
 
 // ready loads the model and learns the records of other servers. It fails if the model no longer learns.
