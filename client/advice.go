@@ -6,7 +6,6 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// advices says what to do about errors of a connection, by a part of their text.
 func advices() []struct{ part, advice string } {
 	return []struct{ part, advice string }{
 		{"looked like an HTTP/1.1 header", "this is a port of HTTP: the server has another port for gRPC, " + DefaultPort + " by default"},
@@ -33,7 +32,6 @@ const (
 	tokenRejected       = "the server does not take the token: it is wrong, expired or revoked"
 )
 
-// adviseOn says what to do about an error, or nothing.
 func (c *Client) adviseOn(e *Error) string {
 	if e.Code == codes.Unauthenticated {
 		switch {

@@ -187,7 +187,6 @@ func (c *Client) translated(
 	return nil
 }
 
-// invoke makes a call, and sends it again as c.retry says if it is repeatable.
 func invoke[Q, A any](
 	ctx context.Context, c *Client, repeatable bool, rpc func(context.Context, Q, ...grpc.CallOption) (A, error), request Q,
 ) (answer A, err error) {

@@ -19,9 +19,8 @@ type Error struct {
 	Code codes.Code
 	// Reason is the name of an ErrorReason of the API, such as MODEL_NOT_FOUND. It is empty if no server
 	// answered.
-	Reason  string
-	Message string
-	// Violations are the wrong fields of the request.
+	Reason     string
+	Message    string
 	Violations []Violation
 	// RetryDelay is how long the server asks to wait before the same call is sent again, or 0.
 	RetryDelay time.Duration

@@ -70,7 +70,6 @@ func inputValue(v any) (*structpb.Value, error) {
 	}
 }
 
-// given reports whether the input is not the zero value.
 func (i Input) given() bool { return len(i.features) > 0 || i.record != nil || i.err != nil }
 
 // Target is what happened: a label, several labels, or a class.
@@ -260,7 +259,6 @@ func (m *Model) Observe(ctx context.Context, o Observation) (*hindsightv1.Outcom
 	return answer.GetOutcome(), err
 }
 
-// isForgotten reports whether the server has forgotten the prediction.
 func isForgotten(err error) bool {
 	e := FromError(err)
 	return e != nil && e.Is(ErrPredictionNotFound)

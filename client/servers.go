@@ -163,10 +163,8 @@ func (s *servers) next(group string, n uint32) {
 	}
 }
 
-// elsewhere reports whether another server may answer the call.
 func (e *Error) elsewhere() bool { return e.Code == codes.Unavailable || e.timedOut() }
 
-// ready reports whether a server has answered the current connection.
 func (s *servers) ready() bool {
 	return s.conns[s.place("").n].GetState() == connectivity.Ready
 }
@@ -179,7 +177,6 @@ func (s *servers) close() error {
 	return errors.Join(errs...)
 }
 
-// checkedStream passes the error that ends a stream to check.
 type checkedStream struct {
 	grpc.ClientStream
 	servers *servers

@@ -28,7 +28,6 @@ import (
 	"hindsight/internal/rpc"
 )
 
-// membersInterval is the time between two requests to all members for their status.
 const membersInterval = 5 * time.Second
 
 // The log names another server whose clock differs by more than clockOffset.
@@ -105,7 +104,6 @@ func (s *server) runNode(ctx context.Context, g *groups, n *cluster.Node, server
 	}, server)
 }
 
-// watchOwner calls OwnerChanged of the engine for each new owner, and logs the owner.
 func watchOwner(ctx context.Context, log *zap.Logger, n *cluster.Node, models *engine.Engine) {
 	known := ""
 	for ctx.Err() == nil {
@@ -233,7 +231,6 @@ func (r *replicated) read() metrics.Cluster {
 	return out
 }
 
-// servers adapts a group for package rpc.
 type servers struct {
 	*cluster.Group
 	host *cluster.Host
@@ -306,7 +303,6 @@ func (s servers) owned() (*cluster.Node, error) {
 
 func (s servers) Drain(ctx context.Context) error { return s.host.Drain(ctx) }
 
-// translated wraps an error of package cluster in the corresponding error of package rpc.
 func translated(err error) error {
 	switch {
 	case errors.Is(err, cluster.ErrNoMember):

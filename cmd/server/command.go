@@ -12,8 +12,6 @@ import (
 	"hindsight/cmd/server/internal/config"
 )
 
-// call is a call of the program: the arguments after its command, its environment and its
-// streams.
 type call struct {
 	args           []string
 	env            func(string) (string, bool)
@@ -63,11 +61,9 @@ var errFound = errors.New("problems were found")
 // outcome is the result of a command, printed in JSON or by write.
 type outcome interface{ write(w io.Writer) }
 
-// subcommand is a command with further flags beside the settings.
 type subcommand struct {
-	name  string
-	flags *pflag.FlagSet
-	// json and progress are flags of every subcommand.
+	name           string
+	flags          *pflag.FlagSet
 	json, progress *bool
 }
 

@@ -109,7 +109,6 @@ func serveControl(ctx context.Context, dir string, checkpoint http.HandlerFunc, 
 	return nil
 }
 
-// checkpoint makes a checkpoint of a group, and removes it when the caller disconnects.
 func (g *groups) checkpoint(w http.ResponseWriter, r *http.Request) {
 	var answer held
 	at, err := g.holdFor(r)
@@ -232,7 +231,6 @@ func (c *checkpoint) because(err error) error {
 	return err
 }
 
-// holdRunning asks the server of a data directory for a checkpoint of a group.
 func holdRunning(ctx context.Context, dir string, group uint32) (*checkpoint, error) {
 	path := filepath.Join(dir, controlSocket)
 	dialer := net.Dialer{Timeout: dialTimeout}

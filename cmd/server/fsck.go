@@ -48,7 +48,6 @@ func fsck(ctx context.Context, call call) int {
 	})
 }
 
-// examine checks a directory, and repairs it only if it has problems.
 func examine(ctx context.Context, dir string, truncate bool, p *progress) (report, error) {
 	r := report{DataDir: dir, Findings: []check.Finding{}}
 	disk, err := r.inspect(dir, truncate)
@@ -129,7 +128,6 @@ func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
 	return disk, nil
 }
 
-// foundPending adds a finding about the pending predictions, at most once.
 func (r *report) foundPending(problem error) {
 	if r.ofPending > 0 {
 		return

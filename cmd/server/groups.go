@@ -36,7 +36,6 @@ type groups struct {
 	once  sync.Once
 }
 
-// opened is the store and the engine of a group.
 type opened struct {
 	disk    *store.Store
 	models  *engine.Engine
@@ -161,7 +160,6 @@ func (s *server) run(ctx context.Context, g *groups, server *rpc.Server) error {
 	return err
 }
 
-// part is a group as runGroup needs it.
 type part struct {
 	number      uint32
 	disk        *store.Store
@@ -172,7 +170,6 @@ type part struct {
 	serve func(ctx context.Context, models *engine.Engine) error
 }
 
-// runGroup opens the engine of a group, and serves it until the context ends, or p.serve returns.
 func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.Server) (err error) {
 	log := s.log
 	if p.number > 0 {

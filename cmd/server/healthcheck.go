@@ -19,7 +19,6 @@ import (
 
 const healthcheckTimeout = 3 * time.Second
 
-// healthcheck asks the server at the configured gRPC address whether it serves.
 func healthcheck(ctx context.Context, c config.Config, _ io.Writer) error {
 	ctx, cancel := context.WithTimeout(ctx, healthcheckTimeout)
 	defer cancel()

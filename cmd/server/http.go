@@ -30,7 +30,6 @@ const (
 	maxScrapes = 4
 )
 
-// ServeHTTP answers calls in JSON, and the pages of the console.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if calls := s.calls.Load(); calls != nil {
 		calls.ServeHTTP(w, r)
@@ -113,7 +112,6 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	return mux, nil
 }
 
-// scrapes answers scrapes, at most maxScrapes at once.
 func scrapes(registry *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		DisableCompression: true, MaxRequestsInFlight: maxScrapes,

@@ -62,7 +62,6 @@ func sum[T any, N int | int64 | uint64 | float64](of func(T) N) func([]T) float6
 	}
 }
 
-// largest returns the largest known figure of the groups, NaN without one.
 func largest[T any](of func(T) float64) func([]T) float64 {
 	return func(groups []T) float64 {
 		all := math.NaN()
@@ -99,7 +98,6 @@ func watchTotals(m *metrics.Metrics, pendingLimit float64, read func() []engine.
 		row("hindsight_snapshot_failures_total", "Snapshots that could not be written or read back.", sum(func(t engine.Totals) int64 { return t.SnapshotFailures.Load() })))
 }
 
-// watchDisks shows the figures of the stores, which share a file system.
 func watchDisks(m *metrics.Metrics, read func() []store.Metrics) error {
 	return metrics.Watch(m, read,
 		row("hindsight_store_disk_bytes", "Space of the store on disk.", sum(func(d store.Metrics) uint64 { return d.DiskBytes })),

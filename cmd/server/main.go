@@ -32,7 +32,6 @@ func main() {
 	os.Exit(code)
 }
 
-// run runs a command, or serves until the context ends, and returns the exit code.
 func run(ctx context.Context, c call) int {
 	if len(c.args) == 0 {
 		return plain(ctx, c, serve)

@@ -40,7 +40,6 @@ func missing(cluster int, groups []backup.Group) (out []int) {
 	return out
 }
 
-// perGroup is the outcome of a command for each group of a cluster of several groups.
 type perGroup[T outcome] struct {
 	Groups []T `json:"groups"`
 }
@@ -62,7 +61,6 @@ func outcomeOf[T outcome](groups []backup.Group, all []T) outcome {
 	return nil
 }
 
-// writeGroup begins a line about a group.
 func writeGroup(w io.Writer, number uint32) {
 	if number > 0 {
 		fmt.Fprintf(w, "group %d: ", number)

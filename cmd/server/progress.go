@@ -10,7 +10,6 @@ import (
 	"golang.org/x/term"
 )
 
-// progressInterval is the time between two lines.
 const progressInterval = 2 * time.Second
 
 // progress writes the progress of a command to standard error. Its methods may be called
@@ -32,7 +31,6 @@ func newProgress(stderr io.Writer, asked bool) *progress {
 	return &progress{to: stderr}
 }
 
-// report writes the line, unless the interval has not passed.
 func (p *progress) report(line func() string) {
 	if p == nil {
 		return
@@ -57,7 +55,6 @@ func (p *progress) end(line string) {
 
 func megabytes(bytes int64) string { return fmt.Sprintf("%.1f MB", float64(bytes)/1e6) }
 
-// percent formats a share of at most 100 %.
 func percent(part, whole int64) string {
 	if whole <= 0 {
 		return "100 %"

@@ -14,7 +14,6 @@ import (
 	"hindsight/internal/store"
 )
 
-// recovered is the outcome of cluster recover for a group.
 type recovered struct {
 	Group     uint32   `json:"group,omitempty"`
 	Directory string   `json:"directory"`
@@ -23,8 +22,7 @@ type recovered struct {
 	Removed   []string `json:"removed"`
 	LastEntry uint64   `json:"lastEntry"`
 	Done      bool     `json:"done"`
-	// note follows the last group.
-	note string
+	note      string
 }
 
 func (r *recovered) write(w io.Writer) {

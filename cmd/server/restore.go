@@ -124,7 +124,6 @@ func (s selection) groups(ctx context.Context) ([]backup.Group, error) {
 	return out, nil
 }
 
-// source is a place with the backup to read.
 type source struct {
 	*backup.Place
 	m *backup.Manifest
@@ -157,7 +156,6 @@ func (s selection) within(ctx context.Context, at time.Time, f func([]source) er
 	return f(all)
 }
 
-// restore makes a data directory of a backup.
 func restore(ctx context.Context, call call) int {
 	s := newSubcommand("restore")
 	which := s.selection()
@@ -198,7 +196,6 @@ func (s selection) names(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// restoreAll makes a data directory of a backup, or of the backups of all groups of a cluster.
 func restoreAll(ctx context.Context, dir string, which selection, at time.Time, p *progress) (out outcome, err error) {
 	err = which.within(ctx, at, func(sources []source) error {
 		return filled(dir, func() error {
@@ -312,7 +309,6 @@ const (
 	restoredFileMode = 0o600
 )
 
-// empty removes the files of a directory, the mark last.
 func empty(dir string) error {
 	present, err := os.ReadDir(dir)
 	for _, e := range present {
@@ -331,7 +327,6 @@ func empty(dir string) error {
 
 var errDamaged = errors.New("the backup is damaged and nothing was restored")
 
-// namedDamages bounds the files that an error names.
 const namedDamages = 10
 
 // fetch writes the files of a backup, and checks the sequences of its models.

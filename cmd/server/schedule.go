@@ -36,13 +36,11 @@ type schedule struct {
 	tally   *tally
 }
 
-// tally has the figures of a group, from one schedule to the next.
 type tally struct {
 	mu    sync.Mutex
 	stats backups
 }
 
-// backups are the figures of the schedule of a group.
 type backups struct {
 	Failed      int64
 	LastSuccess time.Time
@@ -139,7 +137,6 @@ func (s *schedule) untilFirst(ctx context.Context) time.Duration {
 	return min(max(s.every-time.Since(newest), 0), s.every)
 }
 
-// take takes one backup and reports whether it succeeded.
 func (s *schedule) take(ctx context.Context) bool {
 	ctx, end := watch(ctx, s.owns)
 	defer end()

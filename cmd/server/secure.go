@@ -13,7 +13,6 @@ import (
 	"hindsight/cmd/server/internal/config"
 )
 
-// openTLS reads the TLS certificates of the settings, if any.
 func (s *server) openTLS() (err error) {
 	c := s.config
 	if c.TLSCert == "" {
@@ -34,7 +33,6 @@ func (s *server) openTLS() (err error) {
 	return nil
 }
 
-// credentials returns the credentials of gRPC, nil without TLS.
 func (s *server) credentials() credentials.TransportCredentials {
 	if s.keeper == nil {
 		return nil
@@ -54,7 +52,6 @@ func limited(l net.Listener, keeper *certificates.Keeper) net.Listener {
 	return keeper.Listener(l)
 }
 
-// warnExposed logs what everybody who reaches an address of the server can do.
 func warnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
 	for _, a := range addresses {
 		address, ok := a.(*net.TCPAddr)

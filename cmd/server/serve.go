@@ -66,8 +66,7 @@ type server struct {
 	// ready is true while the server serves and is not draining.
 	ready atomic.Bool
 	// fault is why the disk takes no writes, nil if it does.
-	fault atomic.Pointer[string]
-	// models is nil until the server serves.
+	fault  atomic.Pointer[string]
 	models atomic.Pointer[groups]
 	// observed counts and times calls. rejected counts rejections by reason.
 	observed   *grpcprom.ServerMetrics
@@ -156,7 +155,6 @@ func closing(err *error, what string, closePart func() error) {
 	}
 }
 
-// host serves calls to the models until the context ends.
 func (s *server) host(ctx context.Context) (err error) {
 	c, log := s.config, s.log
 	transfers := auth.NewBudget(auth.RequestBytes(c.MemoryLimit))

@@ -43,7 +43,6 @@ const (
 	Admin
 )
 
-// String is the name of the role in the tokens file.
 func (r Role) String() string {
 	switch r {
 	case Read:
@@ -185,11 +184,9 @@ func (p *Principal) Leave() {
 type Record struct {
 	Time time.Time
 	// Who is nil for an unknown caller.
-	Who *Principal
-	// Call is the full name of the call, Peer its origin.
+	Who        *Principal
 	Call, Peer string
-	// Models are those that the call names.
-	Models []string
+	Models     []string
 	// Outcome is the name of a status, such as OK. Reason is the reason of its ErrorInfo.
 	Outcome, Reason string
 	// ValidateOnly: the call changes nothing.

@@ -17,8 +17,7 @@ const (
 	// shorter.
 	longestToken = 8 << 10
 	// A JWT is verified again after this time, so that it ends when its key is withdrawn.
-	rememberJWT = time.Minute
-	// The most JWTs that are remembered.
+	rememberJWT   = time.Minute
 	maxRemembered = 10_000
 )
 
@@ -45,8 +44,7 @@ type Authenticator struct {
 	o      Options
 	table  atomic.Pointer[table]
 	setter sync.Mutex
-	// mu guards the verified JWTs.
-	mu struct {
+	mu     struct {
 		sync.RWMutex
 		jwts map[[sha256.Size]byte]remembered
 	}
@@ -131,7 +129,6 @@ func newEntry(e *Entry, before *entry) *entry {
 	return n
 }
 
-// same reports whether two entries are equal.
 func (e *entry) same(o *Entry) bool {
 	hashes := (e.Hash == nil) == (o.Hash == nil) && (e.Hash == nil || *e.Hash == *o.Hash)
 	return hashes && e.Role == o.Role && slices.Equal(e.Models, o.Models) && e.Certificate == o.Certificate &&
@@ -201,7 +198,6 @@ func (a *Authenticator) byHash(hash *[sha256.Size]byte) (*Principal, error) {
 	return found.principal, found.principal.Valid(a.o.Now())
 }
 
-// byJWT returns the principal of a JWT, nil if no entry matches it.
 func (a *Authenticator) byJWT(token string, hash [sha256.Size]byte) (*Principal, error) {
 	now := a.o.Now()
 	a.mu.RLock()
@@ -306,7 +302,6 @@ func (a *Authenticator) reject(err error) error {
 
 // Stats are the figures of an Authenticator.
 type Stats struct {
-	// Entries counts the entries of the tokens file.
 	Entries int
 	// Unknown counts the calls without a good token or certificate.
 	Unknown uint64

@@ -7,7 +7,6 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// busyDelay is the wait that ErrConcurrency asks for.
 const busyDelay = 50 * time.Millisecond
 
 // limits are the limits of an entry. The principals of the entry share them.

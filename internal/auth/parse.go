@@ -102,7 +102,6 @@ func need(ok bool, want string) string {
 	return want
 }
 
-// isText reports whether a text is a word of printable characters.
 func isText(s string) bool {
 	return isName(s) && !strings.ContainsFunc(s, unicode.IsSpace)
 }
@@ -168,7 +167,6 @@ func Parse(data []byte) ([]Entry, error) {
 	return entries, unique(entries)
 }
 
-// document returns the list of a file, nil for an empty file.
 func document(data []byte) (*yaml.Node, error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc, second yaml.Node
@@ -192,7 +190,6 @@ func document(data []byte) (*yaml.Node, error) {
 	}
 }
 
-// oneLine removes quotes of the file from an error of the decoder.
 func oneLine(err error) error {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	if quoted := strings.IndexAny(text, "'\"`"); quoted >= 0 {
@@ -254,12 +251,10 @@ func shown(name string, value *yaml.Node) string {
 	}
 }
 
-// looksSecret reports whether a text may be a token.
 func looksSecret(s string) bool {
 	return strings.Contains(s, tokenPrefix) || strings.Contains(s, "eyJ") || len(s) >= 40
 }
 
-// unique rejects entries with the same name or the same credential.
 func unique(entries []Entry) error {
 	names, credentials := map[string]int{}, map[string]int{}
 	for n := range entries {

@@ -113,7 +113,6 @@ func Remove(file []byte, name string) ([]byte, error) {
 	return out, nil
 }
 
-// isAside reports whether a line is empty or a comment.
 func isAside(line []byte) bool {
 	line = bytes.TrimSpace(line)
 	return len(line) == 0 || line[0] == '#'

@@ -114,7 +114,6 @@ func (e *Engine) second(ctx context.Context, m *hostedModel, share *Share) (*hos
 	return second, nil
 }
 
-// checkAlias rejects names that cannot be an alias and a model, and shares that can be none.
 func checkAlias(name, id string, share *Share) error {
 	var missing error
 	if id == "" {

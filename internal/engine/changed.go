@@ -101,7 +101,6 @@ func (e *Engine) resolveAfterChanges(ctx context.Context, name, key string) (Tar
 	return t, err
 }
 
-// takeOver takes over queued changes until the lifetime of the engine ends.
 func (e *Engine) takeOver() {
 	for {
 		select {
@@ -121,7 +120,6 @@ func (e *Engine) takeOver() {
 	}
 }
 
-// take takes over the entry of a model, or the aliases, from the store.
 func (e *Engine) take(ctx context.Context, c *change) error {
 	if c.model == nil {
 		release, err := e.table.claim(ctx, allAliases)
@@ -167,7 +165,6 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 	return e.takeRegistered(ctx, m, &registered)
 }
 
-// takeRegistered takes over the changed entry of a model.
 func (e *Engine) takeRegistered(ctx context.Context, m *hostedModel, registered *record.RegistryValue) error {
 	if m.Deleted() != (registered.Deleted != 0) {
 		return m.Turn(ctx, func(ctx context.Context) error {

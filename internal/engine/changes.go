@@ -18,13 +18,11 @@ type change struct {
 	reached chan struct{}
 }
 
-// changes are the pending changes, in the order of the commands.
 type changes struct {
 	mu struct {
 		sync.Mutex
 		queue []change
 	}
-	// pending counts the queued changes and the changes in progress.
 	pending atomic.Int64
 	// wake has a token if changes may be queued.
 	wake chan struct{}

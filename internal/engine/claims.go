@@ -136,12 +136,10 @@ func (e *Engine) lookUpClaimed(ctx context.Context, id string) (m *hostedModel, 
 	return m, release, nil
 }
 
-// deletedError rejects a soft-deleted model and says how it comes back.
 func deletedError(m *hostedModel) error {
 	return fmt.Errorf("%w; it was deleted, and UndeleteModel brings it back until %s", hosted.NotFound(m.ID()), purgeTime(m))
 }
 
-// purgeTime is when a soft-deleted model is purged, as a text.
 func purgeTime(m *hostedModel) string {
 	return hosted.TimeOf(m.Registered().Purge).UTC().Format(time.RFC3339)
 }

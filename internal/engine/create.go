@@ -44,7 +44,6 @@ func (e *Engine) CreateModel(ctx context.Context, id string, spec model.Spec, o 
 	return info, err
 }
 
-// createModel is CreateModel with checked arguments and a completed spec.
 func (e *Engine) createModel(ctx context.Context, id string, spec model.Spec, cost model.Cost, o CreateOptions) (Info, error) {
 	if !o.ValidateOnly {
 		if err := e.asOwner(ctx); err != nil {
@@ -127,7 +126,6 @@ func describeSame(existing *hostedModel, spec model.Spec, leader *hostedModel) (
 	return figures.Describe(existing.Model)
 }
 
-// hostNew hosts a model that the store has just created, with its machine.
 func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, registered *record.RegistryValue, r recovery.Recovered) (*hostedModel, error) {
 	m := e.newHosted(id, recovery.Source{Handle: handle, Spec: &spec, Learners: e.env.Learners}, registered)
 	m.Touch(hosted.TimeOf(registered.Created))
@@ -135,7 +133,6 @@ func (e *Engine) hostNew(id string, spec model.Spec, handle storage.Model, regis
 	return m, e.host(m)
 }
 
-// checkMemory rejects a model whose state may not fit into memory.
 func (e *Engine) checkMemory(bytes uint64) error {
 	if e.o.ModelMemory <= 0 || bytes <= uint64(e.o.ModelMemory) {
 		return nil

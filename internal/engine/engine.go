@@ -145,7 +145,6 @@ type table struct {
 		byNumber map[uint64]*hostedModel
 		// claims are the names that calls have for themselves, each closed when it is given up.
 		claims map[string]chan struct{}
-		// making counts the reserved slots.
 		making int
 		closed bool
 		// created is when the newest model was created, in nanoseconds since 1970.
@@ -168,21 +167,18 @@ func (t *table) close() bool {
 	return open
 }
 
-// closed tells whether the engine rejects calls.
 func (t *table) closed() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.mu.closed
 }
 
-// get returns the model of an id, nil if there is none.
 func (t *table) get(id string) *hostedModel {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.mu.models[id]
 }
 
-// created returns the time of creation of a model, 0 for an unknown id.
 func (t *table) created(id string) int64 {
 	if m := t.get(id); m != nil {
 		return m.Ref().Created
@@ -233,14 +229,12 @@ func (t *table) live() []*hostedModel {
 	return models
 }
 
-// all returns every model, soft-deleted ones among them.
 func (t *table) all() []*hostedModel {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Clone(t.mu.order)
 }
 
-// overdue returns the ids of the soft-deleted models that are to be purged.
 func (t *table) overdue(now time.Time) (ids []string) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

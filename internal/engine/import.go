@@ -112,7 +112,6 @@ func joined(chunks [][]byte) []byte {
 	return data
 }
 
-// readImport checks an export. It returns the machine and the metadata of the model, and what the store gets.
 func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*machine.Machine, Metadata, storage.Import, error) {
 	var metadata Metadata
 	from := storage.Import{Sequence: s.Sequence}
@@ -134,7 +133,6 @@ func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*
 	return m, metadata, from, err
 }
 
-// plausible rejects a state that no learner of its spec can have.
 func plausible(m *machine.Machine) error {
 	stats, err := m.Stats()
 	if err != nil {

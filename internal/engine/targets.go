@@ -17,8 +17,7 @@ import (
 type Target struct {
 	model   *hostedModel
 	binding *alias.Binding
-	// second answers a share of the requests, nil if no second model can.
-	second *hostedModel
+	second  *hostedModel
 	// leader learns what is predicted for it, nil as a rule: then the model does.
 	leader *hostedModel
 }

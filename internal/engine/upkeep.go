@@ -144,7 +144,6 @@ func (e *Engine) check(models []*hostedModel, p part) (next part) {
 	return part{m.ID(), from}
 }
 
-// relieve lets idle models leave memory when memory is short.
 func (e *Engine) relieve() {
 	for {
 		select {
@@ -156,7 +155,6 @@ func (e *Engine) relieve() {
 	}
 }
 
-// purgeOverdue purges the soft-deleted models whose time has passed.
 func (e *Engine) purgeOverdue() {
 	if e.o.Store.Failed() != nil {
 		return // Logged elsewhere; nothing can be removed.

@@ -114,7 +114,6 @@ func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 	return encode(response)
 }
 
-// withTimeout is the context of a unary call: the header Grpc-Timeout bounds it.
 func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.Header.Get("Grpc-Timeout")
 	if text == "" {
@@ -133,7 +132,6 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-// set sets the fields of a request without a body.
 func (c *call) set(r *http.Request, request proto.Message) error {
 	if err := c.setQuery(r, request.ProtoReflect()); err != nil {
 		return err
@@ -212,7 +210,6 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 	return data, arriving.size, err
 }
 
-// checkContent rejects a body that is not plain JSON, or that is too large.
 func (g *Gateway) checkContent(r *http.Request) error {
 	switch encoding := r.Header.Get("Content-Encoding"); {
 	case !isContent(r, contentJSON):
@@ -283,7 +280,6 @@ func (a *arriving) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// count counts n more bytes, unless the budget is exhausted.
 func (a *arriving) count(n int64) bool {
 	_, ok := a.budget.Take(n, a.size+n)
 	if ok {
@@ -292,7 +288,6 @@ func (a *arriving) count(n int64) bool {
 	return ok
 }
 
-// decoded counts what a whole body takes once it is decoded.
 func (a *arriving) decoded(data []byte) error {
 	values := valuesOf(data)
 	size := max(int64(len(data))*decodedBytes, values*valueBytes)
@@ -360,7 +355,6 @@ func reason(data []byte, m protoreflect.MessageDescriptor, err error) string {
 	return text
 }
 
-// withUnknown finds the message of a decoded body with a field that the API does not have.
 func withUnknown(m protoreflect.MessageDescriptor, value any) protoreflect.MessageDescriptor {
 	object, _ := value.(map[string]any)
 	if strings.HasPrefix(string(m.FullName()), "google.protobuf.") {

@@ -24,10 +24,8 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// domain is the ErrorInfo domain of every rejection.
 const domain = "hindsight"
 
-// A failure is an error with its HTTP status.
 type failure struct {
 	http   int
 	status *status.Status
@@ -70,7 +68,6 @@ func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) 
 		fmt.Sprintf("%s: got %s, want %s", r.URL.Path, r.Method, methods))
 }
 
-// notFound rejects a path that does not exist, or that lacks a name.
 func (g *Gateway) notFound(r *http.Request) *failure {
 	if t := g.find(r.URL.Path, true); t != nil {
 		const reason = hindsightv1.ErrorReason_INVALID_ID

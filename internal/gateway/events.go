@@ -37,7 +37,6 @@ func (g *Gateway) stream(w http.ResponseWriter) (leave func(), ok bool) {
 	}
 }
 
-// received is an event, or the end of the stream.
 type received struct {
 	event *hindsightv1.WatchModelResponse
 	err   error
@@ -76,7 +75,6 @@ func (g *Gateway) events(w http.ResponseWriter, r *http.Request, c *call) {
 	g.relay(w, r, arrived)
 }
 
-// receive passes events on until the stream or the context ends.
 func receive(ctx context.Context, watch grpc.ServerStreamingClient[hindsightv1.WatchModelResponse], arrived chan<- received) {
 	for {
 		event, err := watch.Recv()
@@ -126,7 +124,6 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, arrived <-chan r
 	}
 }
 
-// A sender writes the fields of server-sent events.
 type sender struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
@@ -134,7 +131,6 @@ type sender struct {
 	begun   bool
 }
 
-// event writes an event. It omits events of unknown kinds.
 func (s *sender) event(e *hindsightv1.WatchModelResponse) error {
 	var name string
 	var id uint64

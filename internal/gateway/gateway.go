@@ -73,10 +73,8 @@ type Gateway struct {
 	mu       struct {
 		sync.Mutex
 		closed bool
-		// bodies are those of calls in flight.
 		bodies map[*incoming]struct{}
 	}
-	// requests counts the calls in flight.
 	requests sync.WaitGroup
 }
 

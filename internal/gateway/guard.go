@@ -36,7 +36,6 @@ type Guard struct {
 // NewGuard returns a guard without sessions.
 func NewGuard(o GuardOptions) *Guard { return &Guard{GuardOptions: o, sessions: newSessions()} }
 
-// on reports whether requests need a principal.
 func (g *Guard) on() bool { return g != nil && g.Auth != nil }
 
 // Require serves only principals that have the role and see all models. It protects pages
@@ -59,7 +58,6 @@ func (g *Guard) Require(role auth.Role, next http.Handler) http.Handler {
 	})
 }
 
-// audited records requests that change something, with their outcome.
 func (g *Guard) audited(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if isSafe(r.Method) {
@@ -76,7 +74,6 @@ func (g *Guard) audited(next http.Handler) http.Handler {
 	})
 }
 
-// answered keeps the code of a response.
 type answered struct {
 	http.ResponseWriter
 	code int
@@ -87,7 +84,6 @@ func (a *answered) WriteHeader(code int) {
 	a.ResponseWriter.WriteHeader(code)
 }
 
-// serve serves a principal that has the role, unless there was an error before.
 func (g *Guard) serve(w http.ResponseWriter, r *http.Request, p *auth.Principal, role auth.Role, err error, next http.Handler) {
 	if err == nil {
 		err = p.Has(role)
@@ -153,7 +149,6 @@ func (g *Guard) principal(r *http.Request) (p *auth.Principal, checkOrigin func(
 	return nil, anyOrigin, g.Auth.Missing()
 }
 
-// rejection records an error of the guard in the audit log, and returns its response.
 func (g *Guard) rejection(r *http.Request, p *auth.Principal, err error) *failure {
 	f := g.failed(err)
 	g.record(r, p, requestName(r), f)

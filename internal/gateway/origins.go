@@ -37,7 +37,6 @@ func (g *Gateway) protect(next http.Handler) (http.Handler, error) {
 	return g.cors(same.Handler(next)), nil
 }
 
-// cors tells browsers which origins may call.
 func (g *Gateway) cors(next http.Handler) http.Handler {
 	if len(g.Origins) == 0 {
 		return next

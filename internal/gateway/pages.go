@@ -51,7 +51,6 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// isPage reports whether GET answers a path.
 func (g *Gateway) isPage(path string) bool {
 	switch path {
 	case "/openapi.json":
@@ -62,7 +61,6 @@ func (g *Gateway) isPage(path string) bool {
 	return g.isConsole(path)
 }
 
-// isCall reports whether a path belongs to the API.
 func isCall(path string) bool { return strings.HasPrefix(path, "/v1/") }
 
 // about describes the server to the console: its gRPC address, whose host is empty if the
@@ -92,7 +90,6 @@ func (g *Gateway) about(r *http.Request) []byte {
 	return text
 }
 
-// isConsole reports whether a path is a file of the console.
 func (g *Gateway) isConsole(name string) bool {
 	if g.Console == nil {
 		return false
@@ -105,7 +102,6 @@ func (g *Gateway) isConsole(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// file answers a file that is part of the program.
 func file(w http.ResponseWriter, r *http.Request, kind string, data []byte) {
 	w.Header().Set("Content-Type", kind)
 	w.Header().Set("Cache-Control", "no-cache")

@@ -22,7 +22,6 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
-// A route is a path of the API with its calls, by HTTP method.
 type route struct {
 	segments []string
 	// verb follows the colon at the end of the path.
@@ -30,7 +29,6 @@ type route struct {
 	calls map[string]*call
 }
 
-// A call is what a method of a path does.
 type call struct {
 	// name is that of the call in gRPC, and request and response are its messages.
 	name              string
@@ -39,9 +37,8 @@ type call struct {
 	// for a call without a body of JSON.
 	body string
 	// fields are the fields of the request that the path holds, by segment. verb ends the path.
-	fields map[int]string
-	verb   string
-	// parameters are the fields of the request that the query sets.
+	fields     map[int]string
+	verb       string
 	parameters []protoreflect.FieldDescriptor
 	handle     func(w http.ResponseWriter, r *http.Request, c *call)
 }
@@ -246,8 +243,6 @@ func (c *call) setQuery(r *http.Request, request protoreflect.Message) error {
 	return nil
 }
 
-// parameter returns the field that a name in a query means, nil if there is none, and the
-// key in brackets of a map.
 func (c *call) parameter(name string) (f protoreflect.FieldDescriptor, key string) {
 	plain, key, isMap := strings.Cut(name, "[")
 	if isMap {
@@ -264,7 +259,6 @@ func (c *call) parameter(name string) (f protoreflect.FieldDescriptor, key strin
 	return nil, ""
 }
 
-// parameterNames says what a query may have.
 func (c *call) parameterNames() string {
 	if len(c.parameters) == 0 {
 		return "no parameter"
@@ -280,7 +274,6 @@ func (c *call) parameterNames() string {
 	return strings.Join(names, ", ")
 }
 
-// wantOf says what a parameter takes.
 func wantOf(f protoreflect.FieldDescriptor) string {
 	switch {
 	case f.IsMap() || f.Kind() == protoreflect.StringKind:

@@ -29,10 +29,8 @@ const (
 	// The most sessions in all, and of one principal.
 	maxSessions = 10_000
 	maxOwn      = 32
-	// The most bytes of the body of a login.
-	maxLogin = 16 << 10
-	// The random bytes of a session's id.
-	idBytes = 32
+	maxLogin    = 16 << 10
+	idBytes     = 32
 )
 
 // errCrossOrigin: a page of another origin used the browser's cookie or certificate.
@@ -69,7 +67,6 @@ func (s *sessions) add(p *auth.Principal, now time.Time) (id string, expires tim
 	return id, expires, nil
 }
 
-// evict removes expired sessions, and the oldest session of a principal that has maxOwn.
 func (s *sessions) evict(p *auth.Principal, now time.Time) {
 	var oldest [sha256.Size]byte
 	own := 0
@@ -90,7 +87,6 @@ func (s *sessions) evict(p *auth.Principal, now time.Time) {
 
 func (s *session) valid(now time.Time) bool { return now.Before(s.expires) && s.Valid(now) == nil }
 
-// find returns the principal of a valid session, nil if there is none.
 func (s *sessions) find(id string, now time.Time) *auth.Principal {
 	hash := sha256.Sum256([]byte(id))
 	s.mu.Lock()
@@ -162,7 +158,6 @@ func notCrossOrigin(r *http.Request) error {
 	return nil
 }
 
-// signedIn describes a session to the console.
 type signedIn struct {
 	Name    string    `json:"name"`
 	Role    string    `json:"role"`
@@ -208,7 +203,6 @@ func (g *Guard) tokenOf(w http.ResponseWriter, r *http.Request) (*auth.Principal
 	return g.Auth.Token(body.Token)
 }
 
-// logout answers POST /logout. It ends the session of the cookie.
 func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if err := sameOrigin(r); err != nil {

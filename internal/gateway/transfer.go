@@ -14,8 +14,7 @@ import (
 
 const (
 	contentBytes = "application/octet-stream"
-	// The size of a message of an import.
-	pieceBytes = 256 << 10
+	pieceBytes   = 256 << 10
 )
 
 // export answers with the bytes of a model. An export that fails on its way aborts the
@@ -65,7 +64,6 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, c *call) {
 	}
 }
 
-// importModel answers a request whose body is the bytes of an exported model.
 func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) {
 	first := new(hindsightv1.ImportModelRequest)
 	if err := c.set(r, first); err != nil {

@@ -135,7 +135,6 @@ func Watch[T any](m *Metrics, read func() T, rows ...Row[T]) error {
 	return m.register(t)
 }
 
-// table collects the rows of Watch.
 type table[T any] struct {
 	read  func() T
 	rows  []Row[T]

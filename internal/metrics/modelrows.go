@@ -21,7 +21,6 @@ type modelRow struct {
 // no alert can rest on a few rounds, and the figure over all rounds covers them.
 const recent = 1000
 
-// modelRows are the metrics of a model, by name and then by their own labels.
 func modelRows() []modelRow {
 	const (
 		losses    = "Sum of the losses of evaluated observations, all but the first and those set aside: of prequential or of served predictions."
@@ -95,12 +94,10 @@ func classRows() []modelRow {
 	}
 }
 
-// baseline returns the labels that tell the rows of the baselines apart.
 func baseline(of, kind string) prometheus.Labels {
 	return prometheus.Labels{"baseline": of, "kind": kind}
 }
 
-// baselineLoss is the loss of a baseline. The baselines of a classifier are beside its errors.
 func baselineLoss(m *figures.Live, loss float64) float64 { return known(m.ClassAccount == nil, loss) }
 
 // largestShift is the largest shift of the inputs whose shift is known, NaN without one.

@@ -37,7 +37,6 @@ type models struct {
 
 type key struct{ model, learner string }
 
-// place lets a model have series.
 type place struct {
 	seen   uint64  // the last scrape that listed the model
 	counts []count // of each row; a gauge does not use its count
@@ -67,7 +66,6 @@ func (m *Metrics) WatchModels(source Source) error {
 	return m.register(collector{m.models, source})
 }
 
-// collector collects the series of the models of a source.
 type collector struct {
 	*models
 	source Source

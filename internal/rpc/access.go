@@ -21,15 +21,13 @@ import (
 // access decides by the rules who may make a call, and writes the audit log.
 type access struct {
 	// auth is nil on a server without tokens, which accepts every call.
-	auth  *auth.Authenticator
-	audit func(*auth.Record)
-	now   func() time.Time
-	// target is the model that an alias names, empty if no alias has the name.
+	auth   *auth.Authenticator
+	audit  func(*auth.Record)
+	now    func() time.Time
 	target func(name string) string
 	rules  map[string]*rule
 }
 
-// newAccess returns nil if the server has neither tokens nor an audit log.
 func newAccess(o *Options) *access {
 	if o.Auth == nil && o.Audit == nil {
 		return nil
@@ -122,7 +120,6 @@ func (a *access) principal(ctx context.Context) (*auth.Principal, error) {
 	return nil, a.auth.Missing()
 }
 
-// permit fails unless the principal has the role for a request and sees its models.
 func (a *access) permit(rule *rule, p *auth.Principal, request any) error {
 	if p == nil {
 		return nil
@@ -173,7 +170,6 @@ func remembered(request any) bool {
 	return true
 }
 
-// rejected reports whether access rejected the call with this error.
 func rejected(err error) bool {
 	for _, e := range []error{
 		auth.ErrMissing, auth.ErrInvalid, auth.ErrExpired, auth.ErrCertificate, auth.ErrRole, auth.ErrScope, auth.ErrRate, auth.ErrConcurrency,
@@ -185,7 +181,6 @@ func rejected(err error) bool {
 	return false
 }
 
-// audited reports whether the audit log records a call.
 func (a *access) audited(rule *rule, err error) bool {
 	return a.audit != nil && ((rule != nil && rule.audit) || (err != nil && rejected(err)))
 }

@@ -46,7 +46,6 @@ type checkedStream struct {
 
 func (s *checkedStream) Context() context.Context { return s.ctx }
 
-// RecvMsg receives a message that the principal may send.
 func (s *checkedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
@@ -63,7 +62,6 @@ func (s *checkedStream) RecvMsg(m any) error {
 	return s.access.permit(s.rule, s.principal, m)
 }
 
-// SendMsg sends a message that the principal may still receive.
 func (s *checkedStream) SendMsg(m any) error {
 	if s.principal != nil {
 		if err := s.principal.Valid(s.access.auth.Now()); err != nil {

@@ -77,7 +77,6 @@ func (a *admission) tap(ctx context.Context, info *tap.Info) (context.Context, e
 	return bounded, nil
 }
 
-// unary counts a whole request until it is answered.
 func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	size := heldBytes(request)
 	if err := take(a.requests, size, size); err != nil {

@@ -123,7 +123,6 @@ func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequ
 	return response, nil
 }
 
-// groupToProto describes a group as this server knows it.
 func groupToProto(g Group) *hindsightv1.Group {
 	out := &hindsightv1.Group{Group: g.Number, Servers: g.Cluster.Addresses()}
 	_, out.Owner = g.Cluster.Owner()
@@ -164,7 +163,6 @@ func (c *clusters) change(number uint32, do func(Cluster) error) error {
 	return do(g.Cluster)
 }
 
-// changeServer checks a request about all groups of a server, and calls do with the group of all servers.
 func (c *clusters) changeServer(group uint32, server string, do func(Cluster) error) error {
 	switch {
 	case group != 0:

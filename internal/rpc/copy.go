@@ -25,7 +25,6 @@ import (
 // The functions panic if two values do not fit, and if a struct has a field
 // that its message has not.
 
-// fromMessage copies a message into a zero struct.
 func fromMessage(m protoreflect.Message, to reflect.Value) {
 	eachField(to, func(name protoreflect.Name, v reflect.Value) {
 		switch f := m.Descriptor().Fields().ByName(name); {
@@ -66,7 +65,6 @@ func fromValue(f protoreflect.FieldDescriptor, v protoreflect.Value, to reflect.
 	}
 }
 
-// toMessage copies a struct into an empty message.
 func toMessage(from reflect.Value, m protoreflect.Message) {
 	eachField(from, func(name protoreflect.Name, v reflect.Value) {
 		switch f := m.Descriptor().Fields().ByName(name); {
@@ -102,7 +100,6 @@ func toValue(from reflect.Value, f protoreflect.FieldDescriptor, empty protorefl
 	}
 }
 
-// eachField visits the fields of a struct by their JSON names, embedded structs included.
 func eachField(v reflect.Value, visit func(name protoreflect.Name, field reflect.Value)) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
@@ -129,7 +126,6 @@ func enumName(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) string {
 	}
 }
 
-// enumNumber is the value of a name, unspecified if there is none.
 func enumNumber(e protoreflect.EnumDescriptor, name string) protoreflect.EnumNumber {
 	if v := e.Values().ByName(protoreflect.Name(enumPrefix(e) + strings.ToUpper(name))); v != nil {
 		return v.Number()

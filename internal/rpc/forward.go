@@ -23,7 +23,6 @@ import (
 	"hindsight/internal/model"
 )
 
-// place is the server of a cluster that answers a call.
 type place int
 
 const (
@@ -37,7 +36,6 @@ const (
 	byRequest
 )
 
-// places returns the place of every call of the API.
 func places() map[string]place {
 	return map[string]place{
 		hindsightv1.PredictionService_Predict_FullMethodName:      byRequest,
@@ -114,14 +112,12 @@ type forwarding struct {
 	groups hosts
 	// member: the calls come from other servers of the cluster. forwarding does not forward them
 	// again.
-	member   bool
-	places   map[string]place
-	messages map[string]messages
-	// receivers read the streams that are forwarded.
+	member    bool
+	places    map[string]place
+	messages  map[string]messages
 	receivers sync.WaitGroup
-	// draining is closed to end watches.
-	draining chan struct{}
-	terms    *allTerms
+	draining  chan struct{}
+	terms     *allTerms
 }
 
 func newForwarding(o *Options, draining chan struct{}, member bool) *forwarding {
@@ -135,7 +131,6 @@ func newForwarding(o *Options, draining chan struct{}, member bool) *forwarding 
 	return f
 }
 
-// close waits for the forwarded streams, and stops the watchers of terms.
 func (f *forwarding) close() {
 	if f != nil {
 		f.terms.close()
@@ -314,7 +309,6 @@ func setAge(ctx context.Context, age time.Duration) {
 	_ = grpc.SetTrailer(ctx, metadata.Pairs(AgeTrailer, strconv.FormatInt(age.Milliseconds(), 10)))
 }
 
-// forwardedBy returns the metadata of an answer that the owner of a group gave to this server.
 func forwardedBy(g Group) metadata.MD {
 	return metadata.Pairs(ForwardedKey, strconv.FormatUint(uint64(g.Number), 10))
 }
@@ -361,8 +355,6 @@ func (f *forwarding) translate(ctx context.Context, err error, sent bool) error 
 	return err
 }
 
-// outgoing returns the context of a forwarded call to a group, with the caller's deadline and
-// principal.
 func (f *forwarding) outgoing(ctx context.Context, g Group) context.Context {
 	carried := metadata.MD{}
 	addPrincipal(ctx, carried)

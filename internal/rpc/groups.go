@@ -85,7 +85,6 @@ func (h hosts) together(field, name, with string) error {
 	}
 }
 
-// asksAtOnce bounds the groups that one list asks at a time.
 const asksAtOnce = 16
 
 // asked returns the groups that a list has: all groups, or the group of a forwarded list. It sets the trailer with

@@ -11,10 +11,8 @@ import (
 	"hindsight/internal/infer"
 )
 
-// csvField is the name of the file of InferSpec.
 const csvField = "csv"
 
-// InferSpec infers the spec of a CSV file.
 func (m *models) InferSpec(_ context.Context, r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse, error) {
 	out, err := inferSpec(r)
 	if err != nil {

@@ -92,7 +92,6 @@ func setList(record *input.Record, i int, values []*structpb.Value) {
 	}
 }
 
-// storedToProto returns the stored bytes of named inputs as a request gives them.
 func storedToProto(schema *input.Schema, stored []byte) (*structpb.Struct, error) {
 	var record input.Record
 	if _, err := record.Decode(stored); err != nil {

@@ -14,7 +14,6 @@ import (
 	"hindsight/internal/model"
 )
 
-// ListLearners describes the learners by what the proto files say of them.
 func (m *models) ListLearners(context.Context, *hindsightv1.ListLearnersRequest) (*hindsightv1.ListLearnersResponse, error) {
 	learners, err := m.learners()
 	if err != nil {

@@ -23,7 +23,6 @@ import (
 // maxPage is the default and the largest page of ListModels.
 const maxPage = 1000
 
-// listOptions reads a request. The list has the models that the caller may see.
 func listOptions(ctx context.Context, r *hindsightv1.ListModelsRequest) (engine.ListOptions, error) {
 	size := int(r.GetPageSize())
 	var sizeErr error
@@ -88,7 +87,6 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 // computed after the key may differ from the key.
 const keysKey = "hindsight-keys-bin"
 
-// merged is a list that merges the lists of groups.
 type merged struct {
 	models  *models
 	request *hindsightv1.ListModelsRequest
@@ -186,7 +184,6 @@ func listHere(ctx context.Context, e *engine.Engine, r *hindsightv1.ListModelsRe
 	return response, page.Keys, nil
 }
 
-// orders are those of ListModels by name.
 func orders() map[string]engine.Order {
 	return map[string]engine.Order{
 		"id": engine.ByID, "sequence": engine.BySequence, "create_time": engine.ByCreated, "recent_loss": engine.ByRecentLoss,
@@ -220,7 +217,6 @@ func tokenOf(c *engine.Cursor, order string) string {
 	return base64.RawURLEncoding.EncodeToString(append(token, c.ID...))
 }
 
-// cursorFromToken reads the token of a page in the same order, nil without a token.
 func cursorFromToken(token, order string) (*engine.Cursor, error) {
 	if token == "" {
 		return nil, nil

@@ -99,7 +99,6 @@ func (l *Local) Invoke(ctx context.Context, method string, request, response any
 	return copyMessage(response, answer)
 }
 
-// localTransport keeps the trailer of a call of Local.
 type localTransport struct {
 	method  string
 	trailer metadata.MD
@@ -237,7 +236,6 @@ func (s localClientStream) RecvMsg(m any) error {
 	}
 }
 
-// localServerStream is the handler's end.
 type localServerStream struct {
 	*localStream
 	ctx context.Context //nolint:containedctx // A grpc.ServerStream has its context.
@@ -284,7 +282,6 @@ func cloneOf(m any) any {
 	return proto.Clone(message)
 }
 
-// localStreams are the open streams from within the process.
 type localStreams struct {
 	ctx      context.Context //nolint:containedctx // Its lifetime is that of the server.
 	cancel   context.CancelFunc
@@ -299,7 +296,6 @@ func newLocalStreams() *localStreams {
 	return &localStreams{ctx: ctx, cancel: cancel}
 }
 
-// start runs a handler that cancel ends, unless the server drains.
 func (l *localStreams) start(cancel context.CancelFunc, handle func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -326,7 +322,6 @@ func (l *localStreams) close() {
 	l.closed = true
 }
 
-// chainUnary is one interceptor of many, the first of them outermost.
 func chainUnary(interceptors []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
 	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 		for i := len(interceptors) - 1; i >= 0; i-- {

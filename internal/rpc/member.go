@@ -43,10 +43,8 @@ func addPrincipal(ctx context.Context, to metadata.MD) {
 	to.Set(principalKey, string(text))
 }
 
-// members are the interceptors of the cluster port.
 type members struct{ rules map[string]*rule }
 
-// enter adds the principal of a forwarded call to its context.
 func (m members) enter(ctx context.Context, method string) (context.Context, error) {
 	values := metadata.ValueFromIncomingContext(ctx, principalKey)
 	if len(values) == 0 {

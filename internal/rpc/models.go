@@ -11,14 +11,12 @@ import (
 
 type models struct {
 	hindsightv1.UnimplementedModelServiceServer
-	groups hosts
-	// forward is nil without a cluster.
+	groups  hosts
 	forward *forwarding
 	// transfers counts the bytes of exports and imports.
 	transfers *auth.Budget
 	// learners are those of ListLearners, described at the first call.
 	learners func() ([]*hindsightv1.Learner, error)
-	// draining is closed to end watches.
 	draining chan struct{}
 }
 

@@ -83,7 +83,6 @@ type part struct {
 	ticket       *engine.Ticket
 }
 
-// rowOf replaces the row numbers of the part in an error by the row numbers of the batch.
 func (b *part) rowOf(err error) error {
 	for _, row := range engine.RejectedRows(err) {
 		row.Row = b.rows[row.Row]
@@ -140,7 +139,6 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 	return parts, nil
 }
 
-// sameModel rejects a row of a batch that names another model.
 func sameModel(r *hindsightv1.ObserveBatchRequest, row *hindsightv1.ObserveRequest) error {
 	if row.GetModel() == "" || row.GetModel() == r.GetModel() {
 		return nil

@@ -21,7 +21,6 @@ type predictions struct {
 	hindsightv1.UnimplementedPredictionServiceServer
 	groups  hosts
 	maxRows int
-	// records are for calls with named inputs.
 	records records
 }
 
@@ -59,7 +58,6 @@ func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest
 	return &hindsightv1.PredictResponse{Prediction: prediction}, nil
 }
 
-// await waits until the model has learned the observations of min_sequence.
 func (p *predictions) await(ctx context.Context, r fresh) error {
 	if r.GetMinSequence() == 0 {
 		return nil
@@ -141,7 +139,6 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 	return &hindsightv1.PredictBatchResponse{Predictions: out}, nil
 }
 
-// divide says which rows of a batch each model answers.
 func divide(target engine.Target, r *hindsightv1.PredictBatchRequest, rows int) []*part {
 	var parts []*part
 	for n := range rows {
@@ -158,7 +155,6 @@ func divide(target engine.Target, r *hindsightv1.PredictBatchRequest, rows int) 
 	return parts
 }
 
-// at is the text at a place of a list, which may be empty.
 func at(list []string, n int) string {
 	if len(list) == 0 {
 		return ""

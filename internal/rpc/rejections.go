@@ -13,7 +13,6 @@ import (
 	"hindsight/internal/engine"
 )
 
-// otherReason stands for an unknown reason or code.
 const otherReason = "OTHER"
 
 // Reasons are those that Options.Rejected receives: the reasons of the API, the codes of

@@ -31,7 +31,6 @@ func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.St
 	return f.named(g, f.proxy(read, g, info, at == here))
 }
 
-// readStream is a stream whose first message is read.
 type readStream struct {
 	grpc.ServerStream
 	// first is the message, nil after RecvMsg. err is the error of the read.

@@ -80,10 +80,8 @@ func metadataFromProto(p described, limited bool) (engine.Metadata, error) {
 	return m, model.JoinFields(ttlErr, limitErr)
 }
 
-// changeable are the fields of Model that UpdateModel changes.
 const changeable = "display_name, labels, annotations, label_ttl, max_pending_labels, labels.KEY or annotations.KEY"
 
-// editOf returns the change that a request makes. It rejects paths of fixed fields.
 func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 	given, err := metadataFromProto(r.GetModel(), r.GetModel() != nil && r.GetModel().MaxPendingLabels != nil)
 	if err = model.FieldsAt(err, "model"); err != nil {
@@ -144,7 +142,6 @@ func editAt(path string, given *engine.Metadata) func(*engine.Metadata) {
 	return nil
 }
 
-// put sets a key to its given value, or removes a key without one.
 func put(texts, given map[string]string, key string) map[string]string {
 	value, ok := given[key]
 	if !ok {

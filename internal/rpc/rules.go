@@ -80,7 +80,6 @@ func newPath(message protoreflect.MessageDescriptor, names string) path {
 	return p
 }
 
-// in returns the text of the field in a request.
 func (p path) in(m protoreflect.Message) string {
 	for _, f := range p[:len(p)-1] {
 		m = m.Get(f).Message()

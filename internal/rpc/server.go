@@ -72,16 +72,14 @@ const (
 // Server is a gRPC server of the services of the API, health and reflection.
 type Server struct {
 	*grpc.Server
-	health  *health.Server
-	forward *forwarding
-	// draining is closed to end watches.
+	health   *health.Server
+	forward  *forwarding
 	draining chan struct{}
 	// members is the server of the cluster port, nil without a cluster.
-	members   *memberServer
-	admission *admission
-	access    *access
-	once      sync.Once
-	// Local calls methods through the interceptors unary and stream.
+	members         *memberServer
+	admission       *admission
+	access          *access
+	once            sync.Once
 	methods         map[string]localMethod
 	unary           grpc.UnaryServerInterceptor
 	stream          grpc.StreamServerInterceptor

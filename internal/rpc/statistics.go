@@ -102,7 +102,6 @@ func some(v float64) *float64 {
 	return &v
 }
 
-// performanceToProto turns sums into means, with the baselines if asked.
 func performanceToProto(p account.Performance, baselines bool) *hindsightv1.Performance {
 	out := &hindsightv1.Performance{Observations: p.Observations}
 	if p.Observations == 0 {

@@ -22,12 +22,10 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// domain is that of every ErrorInfo.
 const domain = "hindsight"
 
 var errBatchTooLarge = errors.New("batch too large")
 
-// rejection is one row of the error table.
 type rejection struct {
 	err    error
 	code   codes.Code
@@ -98,7 +96,6 @@ func table() []rejection {
 	}
 }
 
-// find returns the row of an error, nil if there is none.
 func find(err error) *rejection {
 	for _, r := range table() {
 		if errors.Is(err, r.err) {
@@ -183,7 +180,6 @@ const (
 
 func short(text string) string { return clip(text, maxQuoted) }
 
-// clip cuts a text to about most bytes.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
@@ -255,7 +251,6 @@ func atRow(err error, list string) error {
 	return moved.Err()
 }
 
-// alone removes the row number from the error of a call with one row.
 func alone(err error) error {
 	var row *engine.RowError
 	if errors.As(err, &row) {

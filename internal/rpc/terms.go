@@ -80,7 +80,6 @@ func (a *allTerms) during(ctx context.Context, g Group) (context.Context, contex
 	return ctx, func() { forget(); cancel() }
 }
 
-// watch ends terms until the context ends.
 func (t *terms) watch(ctx context.Context, cluster Ownership) {
 	for ctx.Err() == nil {
 		turned := cluster.Turned()

@@ -73,7 +73,6 @@ func restoreTo(ctx context.Context, e *engine.Engine, r *hindsightv1.RestoreMode
 	return e.SequenceAt(ctx, r.GetModel(), r.GetTime().AsTime())
 }
 
-// chunkBytes is the size of a piece of an exported model.
 const chunkBytes = 256 << 10
 
 func (m *models) ExportModel(r *hindsightv1.ExportModelRequest, stream grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {

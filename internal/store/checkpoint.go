@@ -80,7 +80,6 @@ func (s *Store) checkpoint(ctx context.Context, dir string) error {
 	return s.Failed()
 }
 
-// freeze copies the three parts of a checkpoint.
 func (s *Store) freeze(ctx context.Context, dir string) error {
 	s.files.Lock()
 	defer s.files.Unlock()
@@ -152,7 +151,6 @@ func (d *directory) whole(dir string) error {
 	return nil
 }
 
-// flush writes the memory table to disk.
 func (db *database) flush(ctx context.Context) error {
 	if err := db.guard.err(); err != nil {
 		return err

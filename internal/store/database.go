@@ -12,7 +12,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/sstable"
 )
 
-// database is one Pebble database over its guarded files.
 type database struct {
 	*pebble.DB
 	fs    *guardFS

@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// directory is a directory with databases that share a cache and a guard.
 type directory struct {
 	fs   vfs.FS
 	dir  string

@@ -134,7 +134,6 @@ func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File
 	return nil, err
 }
 
-// tables tells whether flushes and compactions write a file.
 func tables(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
@@ -220,7 +219,6 @@ func (f *guardFS) syncLogs() error {
 	return f.guard.err()
 }
 
-// guardDir is a directory that is opened for Sync.
 type guardDir struct {
 	vfs.File
 	guard *guard
@@ -357,7 +355,6 @@ func (f *guardFile) measured(sync func() error) error {
 	return nil
 }
 
-// catchUp syncs a log that has unsynced writes.
 func (f *guardFile) catchUp() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

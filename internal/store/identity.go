@@ -22,7 +22,6 @@ func (s *Store) Identity() (string, error) {
 	return strings.TrimSpace(string(data)), nil
 }
 
-// beginIdentity gives a directory without an identity one.
 func (s *Store) beginIdentity() error {
 	id, err := s.Identity()
 	if err != nil || id != "" {

@@ -363,7 +363,6 @@ func (d *directory) replaceFile(name string, data []byte) error {
 	return d.fs.Rename(temporary, name)
 }
 
-// readSmall reads a file of at most smallFile bytes.
 func (d *directory) readSmall(name string) (_ []byte, err error) {
 	f, err := d.fs.Open(name)
 	if err != nil {

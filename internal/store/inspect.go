@@ -71,7 +71,6 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 	return s, pending, nil
 }
 
-// checkThere fails with ErrNotThere if the directory does not have the part name.
 func (s *Store) checkThere(name string) error {
 	_, err := s.fs.Stat(s.path(name))
 	switch {
@@ -88,7 +87,6 @@ type Verified struct {
 	Records, Bytes int64
 }
 
-// verifiedEvery is the number of records between two reports of Verify.
 const verifiedEvery = 16 << 10
 
 // Verify reads both databases and calls f for each damaged part, with ErrPending for parts of

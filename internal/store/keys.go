@@ -26,7 +26,6 @@ const (
 	familyExpiry   = 'e' // expiry, model, id
 )
 
-// Lengths of keys, without an id where there is one.
 const (
 	modelKeyLength = 1 + 8
 	logKeyLength   = 1 + 8 + 8
@@ -45,7 +44,6 @@ func key(family byte, numbers ...uint64) []byte {
 	return appendKey(make([]byte, 0, 1+8*len(numbers)), family, numbers...)
 }
 
-// modelRange returns the bounds of the keys of a model in a family whose keys begin with the model.
 func modelRange(family byte, model uint64) (lower, upper []byte) {
 	return key(family, model), key(family, model+1)
 }

@@ -27,7 +27,6 @@ func (e *CorruptError) Unwrap() error { return storage.ErrCorrupt }
 
 const recordHeader = 12 // first sequence, checksum
 
-// checksum covers the encoded sequences and the data.
 func checksum(first, last, data []byte) uint32 {
 	table := crc32.MakeTable(crc32.Castagnoli) // MakeTable makes the table once in a process.
 	sum := crc32.Update(crc32.Checksum(first, table), table, last)

@@ -79,7 +79,6 @@ func (m *Model) Delete(ctx context.Context) error {
 	return nil
 }
 
-// unregister removes the name from the registry, and the log.
 func (m *Model) unregister(ctx context.Context) error {
 	m.writing.Lock()
 	defer m.writing.Unlock()

@@ -344,7 +344,6 @@ func (s *Store) Due(now, before time.Time, keep int) (due bool, err error) {
 	return due, err
 }
 
-// eachPending calls f for every pending prediction of all models.
 func (db *database) eachPending(f func(model uint64, id string)) error {
 	return db.scan([]byte{familyPending}, []byte{familyPending + 1}, func(k, _ []byte) (bool, error) {
 		model, err := splitModel(k)

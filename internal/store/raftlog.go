@@ -108,7 +108,6 @@ func damaged(err error) error {
 	return err
 }
 
-// verify reads every entry and every value.
 func (l *RaftLog) verify() error {
 	err := l.db.scan([]byte{familyLog}, []byte{familyLog + 1}, func(k, v []byte) (bool, error) {
 		_, err := decodeEntry(k, v)

@@ -52,7 +52,6 @@ func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (
 	return out, true
 }
 
-// handle returns the handle of a number, nil if there is none.
 func (s *Store) handle(model uint64) *Model {
 	s.handles.RLock()
 	defer s.handles.RUnlock()
@@ -147,7 +146,6 @@ func checkImport(from storage.Import) error {
 	return nil
 }
 
-// endImport registers a model whose data are written.
 func (s *Store) endImport(ctx context.Context, m *Model, value []byte, begin *storage.Record) error {
 	s.files.RLock()
 	defer s.files.RUnlock()
@@ -197,7 +195,6 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 	return context.Cause(ctx)
 }
 
-// ascending tells whether the ids of rows strictly ascend.
 func ascending[T any](rows []T, id func(*T) string) bool {
 	for n := 1; n < len(rows); n++ {
 		if id(&rows[n-1]) >= id(&rows[n]) {

@@ -222,7 +222,6 @@ func (s *Store) openDatabases(o Options) (err error) {
 	return s.openPending(cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
 }
 
-// checkRestored rejects a directory whose restore did not end.
 func (s *Store) checkRestored(restoring bool) error {
 	_, err := s.fs.Stat(s.path(RestoringMark))
 	switch {

@@ -7,7 +7,6 @@ import (
 // portion bounds the rows that a sweep reads while writers wait.
 const portion = 256
 
-// aged is an entry of an index by time.
 type aged struct {
 	at    int64
 	model uint64

@@ -27,7 +27,6 @@ type TailError struct {
 	Whole, Synced int64
 }
 
-// Error names the log and both lengths.
 func (e *TailError) Error() string {
 	synced := "bytes that were synced"
 	if e.Synced > 0 {
@@ -53,13 +52,11 @@ const (
 	trailerLength = 18 + 11
 )
 
-// extent is a file of Pebble, and a length of it.
 type extent struct {
 	number uint64
 	length int64
 }
 
-// extents is the content of syncedFile.
 type extents struct{ log, manifest extent }
 
 type syncedMark struct {
@@ -69,7 +66,6 @@ type syncedMark struct {
 	data [syncedLength]byte
 }
 
-// openMark opens the syncedFile of a database for writing.
 func (d *directory) openMark(directory string) (*syncedMark, error) {
 	if err := d.fs.MkdirAll(d.path(directory), directoryMode); err != nil {
 		return nil, fmt.Errorf("store: create %s: %w", d.path(directory), err)

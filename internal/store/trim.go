@@ -12,7 +12,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// tail is the readable part of a write-ahead log.
 type tail struct {
 	number wal.NumWAL
 	path   string
@@ -81,7 +80,6 @@ func wholeLength(log wal.LogicalLog) (offset int64, damaged bool, err error) {
 	}
 }
 
-// cut shortens a file to its first bytes.
 func (d *directory) cut(path string, length int64) error {
 	from, err := d.fs.Open(path)
 	if err != nil {
@@ -101,7 +99,6 @@ func (d *directory) cut(path string, length int64) error {
 // asyncMarker exists while the database log may hold commits that were acknowledged without a sync.
 const asyncMarker = "log.async"
 
-// beforeLog prepares the database log for its opening.
 func (s *Store) beforeLog(async bool) error {
 	_, err := s.fs.Stat(s.path(asyncMarker))
 	marked := err == nil

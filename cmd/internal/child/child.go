@@ -67,7 +67,6 @@ func Serve(ctx context.Context, path string, do func(*Server) error, args ...str
 	return do(s)
 }
 
-// serving is the line of the log that gives the addresses.
 type serving struct {
 	Message string `json:"msg"`
 	GRPC    string `json:"grpc_address"`

@@ -240,7 +240,6 @@ func (p *Program) exitCode(ctx context.Context, err error) int {
 	}
 }
 
-// isUnreachable tells whether no server answered.
 func isUnreachable(err error) bool {
 	rejected := client.FromError(err)
 	return rejected != nil && rejected.Is(client.ErrUnreachable)

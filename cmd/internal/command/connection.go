@@ -10,7 +10,6 @@ import (
 	"hindsight/client"
 )
 
-// connection has the flags of TLS and of the token.
 type connection struct {
 	tls            bool
 	files          client.TLS

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/term"
 )
 
-// outputFlags adds the flag that chooses the format.
 func (p *Program) outputFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&p.json, "json", false, "print one JSON document instead of a table")
 }

@@ -84,7 +84,6 @@ func cells(values []any) []string {
 	return out
 }
 
-// cell writes a value for people.
 func cell(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -100,7 +99,6 @@ func cell(v any) string {
 	}
 }
 
-// end writes what is still buffered.
 func (p *Page) end() error {
 	if p.err != nil {
 		return p.err

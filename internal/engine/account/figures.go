@@ -126,5 +126,4 @@ func (p *Performance) Visit(v *codec.Visitor, limit float64) {
 // discount is the factor of the discounted performance in each round.
 const discount = 0.999
 
-// window is the performance over the newest observations.
 type window = recent.Window[Performance, *Performance]

@@ -59,7 +59,6 @@ func (b *Binding) ToSecond(key string) bool {
 	return float64(d.Sum64()>>11)/(1<<53) < b.Share.Fraction
 }
 
-// public is the share as a caller sees it, nil if there is none.
 func (b *Binding) public() *Share {
 	if !b.Shares() {
 		return nil

@@ -88,7 +88,6 @@ func (o *ListOptions) narrow() {
 	}
 }
 
-// row is a model of a list with its key.
 type row struct {
 	key uint64
 	id  string
@@ -182,7 +181,6 @@ func (o *ListOptions) Compare(a, b Cursor) int {
 	return strings.Compare(a.ID, b.ID)
 }
 
-// matches reports whether the list has a model. Contains is in lower case.
 func (o *ListOptions) matches(m *hosted.Model, contains string) bool {
 	e := m.Registered()
 	if (e.Deleted != 0 && !o.Deleted) || (o.Learner != "" && m.Learner() != o.Learner) {
@@ -201,7 +199,6 @@ func (o *ListOptions) matches(m *hosted.Model, contains string) bool {
 
 const notKnown = math.MaxUint64
 
-// key is a number that orders models as the list does.
 func (o *ListOptions) key(r *Reader, e *record.RegistryValue) uint64 {
 	key, known := uint64(0), true
 	switch o.Order {

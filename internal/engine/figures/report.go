@@ -167,7 +167,6 @@ func (r *Reader) tryReport(ctx context.Context, o StatsOptions) (*report, error)
 	return r.reportCopy(ctx, o)
 }
 
-// reportCopy solves a report on a copy of the state, and keeps it as the newest.
 func (r *Reader) reportCopy(ctx context.Context, o StatsOptions) (*report, error) {
 	s := &report{asked: o, at: r.reporter.o.Now()}
 	copied, release, resident, err := r.Model.CopyState(ctx, func(m *machine.Machine) error {
@@ -293,7 +292,6 @@ func nameEffects(effects []model.Effect, e *input.Encoder) []KeyEffect {
 	return named
 }
 
-// flops estimates the multiply-adds of a report.
 func flops(s model.Stats, o StatsOptions) float64 {
 	work := float64(s.ReportFlops)
 	if o.EffectiveDimension {

@@ -20,8 +20,7 @@ type Row struct {
 	Inputs *input.Record
 	// Horizon is how many rows come between the next row and this one: see model.Prediction.
 	Horizon int
-	// bytes encode Inputs, once the prediction is to be remembered.
-	bytes []byte
+	bytes   []byte
 }
 
 // Prediction is the answer to one row of Predict. Of a learner that is no classifier, Classes is nil and
@@ -50,7 +49,6 @@ func (p *Prediction) Interval(output, level int) (lower, upper float64, ok bool)
 // NewClass is the probability that the class of a classifier's prediction is a new one.
 func (p *Prediction) NewClass() float64 { return classes.NewClass(p.Notes) }
 
-// newPredictions returns n predictions in three allocations.
 func newPredictions(n, outputs int) []Prediction {
 	answers := make([]Prediction, n)
 	values, deviations := make([]float64, n*outputs), make([]float64, n*outputs)
@@ -130,7 +128,6 @@ func checkObservationID(field, id string) error {
 // Answer is what came of one observation.
 type Answer = record.Answer
 
-// row is an observation with what was looked up before its turn.
 type row struct {
 	Observation
 	inputs []byte

@@ -23,8 +23,7 @@ type capture struct {
 	// replay is the estimated replay that the snapshot saves, made when the state was copied. Both are in
 	// nanoseconds, made since 1970.
 	replay, madeAt int64
-	// release gives back the memory of the copy.
-	release func()
+	release        func()
 }
 
 // capture copies the state, after the store has everything derived from what was learned. It runs at
@@ -202,7 +201,6 @@ func (m *Model) handOver() {
 	}
 }
 
-// tryHandOver reports whether it has handed a capture to the writer.
 func (m *Model) tryHandOver() bool {
 	select {
 	case m.env.copies <- struct{}{}:

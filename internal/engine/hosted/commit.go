@@ -27,11 +27,9 @@ func (m *Model) afterCommit() {
 	}
 }
 
-// commit is a batch on its way to become a record.
 type commit struct {
 	*Model
-	record record.Record
-	// classes are those that the record brings.
+	record  record.Record
 	classes []string
 	// places finds an id among the record's observations.
 	places map[string]int
@@ -64,7 +62,6 @@ func (m *Model) newCommit() *commit {
 	return c
 }
 
-// free gives the memory of the commit back to the pool.
 func (c *commit) free() {
 	pool := &c.env.commits
 	c.Model = nil

@@ -22,11 +22,9 @@ const (
 	checkRows = 2048
 )
 
-// digested is the digest of a model after an entry of the log.
 type digested struct {
 	storage.Digest
-	index uint64
-	// sequence is the sequence of the state, 0 without a state.
+	index    uint64
 	sequence uint64
 }
 
@@ -95,7 +93,6 @@ func (m *Model) digestIfAsked() {
 	}
 }
 
-// digest returns the digest of the state: of the learner, the account and the history.
 func (m *Model) digest() (string, error) {
 	release, err := m.env.Memory.TakeCopies(m.env.appends, m.stateBytes())
 	if err != nil {

@@ -14,7 +14,6 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// journal is the log of a model and the ids that it remembers.
 type journal struct {
 	id     name          // immutable
 	store  storage.Model // immutable
@@ -169,7 +168,6 @@ func (j *journal) lastIDs(ctx context.Context, last uint64) (ids []storage.ID, e
 	return ids, err
 }
 
-// lookUp returns the value remembered under an id, nil if none is.
 func (j *journal) lookUp(id string) ([]byte, error) {
 	// The order matters: an id is in the store before it is no longer recent.
 	if value, ok := j.recent.lookUp(id); ok {
@@ -226,7 +224,6 @@ func (j *journal) followRewind() {
 	}
 }
 
-// behind counts the observations of the log that the newest snapshot does not have.
 func (j *journal) behind() (int64, error) {
 	last, err := j.store.Last()
 	sequences, other := j.store.Snapshots()
@@ -239,7 +236,6 @@ func (j *journal) behind() (int64, error) {
 	return int64(last), nil
 }
 
-// reachable rejects a sequence that the model cannot be restored to.
 func (j *journal) reachable(ctx context.Context, sequence uint64) error {
 	last, err := j.store.Last()
 	if err != nil {

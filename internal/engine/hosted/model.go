@@ -75,8 +75,7 @@ type Model struct {
 	snapshots snapshots
 	digests   digests
 	usage     usage
-	// news wakes Await when the state has changed.
-	news signal
+	news      signal
 }
 
 type state struct {
@@ -205,7 +204,6 @@ func (m *Model) Break(err error) {
 	m.env.Log.Error("the model no longer learns", zap.String("model", m.ID()), zap.Error(err))
 }
 
-// setRestoring sets whether a Rewind has begun but not ended.
 func (m *Model) setRestoring(restoring bool) {
 	m.journal.restoring = restoring
 	m.journal.paused.Store(restoring)

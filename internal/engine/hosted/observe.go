@@ -115,7 +115,6 @@ func (m *Model) decode(stored []byte) (*input.Record, error) {
 	return r, nil
 }
 
-// checkKind rejects a class where labels are real, and a real label where labels are classes.
 func (m *Model) checkKind(o *Observation) error {
 	classes := m.source.Spec.Classes
 	switch {

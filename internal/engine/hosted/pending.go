@@ -10,7 +10,6 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
-// pending are the predictions whose labels are awaited.
 type pending struct {
 	id       name          // immutable
 	store    storage.Model // immutable
@@ -70,7 +69,6 @@ func (p *pending) key(id string) storage.Answered {
 	return storage.Answered{Model: p.store.Number(), ID: id}
 }
 
-// get returns the pending prediction of an id, nil if there is none or it has expired.
 func (p *pending) get(id string, outputs int, now time.Time) (*record.Pending, error) {
 	if p.store.CountPending() == 0 {
 		return nil, nil

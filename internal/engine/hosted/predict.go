@@ -115,7 +115,6 @@ func (m *Model) inputForm() string {
 	return fmt.Sprintf("features, %d numbers", m.source.Spec.Dimension)
 }
 
-// inputMissing rejects a row without any input.
 func (m *Model) inputMissing(field, want string) error {
 	err := ErrInvalidRequest
 	if m.schema == nil {

@@ -31,7 +31,6 @@ func (r *rate) add(now time.Time, observations int) {
 	slot.Store(was + uint64(observations))
 }
 
-// perSecond is the mean of the last minute and of the slot being filled.
 func (r *rate) perSecond(now time.Time) float64 {
 	n := uint64(max(0, now.UnixNano())) / uint64(slotLength)
 	sum := uint64(0)

@@ -256,7 +256,6 @@ func (m *Model) restoreRewound(sequence uint64) error {
 	return nil
 }
 
-// postFollow posts a turn of follow, unless follow has nothing to do.
 func (m *Model) postFollow() {
 	if m.Resident() || m.snapshots.replayDue(&m.env.Options) && !m.env.RestsCold() {
 		m.box.Post()

@@ -53,7 +53,6 @@ func (r *residents) leastRecentlyUsed() *Model {
 	return nil
 }
 
-// byUse is a heap of models by inOrder.used.
 type byUse []*Model
 
 func (b *byUse) Len() int { return len(*b) }

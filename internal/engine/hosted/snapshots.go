@@ -38,7 +38,6 @@ var (
 	errLeft = errors.New("the model has left memory")
 )
 
-// snapshots are the kept states of a model.
 type snapshots struct {
 	id    name              // immutable
 	store storage.Snapshots // immutable
@@ -102,7 +101,6 @@ func (s *snapshots) setNewest(sequence uint64, now time.Time) {
 	}
 }
 
-// size is the bytes of the newest snapshot, 0 if there is none.
 func (s *snapshots) size() int64 {
 	sequences, err := s.store.Snapshots()
 	if err != nil || len(sequences) == 0 {

@@ -20,7 +20,6 @@ func New(env *Env, id string, from recovery.Source, entry *record.RegistryValue,
 	return m
 }
 
-// writer handles the queued observations of a model at its turn.
 type writer struct{ *Model }
 
 // Handle makes the new observations of a batch durable in one record, lets the model learn them in order
@@ -42,7 +41,6 @@ func (w writer) Handle(batch []*Ticket) {
 	w.afterCommit()
 }
 
-// Reject answers a ticket whose turn never comes.
 func (w writer) Reject(t *Ticket, why error) {
 	t.reject(why)
 	w.finish(t)

@@ -11,7 +11,6 @@ import (
 	"hindsight/internal/model"
 )
 
-// classifier is a learner of classes with the account of its predictions.
 type classifier struct {
 	learner model.Classifier
 	account *classes.Account

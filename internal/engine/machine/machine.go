@@ -334,7 +334,6 @@ func (m *Machine) lossOf(prediction, label float64) float64 {
 	return float64(miss * miss)
 }
 
-// finite reports whether all numbers are finite, as they are from a working learner.
 func finite(numbers []float64) bool {
 	for _, v := range numbers {
 		if math.IsNaN(v) || math.IsInf(v, 0) {

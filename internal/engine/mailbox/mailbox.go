@@ -56,14 +56,12 @@ type Box[T any] struct {
 	batch []T
 }
 
-// job is an item with its rows, or a task.
 type job[T any] struct {
 	item T
 	rows int
 	task *task
 }
 
-// task is work that has the model to itself.
 type task struct {
 	ctx   context.Context //nolint:containedctx // It is handed to the work at its turn.
 	work  func(context.Context) error
@@ -186,7 +184,6 @@ func (b *Box[T]) start() {
 	b.o.Goroutines.Go(b.run)
 }
 
-// run runs jobs until there are none.
 func (b *Box[T]) run() {
 	growStack()
 	for {

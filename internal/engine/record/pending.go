@@ -56,7 +56,6 @@ func DecodePending(data []byte, outputs int) (Pending, error) {
 	return w, nil
 }
 
-// visit visits a prediction with these flags, which reading reads.
 func (w *Pending) visit(v *codec.Visitor, flags byte, outputs int) {
 	v.Version(versionPending)
 	v.Byte(&flags)
@@ -134,7 +133,6 @@ func visitFinite(v *codec.Visitor, numbers *[]float64) {
 	}
 }
 
-// servable reports whether all numbers may be served.
 func (w *Pending) servable(outputs int) bool {
 	for _, v := range slices.Concat(w.Values, w.Parametric) {
 		if !(math.Abs(v) <= math.MaxFloat64) {

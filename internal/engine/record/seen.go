@@ -71,7 +71,6 @@ func truncated(data []byte) Digest {
 	return Digest(full[:len(Digest{})])
 }
 
-// Parts of a remembered observation.
 const (
 	seenServed = 1 << iota
 	seenClass

@@ -67,7 +67,6 @@ func (r *Follower) Restored() {
 	r.compared.Store(nil)
 }
 
-// sums are the losses of a model at a sequence.
 type sums struct {
 	sequence uint64
 	whole    account.Performance
@@ -81,7 +80,6 @@ type sums struct {
 	known bool
 }
 
-// sumsOf reads the losses of the state, or of the last one in memory.
 func sumsOf(m *hosted.Model) (s sums, err error) {
 	f, known, broken := m.Figures()
 	s.known, s.sequence = known, f.Sequence
@@ -140,7 +138,6 @@ func Begin(ctx context.Context, leader *hosted.Model) (f *record.Follow, release
 	}
 }
 
-// leaderSequence is how far into the leader's log the follower has learned.
 func (r *Follower) leaderSequence(f *record.Follow) (uint64, error) {
 	last, err := r.model.LogEnd()
 	return f.From + last, err

@@ -21,7 +21,6 @@ type Difference struct {
 	Observations, First float64
 }
 
-// paired returns the difference to the leader, nil while the pairs are too few.
 func (s *sums) paired() *Difference {
 	i, ok := confidence.Paired(s.pairs)
 	if !ok {

@@ -97,7 +97,6 @@ func (c *completion) indicators(level *logloss.Options) entry {
 	}
 }
 
-// coverage completes and checks the levels of prediction intervals.
 func (c *completion) coverage() {
 	s := &c.spec
 	if len(s.Coverage) == 0 {

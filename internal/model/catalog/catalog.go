@@ -16,7 +16,6 @@ const (
 	MaxFeatures = 1 << 14
 )
 
-// learners is the table of learners, in the order of the API.
 func learners() []learner {
 	return []learner{
 		row(func(s *model.Spec) **model.PKAWVTaylor { return &s.PKAWVTaylor }, taylor),
@@ -55,7 +54,6 @@ func row[T any](of func(*model.Spec) **T, complete func(*completion, *T) entry) 
 	}
 }
 
-// entry is what the catalogue knows of a completed spec.
 type entry struct {
 	cost model.Cost
 	// make returns a learner without observations. Only a growing learner heeds outputs; for

@@ -23,16 +23,14 @@ const (
 // The methods take the field's name below at and a pointer to the field. They set the field
 // to a copy of its value or to the default, and return the value.
 type completion struct {
-	spec   model.Spec
-	schema *input.Schema
-	// outputs is the largest number of outputs of the learner.
+	spec    model.Spec
+	schema  *input.Schema
 	outputs int
 	// at is the path of the part of the spec under completion.
 	at    string
 	wrong model.FieldErrors
 }
 
-// maxWrong bounds the reported fields.
 const maxWrong = 100
 
 func (c *completion) failed() bool { return len(c.wrong) > 0 }

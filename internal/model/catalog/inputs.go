@@ -12,7 +12,6 @@ import (
 	"hindsight/internal/model/scaling"
 )
 
-// inputs completes the named inputs, from which the dimension follows.
 func (c *completion) inputs() {
 	s := &c.spec
 	if len(s.Inputs) == 0 {
@@ -119,7 +118,6 @@ func (c *completion) keys() (keys []auto.Key) {
 	return keys
 }
 
-// keysHaveEffects tells whether auto has so few outputs that keys have effects.
 func (c *completion) keysHaveEffects() bool {
 	outputs := c.spec.Outputs
 	if classes := c.spec.Classes; classes != nil {

@@ -20,7 +20,6 @@ const (
 	etaRange            = 1e9
 )
 
-// newton completes the options that the learners by online Newton steps share.
 func (c *completion) newton(given *model.NewtonSteps, lowest float64) kons.Options {
 	o := kons.Options{Outputs: c.outputs}
 	alpha := defaultClassAlpha
@@ -88,7 +87,6 @@ func (c *completion) eta(given **float64, o kons.Options) float64 {
 	return 0
 }
 
-// tracked tells whether a second factor tracks the regret, of the squared loss alone.
 func (c *completion) tracked(given **bool, o kons.Options) bool {
 	track := filled(given, o.Loss == losses.Squared)
 	if track && o.Loss != losses.Squared {

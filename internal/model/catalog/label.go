@@ -39,7 +39,6 @@ func (c *completion) label(e entry) {
 	c.at = "spec"
 }
 
-// bounded puts the bounds of spec.label around the entry's learner and its scaling.
 func (c *completion) bounded(e entry) entry {
 	if c.spec.Label == nil {
 		return e

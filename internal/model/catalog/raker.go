@@ -51,7 +51,6 @@ func (f features) draw() []feature.Map {
 	return maps
 }
 
-// cost adds the cost of the features to a learner's.
 func (f features) cost(o raker.Options) model.Cost {
 	sizes := make([]int, len(f.kernels))
 	for p := range sizes {

@@ -115,7 +115,6 @@ func blank(o Options) *Learner {
 	return l
 }
 
-// begin makes the learner and the scratch for the known classes.
 func (l *Learner) begin() {
 	outputs := l.o.outputs(len(l.names))
 	l.inner = l.o.New(outputs)

@@ -5,7 +5,6 @@ import "math"
 // signs: one output stands for two classes.
 func (o Options) signs() bool { return !o.Indicators && o.MaxClasses == 2 }
 
-// outputs is the number of the learner's outputs.
 func (o Options) outputs(classes int) int {
 	switch {
 	case o.Indicators:

@@ -62,7 +62,6 @@ func (l *Learner) exponent() float64 {
 	return l.o.Recoding
 }
 
-// decide decides by the values of the known classes. It overwrites the buffer.
 func (l *Learner) decide(buffer, values, counts []float64, total float64) (class int) {
 	if l.o.signs() {
 		if len(counts) > 1 && values[0] > 0 {

@@ -53,7 +53,6 @@ type checker struct {
 	checked  Checked
 }
 
-// examined is the model being checked.
 type examined struct {
 	recovery.Source
 	id string

@@ -37,7 +37,6 @@ const (
 
 // Access authenticates the callers of a server, and writes its audit log.
 type Access struct {
-	// Auth is nil without a tokens file.
 	Auth   *auth.Authenticator
 	o      Options
 	tokens watched
@@ -119,7 +118,6 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// every calls a function at each tick until the context ends.
 func every(ctx context.Context, interval time.Duration, call func()) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
@@ -149,7 +147,6 @@ func (a *Access) Reload() {
 	a.keysRead(a.keys.readFile())
 }
 
-// isNew stores an error, and reports whether it differs from the stored one.
 func isNew(last *string, err error) bool {
 	text := ""
 	if err != nil {

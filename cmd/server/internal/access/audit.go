@@ -99,7 +99,6 @@ func (a *audit) reopenIfRenamed() error {
 	return a.open()
 }
 
-// isCut reports whether a file ends within a line.
 func isCut(f *os.File) (bool, error) {
 	info, err := f.Stat()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {

@@ -17,7 +17,6 @@ import (
 // of the file system's clock leaves no trace.
 const settling = 2 * time.Second
 
-// watched is a file that is read again when it changes.
 type watched struct {
 	path string
 	// seen is the file at the last look. last is the accepted content. next is the content at

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock keeps other edits of files in a directory out until unlock.
 func lock(directory string) (unlock func(), err error) {
 	f, err := os.Open(directory) //nolint:gosec // The directory of the operator's file.
 	if err != nil {

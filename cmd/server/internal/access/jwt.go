@@ -21,7 +21,6 @@ import (
 )
 
 const (
-	// The tolerance between clocks.
 	leeway       = 30 * time.Second
 	fetchTimeout = 10 * time.Second
 	maxKeys      = 1 << 20
@@ -36,7 +35,6 @@ func algorithms() []jose.SignatureAlgorithm {
 	}
 }
 
-// keys verify JWTs.
 type keys struct {
 	file             watched
 	url              string

@@ -21,7 +21,6 @@ const leaseKey = "store.json"
 
 const maxLeaseBytes = 4 << 10
 
-// lease is the store that a place belongs to.
 type lease struct {
 	// Store is the identity of the store. A cluster of one group, and each group of a cluster, has one.
 	Store string    `json:"store"`

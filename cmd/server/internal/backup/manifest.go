@@ -72,7 +72,6 @@ func (m *Manifest) Bytes() (sum int64) {
 	return sum
 }
 
-// sealed is a written manifest with its digest.
 type sealed struct {
 	SHA256   string          `json:"sha256"`
 	Manifest json.RawMessage `json:"manifest"`
@@ -132,7 +131,6 @@ func decode(name string, data []byte) (*Manifest, error) {
 	return m, nil
 }
 
-// check rejects a file that cannot be in a backup.
 func (f *File) check() error {
 	digest, err := hex.DecodeString(f.SHA256)
 	local := filepath.IsLocal(filepath.FromSlash(f.Path)) && path.Clean(f.Path) == f.Path
@@ -145,7 +143,6 @@ func (f *File) check() error {
 // lockFile is created by whoever opens a database.
 const lockFile = "LOCK"
 
-// belongs reports whether a file of a data directory is backed up.
 func belongs(name string) bool {
 	first, rest, _ := strings.Cut(name, "/")
 	switch first {

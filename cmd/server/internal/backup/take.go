@@ -113,7 +113,6 @@ func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, rep
 	return taken, nil
 }
 
-// has returns the keys of the files of a backup, or an error if the place lacks one.
 func (p *Place) has(ctx context.Context, m *Manifest) (keys []string, err error) {
 	objects, err := p.objects(ctx)
 	for _, f := range m.Files {
@@ -169,7 +168,6 @@ func (p *Place) objects(ctx context.Context) (map[string]int64, error) {
 	return out, err
 }
 
-// put digests every file and writes those that the place does not have.
 func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[string]int64, report Report) (Taken, error) {
 	taken := Taken{Manifest: m}
 	var mu sync.Mutex

@@ -16,7 +16,6 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// s3 is a bucket of S3, or of a server that speaks S3.
 type s3 struct {
 	client       *minio.Client
 	name, prefix string
@@ -139,7 +138,6 @@ func (b *s3) Delete(ctx context.Context, key string) error {
 	return wrap(b.client.RemoveObject(ctx, b.name, b.prefix+key, minio.RemoveObjectOptions{}))
 }
 
-// wrap adds the errors of this package to the errors of the client.
 func wrap(err error) error {
 	switch answer := minio.ToErrorResponse(err); {
 	case answer.Code == minio.NoSuchKey:

@@ -42,7 +42,6 @@ type material struct {
 	clients *x509.CertPool
 }
 
-// parse parses a content. Its errors name files and contain nothing of a key.
 func (f Files) parse(c content) (*material, error) {
 	if c.err != "" {
 		return nil, errors.New(c.err)
@@ -85,7 +84,6 @@ func parseCAs(text string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// invalidAt returns why clients reject the certificate at a time, or nil.
 func (m *material) invalidAt(now time.Time) error {
 	switch leaf := m.certificate.Leaf; {
 	case now.After(leaf.NotAfter):

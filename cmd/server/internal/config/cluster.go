@@ -50,7 +50,6 @@ func (c Config) Peers() []string {
 	return strings.Split(c.ClusterJoin, ",")
 }
 
-// checkCluster rejects contradicting settings, as checkAccess does.
 func (c Config) checkCluster() (name, want string) {
 	secured := c.ClusterCert != "" || c.ClusterKey != "" || c.ClusterCA != ""
 	switch {

@@ -95,7 +95,6 @@ const (
 	LogError LogLevel = "error"
 )
 
-// value is a setting as it was written, and where.
 type value struct{ text, origin string }
 
 // Load reads the settings from args (the command line without the program's

@@ -30,9 +30,7 @@ type setting struct {
 	usage string
 }
 
-// kind reads the text of a setting.
 type kind struct {
-	// placeholder stands for the value in the help text.
 	placeholder string
 	// want describes the expected values, after "want ".
 	want string
@@ -70,7 +68,6 @@ func settings(c *Config) []setting {
 	}, accessSettings(c), clusterSettings(c))
 }
 
-// word is a setting that keeps its text, if valid.
 func word[T ~string](placeholder, want string, field *T, good func(string) bool) kind {
 	return kind{placeholder, want, func(s string) bool {
 		*field = T(s)

@@ -225,7 +225,6 @@ func NewClass(notes []float64) float64 {
 	return notes[2]
 }
 
-// possible tells whether an account of this limit can have given the notes.
 func (a *Account) possible(notes []float64) bool {
 	if len(notes) != NotesLength || !(notes[2] >= 0 && notes[2] <= 1) {
 		return false

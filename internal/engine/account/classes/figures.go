@@ -82,5 +82,4 @@ func (p *Performance) Visit(v *codec.Visitor, limit float64) {
 	p.Served.visit(v, limit)
 }
 
-// window is the performance over the newest observations.
 type window = recent.Window[Performance, *Performance]

@@ -70,7 +70,6 @@ func (a *Account) Visit(v *codec.Visitor) {
 	}
 }
 
-// check rejects numbers that no observations lead to, and finds the majority.
 func (a *Account) check(v *codec.Visitor) {
 	total := a.whole.Observations
 	if !(total >= 0 && total < maxRounds && total == math.Trunc(total)) || a.predicted > uint64(total) {

@@ -57,7 +57,6 @@ func (d *Detector) Visit(v *codec.Visitor) {
 // separates reports whether the newest bet on a separation was won in a direction.
 func (d *Detector) separates() bool { return d.rise.won > 0 || d.fall.won > 0 }
 
-// check rejects numbers that no losses lead to.
 func (d *Detector) check(v *codec.Visitor) {
 	if blocks := d.observed / block; d.observed > maxCount || d.n > blocks || d.n > math.MaxUint32 {
 		v.Corrupt("%d losses, %d blocks", d.observed, d.n)
@@ -92,7 +91,6 @@ func (s Statistics) possible(observed, since uint64) bool {
 		s.Noticed%block == 0 && s.Noticed <= observed && since <= (observed-s.Noticed)/block
 }
 
-// negative reports whether one of the values is below 0 or −0.
 func negative(values ...float64) bool {
 	for _, v := range values {
 		if v < 0 || math.Signbit(v) {

@@ -42,9 +42,8 @@ type History struct {
 	from, stride uint64
 	// points is the number of complete points. words has a row of width words for each:
 	// see layout.
-	points int
-	words  []uint32
-	// experts is the number of weights that a row has room for.
+	points  int
+	words   []uint32
 	experts int
 	// open has the sums over the observations since the last complete point, opened is
 	// their number. before has the counts of intervals at that point.
@@ -155,7 +154,6 @@ func (h *History) fill(row []uint32, m *Moment) {
 	}
 }
 
-// halve joins each two neighbours to one point.
 func (h *History) halve() {
 	width := h.width()
 	to := sums + h.shape.figures() + h.shape.counts()
@@ -171,7 +169,6 @@ func (h *History) halve() {
 	h.stride *= 2
 }
 
-// widen makes room for more experts in all rows.
 func (h *History) widen(experts int) {
 	from := h.width()
 	h.experts = experts
@@ -186,7 +183,6 @@ func (h *History) widen(experts int) {
 	h.words = wide
 }
 
-// fewPoints is the first number of points to have room for.
 const fewPoints = 8
 
 // reserve makes room for one more row.

@@ -39,7 +39,6 @@ func (s Shape) counts() int {
 	return 1 + s.Levels
 }
 
-// width returns the number of words of a row with so many experts.
 func (s Shape) width(experts int) int { return sums + s.figures() + s.counts() + (experts+1)/2 }
 
 func (h *History) width() int { return h.shape.width(h.experts) }

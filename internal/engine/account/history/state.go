@@ -87,7 +87,6 @@ func (h *History) reserveWords(v *codec.Visitor) {
 	}
 }
 
-// check rejects numbers that no rounds lead to.
 func (h *History) check(v *codec.Visitor, sequence uint64, counts []uint64) {
 	if h.Sequence() != sequence {
 		v.Corrupt("the history ends at sequence %d, the model is at %d", h.Sequence(), sequence)

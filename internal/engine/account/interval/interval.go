@@ -197,7 +197,6 @@ func (s *State) Observe(r Round) {
 	}
 }
 
-// bounded reports whether a state can have served all z.
 func bounded(z []float64) bool {
 	for _, v := range z {
 		if !(math.Abs(v) <= maxRadius) {

@@ -52,7 +52,6 @@ func (l *level) visit(v *codec.Visitor) {
 	v.Within(maxSum, &l.width.High, &l.width.Low, &l.score.High, &l.score.Low)
 }
 
-// check rejects numbers that no residuals lead to, and derives what is not stored.
 func (s *State) check(v *codec.Visitor) {
 	switch {
 	case s.scored > s.known || s.known > maxCount:

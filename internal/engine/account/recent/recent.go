@@ -18,7 +18,6 @@ const (
 	maxBlocks = Observations/block + 1
 )
 
-// figures are sums over observations.
 type figures[F any] interface {
 	*F
 	Add(by F)
@@ -29,8 +28,7 @@ type figures[F any] interface {
 // Window has the figures F of the newest observations. The zero value has none.
 type Window[F any, P figures[F]] struct {
 	blocks []F
-	// next is the block being filled.
-	next int
+	next   int
 }
 
 // Add takes one observation.
