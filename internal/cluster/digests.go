@@ -76,7 +76,6 @@ func (n *Node) Lost(model string) {
 	}
 }
 
-// compareAll compares digests until ctx ends.
 func (n *Node) compareAll(ctx context.Context) {
 	last := uint64(0)
 	for {
@@ -121,7 +120,6 @@ func (n *Node) compare(ctx context.Context, l *consensus.Log, c check) {
 	}
 }
 
-// verdict is the result of a count of digests.
 type verdict int
 
 const (
@@ -170,7 +168,6 @@ type ballot struct {
 	winner string
 }
 
-// count counts a part of the digests.
 func count(said map[string]storage.Digest, voters int, part func(storage.Digest) string) ballot {
 	v := ballot{of: map[string]string{}, voters: voters}
 	votes := map[string]int{}
@@ -215,7 +212,6 @@ func (n *Node) vote(ctx context.Context, l *consensus.Log, c check) (said map[st
 	return said, voters, unheard
 }
 
-// ask returns a member's digest of a model.
 func (n *Node) ask(ctx context.Context, m Member, c check) (storage.Digest, error) {
 	client, err := n.host.client(m.Address)
 	if err != nil {
@@ -257,7 +253,6 @@ func (n *Node) repair(log *zap.Logger, l *consensus.Log, why string) {
 	n.isBehind(l.Applied())
 }
 
-// Digest implements clusterv1.MemberServiceServer.
 func (s memberServer) Digest(ctx context.Context, r *clusterv1.DigestRequest) (*clusterv1.DigestResponse, error) {
 	n, _, _, done, err := s.joined(ctx, r.GetGroup(), false)
 	if err != nil {

@@ -56,7 +56,6 @@ func (n *Node) fetchWhenBehind(ctx context.Context) {
 	}
 }
 
-// pause waits for a time, or fails when ctx ends.
 func pause(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -91,7 +90,6 @@ func (n *Node) fetch(ctx context.Context, index uint64) error {
 	return errors.Join(receive(stream, in, index), in.Close())
 }
 
-// receive reads a checkpoint until it is complete.
 func receive(stream clusterv1.MemberService_CheckpointClient, in *store.Incoming, index uint64) error {
 	base, files := uint64(0), uint64(0)
 	for {

@@ -233,12 +233,10 @@ type remote struct {
 	owner string
 }
 
-// Invoke implements grpc.ClientConnInterface.
 func (r remote) Invoke(ctx context.Context, method string, args, reply any, o ...grpc.CallOption) error {
 	return r.ClientConn.Invoke(ctx, method, args, reply, append(o, r.check(ctx))...)
 }
 
-// NewStream implements grpc.ClientConnInterface.
 func (r remote) NewStream(ctx context.Context, d *grpc.StreamDesc, method string, o ...grpc.CallOption) (grpc.ClientStream, error) {
 	return r.ClientConn.NewStream(ctx, d, method, append(o, r.check(ctx))...)
 }

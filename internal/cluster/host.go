@@ -185,7 +185,6 @@ func (h *Host) directory(number uint32) string {
 	return store.GroupDirectory(h.o.Directory, number)
 }
 
-// here returns the groups 1 and up that have a directory here.
 func (h *Host) here() ([]uint32, error) {
 	var out []uint32
 	for _, g := range h.groups[1:] {
@@ -289,7 +288,6 @@ func (h *Host) Run(ctx context.Context, serve func(ctx context.Context, n *Node)
 	}
 }
 
-// runGroup opens a group and serves it, again after each checkpoint.
 func (h *Host) runGroup(ctx context.Context, number uint32, serve func(context.Context, *Node) error) error {
 	for ctx.Err() == nil {
 		n, err := h.Open(ctx, number)
@@ -337,7 +335,6 @@ func (h *Host) servers() []string {
 	return slices.Compact(out)
 }
 
-// members returns the members of group 0 that this server knows.
 func (h *Host) members() []Member {
 	if n := h.groups[0].node.Load(); n != nil {
 		return n.Status().Members
@@ -345,7 +342,6 @@ func (h *Host) members() []Member {
 	return nil
 }
 
-// others returns servers without this server.
 func (h *Host) others() []string {
 	return slices.DeleteFunc(h.servers(), func(address string) bool { return address == h.o.Address })
 }

@@ -51,7 +51,6 @@ func (s memberServer) joined(ctx context.Context, group uint32, owner bool) (n *
 	return nil, nil, nil, nil, err
 }
 
-// Hello implements clusterv1.MemberServiceServer.
 func (s memberServer) Hello(ctx context.Context, r *clusterv1.HelloRequest) (*clusterv1.HelloResponse, error) {
 	n, _, done, err := s.node(ctx, r.GetGroup())
 	if err != nil {
@@ -94,7 +93,6 @@ func peersOf(members []Member) []*clusterv1.Peer {
 	return out
 }
 
-// describe answers Hello of the server with the id to.
 func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	out := &clusterv1.HelloResponse{
 		Id: n.self.ID, Address: n.self.Address, Data: n.data, Servers: n.host.founders(), AgeMs: -1,
@@ -122,7 +120,6 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 	return out, nil
 }
 
-// Join implements clusterv1.MemberServiceServer.
 func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clusterv1.JoinResponse, error) {
 	n, l, ctx, done, err := s.joined(ctx, r.GetGroup(), true)
 	if err != nil {
@@ -149,7 +146,6 @@ func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clus
 	return &clusterv1.JoinResponse{}, nil
 }
 
-// OpenGroup implements clusterv1.MemberServiceServer.
 func (s memberServer) OpenGroup(_ context.Context, r *clusterv1.OpenGroupRequest) (*clusterv1.OpenGroupResponse, error) {
 	if r.GetGroup() == 0 || s.h.Group(r.GetGroup()) == nil {
 		return nil, status.Errorf(codes.InvalidArgument, "group %d does not exist", r.GetGroup())
@@ -162,7 +158,6 @@ func (s memberServer) OpenGroup(_ context.Context, r *clusterv1.OpenGroupRequest
 	}
 }
 
-// LeaveGroup implements clusterv1.MemberServiceServer.
 func (s memberServer) LeaveGroup(ctx context.Context, r *clusterv1.LeaveGroupRequest) (*clusterv1.LeaveGroupResponse, error) {
 	n, in, done, err := s.node(ctx, r.GetGroup())
 	if status.Code(err) == codes.NotFound {
@@ -177,7 +172,6 @@ func (s memberServer) LeaveGroup(ctx context.Context, r *clusterv1.LeaveGroupReq
 	return &clusterv1.LeaveGroupResponse{}, nil
 }
 
-// ChangeGroup implements clusterv1.MemberServiceServer.
 func (s memberServer) ChangeGroup(ctx context.Context, r *clusterv1.ChangeGroupRequest) (*clusterv1.ChangeGroupResponse, error) {
 	n, _, ctx, done, err := s.joined(ctx, r.GetGroup(), true)
 	if err != nil {
@@ -219,10 +213,8 @@ func (n *Node) admit(ctx context.Context, l *consensus.Log, m Member) error {
 	return l.Add(ctx, m)
 }
 
-// chunk is the size of a message of a checkpoint.
 const chunk = 256 << 10
 
-// Checkpoint implements clusterv1.MemberServiceServer.
 func (s memberServer) Checkpoint(r *clusterv1.CheckpointRequest, stream clusterv1.MemberService_CheckpointServer) (err error) {
 	// Applied entries are committed. So a leader can send its state before it owns the log. It must, if it cannot own
 	// the log before another server has the state.

@@ -70,8 +70,7 @@ type Node struct {
 	// changed and digest are set before consensus is.
 	changed func(storage.Change)
 	digest  func(model string, index uint64, other storage.Digest) storage.Digest
-	// began is when Open began.
-	began time.Time
+	began   time.Time
 	// member is set once this server was a member. Only run uses it.
 	member bool
 	// The owner holds joining while it changes the members.
@@ -79,8 +78,7 @@ type Node struct {
 	// checkpoint has a token while the store has no checkpoint.
 	checkpoint chan struct{}
 	// behind has the index of a requested checkpoint.
-	behind chan uint64
-	// checks are the digests to compare.
+	behind  chan uint64
 	checks  chan check
 	restart chan struct{}
 	failed  chan error
@@ -94,7 +92,6 @@ type Node struct {
 	closed     error
 }
 
-// newNode returns a node without a store.
 func (h *Host) newNode(number uint32) *Node {
 	n := &Node{
 		host: h, number: number, o: h.o, log: h.log, began: h.o.Now(), opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
@@ -193,7 +190,6 @@ func (n *Node) checkGroups() error {
 	return err
 }
 
-// hasData reports whether a store has models or aliases.
 func hasData(ctx context.Context, s storage.Store) (bool, error) {
 	has := false
 	err := errors.Join(

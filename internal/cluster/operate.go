@@ -132,7 +132,6 @@ func (n *Node) handOn(ctx context.Context, l *consensus.Log) error {
 	return l.Move(ctx, to.Member)
 }
 
-// find returns the member with an id or an address.
 func find(members []Member, which string) (Member, error) {
 	for _, m := range members {
 		if m.ID == which || m.Address == which {

@@ -120,7 +120,6 @@ func (h *Host) client(address string) (clusterv1.MemberServiceClient, error) {
 	return clusterv1.NewMemberServiceClient(conn), nil
 }
 
-// hello asks a server about a group.
 func (h *Host) hello(ctx context.Context, group uint32, address string) (*clusterv1.HelloResponse, error) {
 	return h.greet(ctx, &clusterv1.HelloRequest{Group: group, Id: h.id(group)}, address)
 }
@@ -158,7 +157,6 @@ func (h *Host) checkFormat(ctx context.Context) error {
 	return nil
 }
 
-// format returns the newest format of the groups here.
 func (h *Host) format() (newest uint32) {
 	for _, g := range h.groups {
 		if n := g.node.Load(); n != nil {
@@ -176,7 +174,6 @@ func (h *Host) id(group uint32) string {
 	return ""
 }
 
-// answer is the answer of a server to Hello, or the error.
 type answer struct {
 	address string
 	said    *clusterv1.HelloResponse

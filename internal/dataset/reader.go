@@ -19,7 +19,6 @@ type Error struct {
 	Err    error  // The mistake.
 }
 
-// Error implements error.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.File)
@@ -43,7 +42,6 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the mistake.
 func (e *Error) Unwrap() error { return e.Err }
 
 // Selection says which columns of a file are labels and features.
@@ -83,7 +81,6 @@ func NewReader(table *Table, s Selection) (*Reader, error) {
 	return d, nil
 }
 
-// choose finds the columns of the features.
 func (r *Reader) choose(s Selection) error {
 	for _, name := range s.Features {
 		i, err := r.table.Column(name)

@@ -98,10 +98,8 @@ type span struct {
 // one of numbers or times.
 const few = 20
 
-// areFew tells whether so few of the values of a column are odd.
 func areFew(odd, values int) bool { return few*odd <= values }
 
-// newColumn is column i of a table.
 func newColumn(table *dataset.Table, i int) *column {
 	c := &column{
 		name: table.Columns()[i], written: table.Numbers(i), unit: table.Unit(), unnamed: table.Unnamed(i),
@@ -113,17 +111,14 @@ func newColumn(table *dataset.Table, i int) *column {
 	return c
 }
 
-// see counts the current cell.
 func (c *column) see(s *spot, cell string) {
 	if s.count++; s.count == 1 {
 		s.cell, s.line = strings.Clone(cell[:min(len(cell), maxText)]), c.line
 	}
 }
 
-// place names the first cell of a spot.
 func (c *column) place(s *spot) string { return fmt.Sprintf("%.40q in %s %d", s.cell, c.unit, s.line) }
 
-// add takes in one cell of a row with a label.
 func (c *column) add(cell string, y label) {
 	c.count(cell)
 	if cell != "" && !dataset.IsUnknown(cell) {
@@ -131,7 +126,6 @@ func (c *column) add(cell string, y label) {
 	}
 }
 
-// count counts one cell as what it may be.
 func (c *column) count(cell string) {
 	if cell == "" {
 		return
@@ -184,7 +178,6 @@ func (c *column) count(cell string) {
 	c.addTime(cell)
 }
 
-// number reads a cell as a number.
 func (c *column) number(cell string) (float64, error) {
 	v, plain, err := parseWritten(cell, c.written)
 	if err != nil {
@@ -417,7 +410,6 @@ func (c *column) note(out *Column, values int) {
 	}
 }
 
-// missingNumbers says that the words among numbers are missing values.
 func (c *column) missingNumbers(values int) string {
 	kind := "number"
 	if c.beyond > 0 {
@@ -426,7 +418,6 @@ func (c *column) missingNumbers(values int) string {
 	return c.missing(&c.words, values, kind)
 }
 
-// missing says that the odd cells of a column are missing values.
 func (c *column) missing(s *spot, values int, kind string) string {
 	if s.count == 1 {
 		return fmt.Sprintf("%s is no %s, and is taken for a missing value", c.place(s), kind)
@@ -434,7 +425,6 @@ func (c *column) missing(s *spot, values int, kind string) string {
 	return fmt.Sprintf("%d of %d cells are no %s and are taken for missing values, such as %s", s.count, values, kind, c.place(s))
 }
 
-// unclear is the error of the first ambiguous cell.
 func (c *column) unclear() error {
 	_, err := c.written.Plain(c.ambiguous.cell)
 	return fmt.Errorf("%w, in %s %d", err, c.unit, c.ambiguous.line)
@@ -508,7 +498,6 @@ func (c *column) bestTime() (best *span) {
 	return best
 }
 
-// timeOf is what the times are by a form, which fits some cells.
 func (c *column) timeOf(f Form) *span {
 	return &c.times[slices.IndexFunc(c.times, func(s span) bool { return s.form == f })]
 }

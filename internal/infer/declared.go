@@ -48,7 +48,6 @@ func Declared(table *dataset.Table, inputs []*hindsightv1.Input) (_ *Conventions
 	return out, nil
 }
 
-// survey counts the rows of a file, and reads them into columns.
 func survey(table *dataset.Table, columns map[int]*column) (rows int, err error) {
 	for {
 		record, err := table.Read()
@@ -138,7 +137,6 @@ func (c *Column) Value(cell string) (any, error) {
 	return v, err
 }
 
-// value converts a cell that is no gap.
 func (c *Column) value(cell string) (any, error) {
 	switch c.Kind {
 	case Number:
@@ -172,7 +170,6 @@ func (c *Column) value(cell string) (any, error) {
 	return nil, c.wrong(cell)
 }
 
-// number converts a cell into a number.
 func (c *Column) number(cell string) (any, error) {
 	v, plain, err := parseWritten(cell, c.numbers)
 	if errors.Is(err, errNoNumber) || c.exact && isHuge(plain, v) {
@@ -181,13 +178,11 @@ func (c *Column) number(cell string) (any, error) {
 	return v, err
 }
 
-// kindError is a cell that is not of the kind of its column.
 type kindError struct {
 	cell string
 	kind Kind
 }
 
-// Error implements error.
 func (e *kindError) Error() string {
 	if isBeyond(e.cell) {
 		return fmt.Sprintf("%.40q is out of range, want a magnitude of at most %g", e.cell, largest)

@@ -227,14 +227,12 @@ func Read(table *dataset.Table, o Options) (*Result, error) {
 	}
 }
 
-// file is one that is being read.
 type file struct {
 	columns []*column
 	targets []int
 	rows    int
 }
 
-// checkNames checks that the server takes the names of the columns.
 func checkNames(table *dataset.Table) error {
 	if n := len(table.Columns()); n > maxColumns {
 		return table.AtHeader(fmt.Errorf("%d columns, at most %d are possible", n, maxColumns))
@@ -250,7 +248,6 @@ func checkNames(table *dataset.Table) error {
 	return nil
 }
 
-// result decides what the columns are.
 func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 	r := &Result{Rows: f.rows, Spec: &hindsightv1.ModelSpec{}, Notes: table.Notes()}
 	counts := len(f.targets) > 0

@@ -60,7 +60,6 @@ type label struct {
 	known bool
 }
 
-// labels reads the labels of a column.
 type labels struct {
 	column *column
 	first  string
@@ -68,7 +67,6 @@ type labels struct {
 	begun  bool
 }
 
-// read reads the label of a cell. Numbers are relative to the first one.
 func (l *labels) read(cell string) label {
 	class, err := dataset.Class(cell)
 	if err != nil {
@@ -98,7 +96,6 @@ type evidence struct {
 	compared bool
 }
 
-// level is a value with its labels.
 type level struct{ v, n, mean float64 }
 
 // levels are the values of a column of numbers that have labels, ascending, and the sum of squares
@@ -115,7 +112,6 @@ func (c *column) levels() (levels []level, within float64) {
 	return levels, within
 }
 
-// evidence compares the labels of the integers of a column.
 func (c *column) evidence() (e evidence) {
 	levels, within := c.levels()
 	var n, mean, center float64
@@ -210,7 +206,6 @@ func declareNames(n int) *hindsightv1.Input {
 	return &hindsightv1.Input{Kind: &hindsightv1.Input_Categorical{Categorical: &hindsightv1.CategoricalInput{Key: true}}}
 }
 
-// reasonOfNames says what becomes of n categories.
 func reasonOfNames(n int) string {
 	if n <= ownFeatures {
 		return ""
@@ -218,7 +213,6 @@ func reasonOfNames(n int) string {
 	return fmt.Sprintf("; more than %d, so that each is a key, whose effect auto learns", ownFeatures)
 }
 
-// learnerOfKeys is the only learner that has keys.
 const learnerOfKeys = "auto"
 
 // For is an inferred spec for a learner. Learners but auto have no keys: of an input that has its

@@ -100,7 +100,6 @@ func sinceEpoch(cell string) (time.Time, bool) {
 	return t, s.ok && s.text == "" && digits != 11 && t.Year() <= 2100
 }
 
-// isRecordTime tells whether a time is written in RFC 3339.
 func isRecordTime(cell string) bool {
 	_, err := time.Parse(time.RFC3339, cell)
 	return err == nil
@@ -115,7 +114,6 @@ func isSeason(cell string, t time.Time) bool {
 	return len(cell) == len("2001-02") && int(t.Month()) == (t.Year()+1)%100
 }
 
-// exists tells whether the calendar has a day.
 func exists(year, month, day int) bool {
 	return year > 0 && month >= 1 && month <= 12 && day >= 1 && day <= time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
@@ -126,7 +124,6 @@ type scanner struct {
 	ok   bool
 }
 
-// number scans a number of minDigits to maxDigits digits.
 func (s *scanner) number(minDigits, maxDigits int) int {
 	n := 0
 	for n < len(s.text) && n < maxDigits && s.text[n] >= '0' && s.text[n] <= '9' {
@@ -141,7 +138,6 @@ func (s *scanner) number(minDigits, maxDigits int) int {
 	return v
 }
 
-// startsWithDigit tells whether a digit is next.
 func (s *scanner) startsWithDigit() bool {
 	return s.text != "" && s.text[0] >= '0' && s.text[0] <= '9'
 }
@@ -156,7 +152,6 @@ func (s *scanner) take(set string) byte {
 	return c
 }
 
-// need takes one byte of a set.
 func (s *scanner) need(set string) byte {
 	c := s.take(set)
 	s.ok = s.ok && c != 0
@@ -171,7 +166,6 @@ func (s *scanner) spaces() bool {
 	return some
 }
 
-// word returns the letters that are next.
 func (s *scanner) word() string {
 	n := 0
 	for n < len(s.text) && (s.text[n]|0x20 >= 'a' && s.text[n]|0x20 <= 'z') {
@@ -191,7 +185,6 @@ func named(word string, names ...string) int {
 	return 0
 }
 
-// weekday skips a weekday.
 func (s *scanner) weekday() {
 	word := s.word()
 	if named(word, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday") == 0 {
@@ -202,7 +195,6 @@ func (s *scanner) weekday() {
 	s.ok = s.ok && s.spaces()
 }
 
-// month takes the name of a month.
 func (s *scanner) month() int {
 	word := s.word()
 	m := named(word, "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
@@ -314,7 +306,6 @@ func (s *scanner) clock(f Form) (after time.Duration, offset int) {
 	return after, offset
 }
 
-// timeOfDay takes the time of the day.
 func (s *scanner) timeOfDay() time.Duration {
 	var minute, second, nanos int
 	hour := s.number(1, 2)
@@ -350,7 +341,6 @@ func (s *scanner) timeOfDay() time.Duration {
 	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second + time.Duration(nanos)
 }
 
-// fraction takes the fraction of a second, in nanoseconds.
 func (s *scanner) fraction() int {
 	if len(s.text) < 2 || s.text[1] < '0' || s.text[1] > '9' || s.take(".,") == 0 {
 		return 0

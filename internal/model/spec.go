@@ -122,7 +122,6 @@ func (s Spec) SquaredLoss() bool {
 	return loss == LossSquared
 }
 
-// learnerName is the JSON name of a field of Spec that holds a learner.
 func learnerName(f reflect.StructField) (name string, ok bool) {
 	name, _, _ = strings.Cut(f.Tag.Get("json"), ",")
 	return name, f.Tag.Get("oneof") == "learner"

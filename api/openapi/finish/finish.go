@@ -40,7 +40,6 @@ func merge(into, from object) {
 	}
 }
 
-// finish makes a merged document say what is served.
 func finish(document, patch object) error {
 	paths, schemas := at(document, "paths"), at(document, "components", "schemas")
 	// A path has one name for what it holds.
@@ -74,7 +73,6 @@ func finish(document, patch object) error {
 	return require(schemas, sent)
 }
 
-// at is a member of a member.
 func at(o object, path ...string) object {
 	for _, key := range path {
 		o, _ = o[key].(object)
@@ -107,7 +105,6 @@ func finishOperation(operation object) {
 	}
 }
 
-// walk visits every object.
 func walk(v any, visit func(object)) {
 	switch v := v.(type) {
 	case object:

@@ -54,7 +54,6 @@ type Header struct {
 	Serial   uint64
 }
 
-// headerBytes is the longest header.
 const headerBytes = binary.MaxVarintLen32 + binary.MaxVarintLen64 + 16 + binary.MaxVarintLen64
 
 // NewLogEntry returns an entry without commands and with capacity for room bytes of commands. The caller appends encoded
@@ -114,7 +113,6 @@ type Command struct {
 	Keep               uint64
 }
 
-// Flags of a Rewind.
 const (
 	rewindLast = 1 << iota
 	rewindForget

@@ -50,7 +50,6 @@ func Decode(data []byte) (*LogEntry, error) {
 	}
 }
 
-// checkFormat rejects an entry that this program does not read.
 func checkFormat(format uint64) error {
 	switch {
 	case format == 0:

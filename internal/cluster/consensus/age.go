@@ -121,30 +121,24 @@ func target(id raft.ServerID, address raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(id) + targetSeparator + address
 }
 
-// RequestVote implements raft.Transport.
 func (t *transport) RequestVote(id raft.ServerID, to raft.ServerAddress, r *raft.RequestVoteRequest, out *raft.RequestVoteResponse) error {
 	return t.NetworkTransport.RequestVote(id, target(id, to), r, out)
 }
 
-// RequestPreVote implements raft.WithPreVote.
 func (t *transport) RequestPreVote(id raft.ServerID, to raft.ServerAddress, r *raft.RequestPreVoteRequest, out *raft.RequestPreVoteResponse) error {
 	return t.NetworkTransport.RequestPreVote(id, target(id, to), r, out)
 }
 
-// InstallSnapshot implements raft.Transport.
 func (t *transport) InstallSnapshot(id raft.ServerID, to raft.ServerAddress, r *raft.InstallSnapshotRequest, out *raft.InstallSnapshotResponse, data io.Reader) error {
 	return t.NetworkTransport.InstallSnapshot(id, target(id, to), r, out, data)
 }
 
-// TimeoutNow implements raft.Transport.
 func (t *transport) TimeoutNow(id raft.ServerID, to raft.ServerAddress, r *raft.TimeoutNowRequest, out *raft.TimeoutNowResponse) error {
 	return t.NetworkTransport.TimeoutNow(id, target(id, to), r, out)
 }
 
-// Consumer implements raft.Transport.
 func (t *transport) Consumer() <-chan raft.RPC { return t.out }
 
-// Close implements raft.WithClose.
 func (t *transport) Close() error {
 	t.once.Do(func() {
 		close(t.closed)

@@ -14,7 +14,6 @@ func OnDisk(l *store.RaftLog) Storage { return disk{l} }
 // disk implements raft.LogStore over a store.RaftLog, which implements raft.StableStore itself.
 type disk struct{ *store.RaftLog }
 
-// GetLog implements raft.LogStore.
 func (d disk) GetLog(index uint64, out *raft.Log) error {
 	e, err := d.Entry(index)
 	if errors.Is(err, store.ErrNoEntry) {
@@ -29,10 +28,8 @@ func (d disk) GetLog(index uint64, out *raft.Log) error {
 	return nil
 }
 
-// StoreLog implements raft.LogStore.
 func (d disk) StoreLog(l *raft.Log) error { return d.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs implements raft.LogStore.
 func (d disk) StoreLogs(logs []*raft.Log) error {
 	entries := make([]store.RaftEntry, len(logs))
 	for n, l := range logs {

@@ -126,7 +126,6 @@ func (g *gate) end(limit time.Duration) {
 	}
 }
 
-// broadcast wakes all goroutines that wait for it.
 type broadcast struct {
 	mu   sync.Mutex
 	next chan struct{}

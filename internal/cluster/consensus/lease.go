@@ -42,7 +42,6 @@ func decodeMessage(data []byte) (m message, ok bool) {
 	return message{field(0), field(1), time.Duration(field(2)), field(3)}, true
 }
 
-// contacts are the requests of a leader to its followers.
 type contacts struct {
 	mu        sync.Mutex
 	followers map[raft.ServerID]*contact
@@ -74,7 +73,6 @@ func (c *contacts) next(to raft.ServerID, term uint64) contact {
 	return *f
 }
 
-// answer records that a follower has answered a request in its term.
 func (c *contacts) answer(now time.Time, to raft.ServerID, term, number uint64, begun time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,7 +103,6 @@ func (c *contacts) confirmed(now time.Time, voters []raft.ServerID, self raft.Se
 	return times[len(times)/2]
 }
 
-// tell returns the message of the next request to a follower.
 func (l *Log) tell(to raft.ServerID, term uint64) message {
 	c := l.contacts.next(to, term)
 	m := message{number: c.sent}
@@ -132,7 +129,6 @@ func (l *Log) answered(to raft.ServerID, term, number uint64, begun time.Time) {
 	}
 }
 
-// renew extends the lease of this server in a term that it owns.
 func (l *Log) renew(term uint64) {
 	var voters []raft.ServerID
 	for _, m := range l.Members() {

@@ -91,8 +91,7 @@ type Options struct {
 	// Apply applies an entry to the state of this server, or skips an entry that the state already has. After an
 	// error the log applies no further entry.
 	Apply func(index uint64, entry []byte) error
-	// Sync makes the state durable.
-	Sync func(context.Context) error
+	Sync  func(context.Context) error
 	// Has reports whether the state has an entry, and all entries before it.
 	Has func(index uint64) bool
 	// Behind reports that the owner's log no longer has the entries after the state. A checkpoint that has the entry
@@ -126,8 +125,7 @@ type Log struct {
 	ownedTerm atomic.Uint64
 	elections atomic.Uint64
 	// moved is the last term in which this server began to hand ownership on.
-	moved atomic.Uint64
-	// removals counts the removals in flight.
+	moved      atomic.Uint64
 	removals   atomic.Int32
 	failed     chan error
 	turn       broadcast
@@ -218,7 +216,6 @@ func (l *Log) begin(logger hclog.Logger) (err error) {
 // by its new id. The library grants votes while its configuration is empty.
 var ErrNotAdmitted = errors.New("cluster: this server does not vote, because its log does not have it as a member")
 
-// admitted returns ErrNotAdmitted unless the log has this server as a member.
 func (l *Log) admitted() error {
 	select {
 	case <-l.begun:
@@ -282,7 +279,6 @@ func (l *Log) await(ctx context.Context, done func(), f raft.Future) error {
 	}
 }
 
-// change waits for a change of the members.
 func (l *Log) change(ctx context.Context, f raft.Future) error {
 	l.gate.count()
 	err := l.await(ctx, l.gate.leave, f)

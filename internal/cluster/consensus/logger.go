@@ -19,7 +19,6 @@ func newLogger(log *zap.Logger) hclog.Logger {
 
 type zapSink struct{ log *zap.Logger }
 
-// Accept implements hclog.SinkAdapter.
 func (s zapSink) Accept(_ string, level hclog.Level, message string, args ...any) {
 	to := zapcore.DebugLevel
 	switch {

@@ -51,7 +51,6 @@ func (m *machine) held() error {
 	return nil
 }
 
-// Apply implements raft.FSM.
 func (m *machine) Apply(l *raft.Log) any {
 	if err := m.failed.Load(); err != nil {
 		return *err
@@ -63,7 +62,6 @@ func (m *machine) Apply(l *raft.Log) any {
 	return nil
 }
 
-// StoreConfiguration implements raft.ConfigurationStore.
 func (m *machine) StoreConfiguration(index uint64, c raft.Configuration) {
 	if m.failed.Load() != nil {
 		return
@@ -76,7 +74,6 @@ func (m *machine) StoreConfiguration(index uint64, c raft.Configuration) {
 	m.member = has
 }
 
-// Snapshot implements raft.FSM.
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	if err := m.failed.Load(); err != nil {
 		return nil, *err
@@ -103,7 +100,6 @@ func (m *machine) Restore(r io.ReadCloser) error {
 	return nil
 }
 
-// snapshot is a mark under construction.
 type snapshot struct {
 	index uint64
 	sync  func(context.Context) error
@@ -124,5 +120,4 @@ func (s snapshot) Persist(to raft.SnapshotSink) error {
 	return to.Close()
 }
 
-// Release implements raft.FSMSnapshot.
 func (snapshot) Release() {}

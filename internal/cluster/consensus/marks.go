@@ -70,7 +70,6 @@ func newMark(index, term uint64, c raft.Configuration, configuration, state uint
 	}
 }
 
-// state returns the index of the state of the durable mark, 0 without a mark.
 func (s *marks) state() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +79,6 @@ func (s *marks) state() uint64 {
 	return s.mu.durable.index
 }
 
-// put makes a mark durable.
 func (s *marks) put(m *mark) error {
 	data := binary.BigEndian.AppendUint64([]byte{markLayout}, m.meta.Index)
 	data = binary.BigEndian.AppendUint64(data, m.meta.Term)
@@ -96,7 +94,6 @@ func (s *marks) put(m *mark) error {
 	return nil
 }
 
-// accept makes the received mark durable.
 func (s *marks) accept() error {
 	s.mu.Lock()
 	m := s.mu.received
@@ -107,12 +104,10 @@ func (s *marks) accept() error {
 	return s.put(m)
 }
 
-// Create implements raft.SnapshotStore.
 func (s *marks) Create(_ raft.SnapshotVersion, index, term uint64, c raft.Configuration, configuration uint64, _ raft.Transport) (raft.SnapshotSink, error) {
 	return &sink{marks: s, mark: newMark(index, term, c, configuration, 0)}, nil
 }
 
-// List implements raft.SnapshotStore.
 func (s *marks) List() ([]*raft.SnapshotMeta, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,7 +118,6 @@ func (s *marks) List() ([]*raft.SnapshotMeta, error) {
 	return []*raft.SnapshotMeta{&meta}, nil
 }
 
-// Open implements raft.SnapshotStore.
 func (s *marks) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +131,6 @@ func (s *marks) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return nil, nil, fmt.Errorf("cluster: no mark %s", id)
 }
 
-// sink receives the content of a mark.
 type sink struct {
 	marks   *marks
 	mark    *mark

@@ -30,7 +30,6 @@ type quiet struct {
 	followers map[raft.ServerID]*acknowledged
 }
 
-// acknowledged is what a follower has last acknowledged.
 type acknowledged struct {
 	request  raft.AppendEntriesRequest
 	response raft.AppendEntriesResponse
@@ -62,7 +61,6 @@ func (q *quiet) answer(now time.Time, to raft.ServerID, r *raft.AppendEntriesReq
 	return true
 }
 
-// heard keeps the outcome of a request.
 func (q *quiet) heard(now time.Time, to raft.ServerID, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -108,7 +106,6 @@ func (q *quiet) pause(d time.Duration, wake <-chan struct{}) {
 	}
 }
 
-// AppendEntries implements raft.Transport.
 func (t *transport) AppendEntries(id raft.ServerID, to raft.ServerAddress, r *raft.AppendEntriesRequest, out *raft.AppendEntriesResponse) error {
 	if t.quiet == nil {
 		return t.send(id, to, r, out)

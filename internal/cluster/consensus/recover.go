@@ -48,7 +48,6 @@ func Recover(s Storage, self Member) error {
 	return nil
 }
 
-// end returns the newest configuration of a log, and the term and the index of its last entry.
 func end(s Storage) (newest raft.Configuration, term, last uint64, err error) {
 	m, err := openMarks(s)
 	if err != nil {

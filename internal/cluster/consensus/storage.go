@@ -51,7 +51,6 @@ func track(s Storage, report func(error)) (*trackedStorage, error) {
 
 func isCommand(l *raft.Log) bool { return l.Type == raft.LogCommand || l.Type == raft.LogConfiguration }
 
-// find searches backwards from an index for the last command.
 func (t *trackedStorage) find(index uint64) error {
 	t.last.Store(0)
 	for ; index > 0; index-- {
@@ -82,10 +81,8 @@ func (t *trackedStorage) SetUint64(key []byte, value uint64) error {
 	return err
 }
 
-// StoreLog implements raft.LogStore.
 func (t *trackedStorage) StoreLog(l *raft.Log) error { return t.StoreLogs([]*raft.Log{l}) }
 
-// StoreLogs implements raft.LogStore.
 func (t *trackedStorage) StoreLogs(logs []*raft.Log) error {
 	t.writes.Add(1)
 	err := t.Storage.StoreLogs(logs)

@@ -64,7 +64,6 @@ type Stream struct {
 	// rejection is the error of the last Accept. The timer recovered removes the error after accept has stopped to fail.
 	rejection atomic.Pointer[error]
 	recovered *time.Timer
-	// closed closes with the stream.
 	closed    chan struct{}
 	closeOnce sync.Once
 
@@ -391,8 +390,7 @@ func (c *tracked) Close() error { return c.drop() }
 
 // port accepts the connections of one kind, or of the log of one group.
 type port struct {
-	addr net.Addr
-	// id is the id of the member whose log it is.
+	addr     net.Addr
 	id       string
 	accepted chan net.Conn
 	once     sync.Once
@@ -488,13 +486,11 @@ type requests struct {
 	deadline time.Time
 }
 
-// SetDeadline implements net.Conn.
 func (c *requests) SetDeadline(t time.Time) error {
 	c.deadline = t
 	return c.Conn.SetDeadline(t)
 }
 
-// Write implements net.Conn.
 func (c *requests) Write(p []byte) (int, error) {
 	if !c.deadline.IsZero() {
 		if err := c.SetDeadline(c.deadline.Add(transferTime(len(p)))); err != nil {

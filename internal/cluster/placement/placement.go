@@ -70,7 +70,6 @@ func score(server string, group int) uint64 {
 	return d.Sum64()
 }
 
-// planned is a group with the members that it will have.
 type planned struct {
 	Group
 	now  []string
@@ -98,7 +97,6 @@ func newPlan(groups []Group, servers []string) *plan {
 	return p
 }
 
-// without returns the servers that are not in others.
 func without(servers, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(servers), func(s string) bool { return slices.Contains(others, s) })
 }
@@ -162,7 +160,6 @@ func (p *plan) balance() {
 	}
 }
 
-// chooseOwners chooses the owners.
 func (p *plan) chooseOwners() {
 	for _, g := range p.groups {
 		if slices.Contains(g.Members, g.Owner) {

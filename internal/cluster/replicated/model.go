@@ -39,7 +39,6 @@ func (m *Model) failed(what string, err error) error {
 	return fmt.Errorf("replicated: %s of model %q: %w", what, m.name, err)
 }
 
-// propose puts a durable command of the model into the log.
 func (m *Model) propose(ctx context.Context, what string, c *command.Command) error {
 	if m.gone.Load() {
 		return m.failed(what, storage.ErrDeleted)

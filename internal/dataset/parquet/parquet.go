@@ -35,7 +35,6 @@ type rows struct {
 	record  []string
 }
 
-// column is a leaf of the schema.
 type column struct {
 	name     string
 	repeated bool
@@ -62,7 +61,6 @@ func NewTable(file File, name string, delimiter rune) (*dataset.Table, error) {
 	return dataset.NewRowTable(name, r.names(), r.next, func() (*dataset.Table, error) { return NewTable(file, name, delimiter) })
 }
 
-// open reads the description of a Parquet file.
 func open(from File) (r *rows, err error) {
 	size, err := from.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -152,7 +150,6 @@ func columnName(path []string) string {
 	return strings.Join(path, ".")
 }
 
-// names are the names of the columns.
 func (r *rows) names() []string {
 	out := make([]string, len(r.columns))
 	for i, c := range r.columns {
@@ -261,7 +258,6 @@ func (c *column) float(v float64, bits int) string {
 	}
 }
 
-// integer writes an integer by its logical type.
 func (c *column) integer(signed int64, unsigned uint64) string {
 	switch t := c.logical.(type) {
 	case *format.IntType:
@@ -280,7 +276,6 @@ func (c *column) integer(signed int64, unsigned uint64) string {
 	return strconv.FormatInt(signed, 10)
 }
 
-// bytes writes bytes by their logical type.
 func (c *column) bytes(b []byte) string {
 	switch t := c.logical.(type) {
 	case *format.DecimalType:
@@ -296,10 +291,8 @@ func (c *column) bytes(b []byte) string {
 	}
 }
 
-// moment writes a time. Without a zone it is UTC.
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// decimal writes v / 10^scale.
 func decimal(v *big.Int, scale int) string {
 	power := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(scale)), nil)
 	return new(big.Rat).SetFrac(v, power).FloatString(scale)

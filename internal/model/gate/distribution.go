@@ -18,7 +18,6 @@ const (
 	mostEqual = 4
 )
 
-// meet counts a row that is set aside.
 func (l *Learner) meet(y []float64) {
 	l.large++
 	for j := range l.trackers {

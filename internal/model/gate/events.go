@@ -76,7 +76,6 @@ func newEvents(dimension int) events {
 	return e
 }
 
-// reset forgets all compared rows.
 func (e *events) reset() {
 	for i := range e.fortunes {
 		e.fortunes[i] = 1

@@ -159,7 +159,6 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// mark appends the epoch to advice.
 func (l *Learner) mark(p *model.Prediction) {
 	if len(p.Advice) > 0 {
 		p.Advice = append(p.Advice, float64(l.epoch))
@@ -188,7 +187,6 @@ func (l *Learner) ObserveAdvised(o *model.Outcome, x, y []float64, weight float6
 	return l.observe(o, x, y, weight, advice)
 }
 
-// observe is ObserveAdvised of a row that Check accepts.
 func (l *Learner) observe(o *model.Outcome, x, y []float64, weight float64, advice []float64) error {
 	if size, strange := l.check(y); strange {
 		return l.setAside(o, x, y, weight, size)
@@ -231,7 +229,6 @@ func (l *Learner) follow(x, y []float64, weight float64) sequel {
 	return goOn
 }
 
-// settle accounts for the outcome of a learned row.
 func (l *Learner) settle(o *model.Outcome, x, y []float64, weight float64) {
 	l.learnedLoss.Add(o.Loss)
 	if l.taken <= l.o.last() && l.weights.Of(weight) >= model.Light {
@@ -240,7 +237,6 @@ func (l *Learner) settle(o *model.Outcome, x, y []float64, weight float64) {
 	o.SetAside, o.Regret = false, l.closed.regret+o.Regret
 }
 
-// conclude does what follows the learned row of an outcome.
 func (l *Learner) conclude(o *model.Outcome, next sequel) (err error) {
 	switch next {
 	case goOn:
@@ -256,7 +252,6 @@ func (l *Learner) conclude(o *model.Outcome, next sequel) (err error) {
 	return err
 }
 
-// current is the learner's part of advice of this epoch, or nil.
 func (l *Learner) current(advice []float64) []float64 {
 	if n := len(advice) - 1; n > 0 && advice[n] == float64(l.epoch) {
 		return advice[:n]
@@ -264,7 +259,6 @@ func (l *Learner) current(advice []float64) []float64 {
 	return nil
 }
 
-// take shows the labels of a learned row to the trackers.
 func (l *Learner) take(y []float64) {
 	l.taken++
 	l.track(y)
@@ -533,7 +527,6 @@ func (l *Learner) startAnew(ring []row) error {
 	return l.learnLate(ring)
 }
 
-// close adds the figures of this start to closed.
 func (l *Learner) close() {
 	s, c := l.inner.Stats(), &l.closed
 	c.loss += s.Loss
@@ -548,7 +541,6 @@ func (l *Learner) close() {
 	}
 }
 
-// learnLate learns rows that were set aside.
 func (l *Learner) learnLate(rows []row) error {
 	for i := range rows {
 		r := &rows[i]

@@ -78,7 +78,6 @@ func (o Options) rowBytes(advice int) uint64 {
 	return 12*8 + 8*uint64(o.Dimension+o.Outputs+advice)
 }
 
-// mostAdvice is the greatest length of the learner's advice.
 func (o Options) mostAdvice() (most int) {
 	for _, length := range o.Advice {
 		most = max(most, length)

@@ -41,7 +41,6 @@ type span struct{ low, high float64 }
 
 func noSpan() span { return span{low: 1, high: -1} }
 
-// has tells whether a label lies in the span.
 func (s *span) has(y float64) bool { return y >= s.low && y <= s.high }
 
 // stretch adds the labels on the side of y up to twice its distance from the mean.
@@ -95,7 +94,6 @@ func (t *tracker) beyond(y, size float64, n uint64) bool {
 	return !t.twoValued() || (t.distinct == 2 && y != t.values[0] && y != t.values[1])
 }
 
-// allowed tells whether a label is an admitted event.
 func (t *tracker) allowed(y float64) bool { return t.admitted.has(y) }
 
 // allow admits the labels on the side of y up to twice its distance from m. It does nothing

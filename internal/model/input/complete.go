@@ -79,7 +79,6 @@ func checkName(field, name string) error {
 	return nil
 }
 
-// complete completes one declaration. Its name was checked.
 func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
 	out := &model.Input{Name: in.Name, Missing: in.Missing}
 	kinds := 0
@@ -129,7 +128,6 @@ func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
 	return out, nil
 }
 
-// pointer is a pointer to the value of another, or to a default.
 func pointer[T any](p *T, otherwise T) *T {
 	if p != nil {
 		otherwise = *p

@@ -28,7 +28,6 @@ type Encoder struct {
 	fixed, grown uint64
 }
 
-// learned is what is known of one input.
 type learned struct {
 	missing uint64
 	// outside counts the values that lay outside of what had been learned when they
@@ -147,7 +146,6 @@ func (f *field) transform(v float64) float64 {
 	return v
 }
 
-// hash is that of a value as a category.
 func (v *Value) hash() uint64 {
 	if v.kind == Text {
 		return Hash(v.text)
@@ -199,7 +197,6 @@ func (e *Encoder) Learn(r *Record) {
 	}
 }
 
-// learnMeans updates the means of the features of a value that is not missing.
 func (e *Encoder) learnMeans(f *field, l *learned, r *Record, v *Value) {
 	x := e.scratch[:f.values()]
 	clear(x)
@@ -262,7 +259,6 @@ func (e *Encoder) learnVector(l *learned, numbers []float64) {
 	e.addNumber(l, sum)
 }
 
-// addNumber puts a number into its bin.
 func (e *Encoder) addNumber(l *learned, v float64) {
 	before := l.shift.size()
 	l.shift.addNumber(v)
@@ -328,7 +324,6 @@ func (c *categories) learn(v *Value, most int) (grown uint64, known bool) {
 	return grown, known
 }
 
-// append gives a category the next column.
 func (c *categories) append(name string, count uint64) (grown uint64) {
 	c.columns[name] = len(c.names)
 	c.names = append(c.names, name)

@@ -19,7 +19,6 @@ func finished(h uint64) uint64 {
 	return h ^ h>>33
 }
 
-// bucketOf is the bucket and the sign of a hash.
 func bucketOf(h uint64, buckets int) (bucket int, sign float64) {
 	sign = 1
 	if h&1 == 1 {

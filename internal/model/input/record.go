@@ -47,10 +47,8 @@ type Value struct {
 // Kind says what the value is.
 func (v *Value) Kind() Kind { return v.kind }
 
-// number is that of a number or a boolean.
 func (v *Value) number() float64 { return math.Float64frombits(v.bits) }
 
-// time is that of a moment.
 func (v *Value) time() Time {
 	return Time{Seconds: int64(v.bits), Nanos: int32(v.extra), Offset: v.offset}
 }
@@ -59,14 +57,12 @@ func valueOf(t Time) Value {
 	return Value{kind: Moment, bits: uint64(t.Seconds), extra: uint32(t.Nanos), offset: t.Offset}
 }
 
-// list is the list of numbers of a value.
 func (r *Record) list(v *Value) []float64 { return r.numbers[v.bits : v.bits+uint64(v.extra)] }
 
 // maxExact bounds the numbers that are categories. From it on, one float64 stands for several
 // integers, and two ids would be one category.
 const maxExact = 1 << 53
 
-// appendText appends the text of a value as a category: see the package.
 func (v *Value) appendText(dst []byte) []byte {
 	switch v.kind {
 	case Number:
@@ -85,7 +81,6 @@ func (v *Value) appendText(dst []byte) []byte {
 	}
 }
 
-// String is the value as an error shows it.
 func (v *Value) String() string {
 	switch v.kind {
 	case Missing:
@@ -254,7 +249,6 @@ func (r *Record) mostBytes() int {
 	return most
 }
 
-// appendNumber appends a number in the shortest form that keeps its bits.
 func appendNumber(dst []byte, v float64) []byte {
 	bits := math.Float64bits(v)
 	if math.Abs(v) < maxInteger {
@@ -344,7 +338,6 @@ func (d *decoder) fail(what string) {
 	}
 }
 
-// bytes reads n bytes, nil after a failure.
 func (d *decoder) bytes(n int) []byte {
 	if n > len(d.rest) {
 		d.fail("it is cut off")

@@ -18,7 +18,6 @@ const (
 	maxPassage = 1 << 14 // Of a text of words.
 )
 
-// kind is that of an input.
 type kind int
 
 const (
@@ -223,7 +222,6 @@ func (s *Schema) Bounds() []float64 {
 	return bounds
 }
 
-// fixedBytes is the memory of the state of an encoder that has learned nothing.
 func (s *Schema) fixedBytes() uint64 {
 	return sizeOfEncoder + sizeOfLearned*uint64(len(s.fields)) + 16*uint64(s.means) + 8*uint64(s.widest)
 }
@@ -337,12 +335,10 @@ func (f *field) settleCategory(v *Value, most int) *model.FieldError {
 	return nil
 }
 
-// error is one about the input.
 func (f *field) error(sentinel error, got, want string) *model.FieldError {
 	return &model.FieldError{Field: "inputs." + f.name, Err: sentinel, Got: got, Want: want}
 }
 
-// want says what the input takes.
 func (f *field) want() string {
 	switch f.kind {
 	case numeric:
@@ -414,7 +410,6 @@ func (s *Schema) Suggest(name string, given map[string]bool) string {
 	return "one of " + s.list()
 }
 
-// list is the first few names.
 func (s *Schema) list() string {
 	const most = 10
 	var names []string
@@ -481,7 +476,6 @@ func distance(a, b string) int {
 	return last[len(y)]
 }
 
-// shorten cuts a text for an error.
 func shorten(s string) string {
 	if len(s) <= maxName {
 		return s

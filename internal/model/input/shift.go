@@ -34,10 +34,8 @@ type shift struct {
 // newShift makes the bins of an input. Numbers say that bins need edges.
 func newShift(numbers bool) *shift { return &shift{sampled: !numbers} }
 
-// size is the memory of the sample, in bytes.
 func (s *shift) size() uint64 { return 8 * uint64(cap(s.sample)) }
 
-// addMissing counts a missing value.
 func (s *shift) addMissing() {
 	if s.sampled {
 		s.add(missingBin)
@@ -46,7 +44,6 @@ func (s *shift) addMissing() {
 	}
 }
 
-// addNumber counts a number.
 func (s *shift) addNumber(v float64) {
 	if s.sampled {
 		s.add(s.bin(v))
@@ -80,7 +77,6 @@ func (s *shift) bin(v float64) int {
 	return n
 }
 
-// add counts a record in a bin.
 func (s *shift) add(bin int) {
 	s.open[bin]++
 	s.opened++

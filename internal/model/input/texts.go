@@ -50,7 +50,6 @@ func tagOf(input int, key uint64) uint64 { return key<<inputBits | uint64(input)
 
 func inputOf(tag uint64) int { return int(tag & (1<<inputBits - 1)) }
 
-// size is the memory of the texts, in bytes.
 func (t *texts) size() uint64 {
 	return sizeOfText*uint64(len(t.places)) + t.bytes + 4*uint64(len(t.counts))
 }
@@ -89,7 +88,6 @@ func (t *texts) add(tag uint64, text string) {
 	t.link(at)
 }
 
-// drop makes an entry free.
 func (t *texts) drop(at int32) {
 	t.unlink(at)
 	e := &t.entries[at]
@@ -100,7 +98,6 @@ func (t *texts) drop(at int32) {
 	t.free = at
 }
 
-// unlink takes an entry out of the list.
 func (t *texts) unlink(at int32) {
 	e := &t.entries[at]
 	if e.older == none {
@@ -115,7 +112,6 @@ func (t *texts) unlink(at int32) {
 	}
 }
 
-// link makes an entry the newest.
 func (t *texts) link(at int32) {
 	e := &t.entries[at]
 	e.older, e.newer = t.newest, none
@@ -157,7 +153,6 @@ func (e *Encoder) KeyOf(feature int, key uint64) (Key, bool) {
 	return Key{}, false
 }
 
-// visitTexts visits the texts, the oldest first.
 func (e *Encoder) visitTexts(v *codec.Visitor) {
 	t := e.texts
 	if t == nil || v.Err() != nil {
@@ -199,7 +194,6 @@ func (e *Encoder) visitTexts(v *codec.Visitor) {
 	}
 }
 
-// restoreText adds a text that was read.
 func (e *Encoder) restoreText(v *codec.Visitor, place int, text string) {
 	t := e.texts
 	if place >= len(e.inputs) || !e.schema.fields[place].hasKey || len(text) > maxText || !utf8.ValidString(text) {

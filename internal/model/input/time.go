@@ -72,7 +72,6 @@ func (c cycle) angle(t Time) float64 {
 	return float64(2 * math.Pi * part)
 }
 
-// days are those from since to t.
 func (t Time) days(since Time) float64 {
 	seconds := float64(t.Seconds-since.Seconds) + float64(float64(t.Nanos-since.Nanos)*1e-9)
 	return seconds / secondsOfDay

@@ -44,7 +44,6 @@ func (v *Value) countWords(out, tokens []float64, place uint64) {
 // tokenOf is the token of a hash in text number place: the same words in two texts are two tokens.
 func tokenOf(h, place uint64) float64 { return float64(keyOf(finished(h + place))) }
 
-// inWord tells whether a byte is part of a word.
 func inWord(c byte) bool {
 	return c >= 0x80 || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9'
 }

@@ -8,7 +8,6 @@
 // overlap it. Nothing allocates. A wrong length is a panic.
 package loops
 
-// rotateGo is Rotate.
 func rotateGo(a, b []float64, ca, sa, c, s float64) {
 	for len(a) >= 4 && len(b) >= 4 {
 		a0, a1, a2, a3 := a[0], a[1], a[2], a[3]
@@ -31,7 +30,6 @@ func rotateGo(a, b []float64, ca, sa, c, s float64) {
 	}
 }
 
-// axpyGo is Axpy.
 func axpyGo(y, x []float64, a float64) {
 	for len(y) >= 4 && len(x) >= 4 {
 		y[0] += float64(a * x[0])
@@ -46,7 +44,6 @@ func axpyGo(y, x []float64, a float64) {
 	}
 }
 
-// dotGo is Dot.
 func dotGo(x, y []float64) float64 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float64
 	for len(x) >= 8 && len(y) >= 8 {
@@ -78,14 +75,12 @@ func dotRest(sum float64, x, y []float64) float64 {
 	return sum
 }
 
-// scaleGo is Scale.
 func scaleGo(x []float64, by float64) {
 	for i := range x {
 		x[i] *= by
 	}
 }
 
-// combineGo is Combine, a column at a time.
 func combineGo(y, columns, x []float64) {
 	clear(y)
 	for j, v := range x {
@@ -93,7 +88,6 @@ func combineGo(y, columns, x []float64) {
 	}
 }
 
-// descendGo is Descend.
 func descendGo(theta, z []float64, shrink, slope float64) float64 {
 	var s0, s1, s2, s3, s4, s5, s6, s7 float64
 	for len(theta) >= 8 && len(z) >= 8 {
@@ -144,7 +138,6 @@ func descendRest(square float64, theta, z []float64, shrink, slope float64) floa
 // Rows is the number of rows that AddSquares adds in one pass.
 const Rows = 8
 
-// addOneByOne is AddSquares, a row at a time.
 func addOneByOne(packed, rows []float64, stride, order int, weights []float64) {
 	for n, w := range weights {
 		z, rest := rows[n*stride:][:order], packed

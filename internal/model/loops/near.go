@@ -5,7 +5,6 @@ import "math"
 // Lanes is the number of sums of a distance.
 const Lanes = 8
 
-// distancesGo is Distances.
 func distancesGo(dst, rows []float32, stride int, z, weights []float32) {
 	weights = weights[:len(z)]
 	for i := range dst {
@@ -25,7 +24,6 @@ func distancesGo(dst, rows []float32, stride int, z, weights []float32) {
 // Shares is the number of shares of Minima.
 const Shares = 128
 
-// minimaGo is Minima.
 func minimaGo(least *[Shares]uint32, distances []float32) {
 	for ; len(distances) >= Shares; distances = distances[Shares:] {
 		for k, d := range (*[Shares]float32)(distances) {

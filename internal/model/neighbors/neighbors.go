@@ -124,7 +124,6 @@ func (s *Scratch) Parts(dst []float64, w *window.Window, query []float32, scales
 	dst[0], dst[1], dst[2] = affine(0), affine(1), s.mean(w)
 }
 
-// search finds the nearest rows.
 func (s *Scratch) search(w *window.Window) {
 	n := w.Len()
 	distances := s.distances[:n] // Oldest first.
@@ -147,7 +146,6 @@ func (s *Scratch) search(w *window.Window) {
 	}
 }
 
-// measure writes the distances of rows.
 func (s *Scratch) measure(distances, rows []float32, stride int) {
 	if len(distances) > 0 {
 		loops.Distances(distances, rows, stride, s.query, s.weights)
@@ -168,10 +166,8 @@ func reach(distances []float32) uint32 {
 	return loops.Smallest(least[:], MinRows-1)
 }
 
-// distance is D of a neighbour.
 func (s *Scratch) distance(i int) float32 { return math.Float32frombits(uint32(s.nearest[i] >> 32)) }
 
-// age is the age of a neighbour.
 func (s *Scratch) age(i int) int { return int(uint32(s.nearest[i])) }
 
 // weight is w_i/ω_i for K = k.
@@ -241,7 +237,6 @@ func (s *Scratch) solve() {
 	}
 }
 
-// mean is the weighted mean of the residuals of the nearest.
 func (s *Scratch) mean(w *window.Window) float64 {
 	sum, total := 0.0, 0.0
 	for i := range meanRows {

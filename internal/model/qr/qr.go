@@ -67,7 +67,6 @@ func New(r, k int, lambda float64) *Factor {
 	return f
 }
 
-// copyOut makes the copies of diagonal and right-hand sides.
 func (f *Factor) copyOut() {
 	f.diagonal, f.right = make([]float64, f.order), make([]float64, f.order*f.columns)
 	for i, row := range f.rows {
@@ -134,13 +133,11 @@ func lines(n int) int {
 // room is the length of data of a factor of order r with k label columns.
 func room(r, k int) int { return lines(r+k) - lines(k) }
 
-// end is the offset in data at which row i ends.
 func (f *Factor) end(i int) int {
 	n := f.order + f.columns
 	return lines(n) - lines(n-i-1)
 }
 
-// row is the offset of row i in data.
 func (f *Factor) row(i int) int { return f.end(i) - (f.order - i + f.columns) }
 
 // rowSlice is row i: R[i,i..r-1], u[i,0..k-1].
@@ -149,7 +146,6 @@ func (f *Factor) rowSlice(i int) []float64 {
 	return f.data[end-(f.order-i+f.columns) : end]
 }
 
-// rows yields every row with its number.
 func (f *Factor) rows(yield func(i int, row []float64) bool) {
 	rest := f.data
 	for i := range f.order {

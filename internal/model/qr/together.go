@@ -227,7 +227,6 @@ func substituteGo(solutions []Solution, order int) {
 	}
 }
 
-// solveEntry computes entry i of the solution.
 func (s *Solution) solveEntry(i int) {
 	z := s.Z[i]
 	if z == 0 {

@@ -26,7 +26,6 @@ func (m *inputMoments) add(rows []row) {
 	}
 }
 
-// scale sets the scaling of the inputs, in O(d).
 func (m *inputMoments) scale(a *Affine, lists []List) {
 	for i := range a.Scale {
 		a.Offset[i], a.Scale[i] = m.Mean(i), m.Deviation(i)

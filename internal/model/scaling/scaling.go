@@ -114,7 +114,6 @@ func New(o Options) *Learner {
 	return l
 }
 
-// newRows is a pool of rows.
 func newRows(width int) *sync.Pool {
 	return &sync.Pool{New: func() any {
 		row := make([]float64, width)
@@ -251,7 +250,6 @@ func (l *Learner) scaleInput(dst, x []float64) {
 	}
 }
 
-// within cuts v to the limit after a warm-up.
 func (l *Learner) within(v, limit float64) float64 {
 	if l.o.Warmup == 0 {
 		return v
@@ -326,7 +324,6 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	return l.catchUp(o)
 }
 
-// follow adds the inputs of rows to a running scaling.
 func (l *Learner) follow(rows ...row) {
 	if l.moments == nil {
 		return

@@ -12,7 +12,6 @@ import (
 // the time of an Observe.
 const CatchUp = 32
 
-// row is a kept observation.
 type row struct {
 	x, y   []float64
 	weight float64
@@ -36,8 +35,7 @@ type warmup struct {
 	loss compensated.Sum
 	own  float64
 	// best are the constants of the least loss: the means.
-	best constants
-	// learned is scratch.
+	best    constants
 	learned model.Outcome
 }
 
@@ -47,7 +45,6 @@ func newWarmup(o Options) *warmup {
 
 // constants are, for each output, the constant c with the least Σω(y−c)², and this loss.
 type constants struct {
-	// weight is Σω.
 	weight float64
 	// outputs have c as their means and the losses as their squares.
 	outputs []moments.Running
@@ -55,7 +52,6 @@ type constants struct {
 
 func newConstants(outputs int) constants { return constants{outputs: make([]moments.Running, outputs)} }
 
-// add takes labels of a weight.
 func (c *constants) add(y []float64, weight float64) {
 	for j, label := range y {
 		c.outputs[j].AddWeighted(label, weight, c.weight)
@@ -63,7 +59,6 @@ func (c *constants) add(y []float64, weight float64) {
 	c.weight += weight
 }
 
-// hindsight is the sum of the least losses.
 func (w *warmup) hindsight() (total float64) {
 	for _, c := range w.best.outputs {
 		total += c.Squares
@@ -103,7 +98,6 @@ func (w *warmup) predict(p *model.Prediction) {
 	}
 }
 
-// observe accounts for an observation and keeps a copy.
 func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label float64) float64) {
 	o.Resize(w.o.Outputs)
 	o.Loss = 0
@@ -121,7 +115,6 @@ func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label 
 	w.rows = append(w.rows, kept)
 }
 
-// drop forgets the first row.
 func (w *warmup) drop() {
 	w.rows[0] = row{} // Frees its memory.
 	w.rows = w.rows[1:]
@@ -156,7 +149,6 @@ func (w *warmup) affine() Affine {
 	return a
 }
 
-// deviate replaces the deviations in a.Scale by the scales.
 func (a *Affine) deviate(lists []List) {
 	inputs := len(a.Scale)
 	for _, l := range lists {

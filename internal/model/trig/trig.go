@@ -57,7 +57,6 @@ const (
 	signBit = 1 << 63
 )
 
-// sincosGo is Sincos.
 func sincosGo(sines, cosines, angles []float64) {
 	sines, cosines = sines[:len(angles)], cosines[:len(angles)]
 	for i, x := range angles {
@@ -65,7 +64,6 @@ func sincosGo(sines, cosines, angles []float64) {
 	}
 }
 
-// one is the sine and the cosine of one angle.
 func one(x float64) (sine, cosine float64) {
 	if !(math.Abs(x) < ordinary) {
 		return wide(x)

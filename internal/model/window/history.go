@@ -67,7 +67,6 @@ func (h *History) at(seen, age uint64) float64 {
 	return h.entries[(seen-age)%remembered].label
 }
 
-// newest is the newest label with its means.
 func (h *History) newest() entry { return h.entries[(h.n-1)%remembered] }
 
 // Fill writes the columns behind the inputs as they were when the first seen labels were

@@ -78,7 +78,6 @@ func New(capacity int, layout Layout) *Window {
 	return w
 }
 
-// locate finds the newest row.
 func (w *Window) locate() {
 	w.newest = int((w.n + uint64(w.slots) - 1) % uint64(w.slots))
 	w.last = int((w.n + uint64(w.places) - 1) % uint64(w.places))

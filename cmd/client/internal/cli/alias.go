@@ -12,7 +12,6 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// alias builds "alias", the group of commands that manage aliases.
 func (e *env) alias() *cobra.Command {
 	return e.group("alias", "Give models other names, which switch at once", `An alias stands for a model wherever a model is named. The alias switches to another
 model from one moment to the next.`,
@@ -82,7 +81,6 @@ first, both learn all. Without --share the model gets all, and a share ends.`,
 	}
 }
 
-// writeAlias writes an alias for people.
 func writeAlias(w *command.Page, a *hindsightv1.Alias) {
 	w.Row("alias", a.GetAlias())
 	w.Row("model", a.GetModel())

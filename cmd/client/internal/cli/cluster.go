@@ -16,7 +16,6 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// cluster builds "cluster", the group of commands about the servers of a cluster.
 func (e *env) cluster() *cobra.Command {
 	var yes bool
 	var number uint32
@@ -140,7 +139,6 @@ func loads(groups []*hindsightv1.Group) (has, owns map[string]int) {
 	return has, owns
 }
 
-// ageOf returns the value of a cell, nil if the age is unknown.
 func ageOf(age *durationpb.Duration) any {
 	if age == nil {
 		return nil
@@ -191,12 +189,10 @@ func (e *env) rebalance(ctx context.Context, leaving []string) (err error) {
 	)
 }
 
-// stateOf returns the state of a server in one word.
 func stateOf(s *hindsightv1.Server) string {
 	return strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
 }
 
-// optional returns the value of a cell, nil if the value is unknown.
 func optional[T any](value *T) any {
 	if value == nil {
 		return nil
@@ -204,7 +200,6 @@ func optional[T any](value *T) any {
 	return *value
 }
 
-// changed prints the change that a server has made.
 func (e *env) changed(what, server string, err error) error {
 	if err != nil {
 		return err
@@ -214,7 +209,6 @@ func (e *env) changed(what, server string, err error) error {
 	})
 }
 
-// servers completes the id of a server.
 func servers(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
 	answer, err := c.Servers(ctx)
 	var ids []string

@@ -21,10 +21,8 @@ import (
 	"hindsight/internal/nearest"
 )
 
-// comparisonCoverage is the level of the intervals of all learners.
 const comparisonCoverage = 0.9
 
-// compare builds "compare".
 func (e *env) compare() verb {
 	v := &comparison{}
 	return verb{
@@ -77,7 +75,6 @@ several. Fewer than 100 rows have no interval.`,
 	}
 }
 
-// comparison has the flags of "compare".
 type comparison struct {
 	csv      string
 	name     string // of --csv, for people
@@ -89,7 +86,6 @@ type comparison struct {
 	rows int
 }
 
-// check checks the flags.
 func (v *comparison) check() error {
 	switch {
 	case v.csv == "":
@@ -110,7 +106,6 @@ func (v *comparison) check() error {
 	return nil
 }
 
-// specOf is the spec with a learner.
 func (v *comparison) specOf(learner string) *hindsightv1.ModelSpec {
 	spec := proto.CloneOf(infer.For(v.spec, learner))
 	m := spec.ProtoReflect()

@@ -40,7 +40,6 @@ type contestant struct {
 	classes  []string
 }
 
-// mean is the mean loss.
 func (a *contestant) mean() float64 { return mean(a.losses) }
 
 func mean(values []float64) float64 {
@@ -76,7 +75,6 @@ func (a *contestant) add(o drive.Observed) {
 	}
 }
 
-// unequal is 0 for equal classes, else 1.
 func unequal(a, b string) float64 {
 	if a == b {
 		return 0
@@ -84,7 +82,6 @@ func unequal(a, b string) float64 {
 	return 1
 }
 
-// squaredError is the mean squared error over the outputs.
 func squaredError(predicted, labels []float64) float64 {
 	var sum float64
 	for i, y := range labels {
@@ -163,7 +160,6 @@ func (a *contestant) baseline() float64 {
 	return min(steady, last)
 }
 
-// report is the answer of "compare".
 type report struct {
 	File     string        `json:"file"`
 	Target   string        `json:"target"`
@@ -217,7 +213,6 @@ func (r *report) conclude() {
 	}
 }
 
-// write writes the report for people.
 func (r *report) write(w *command.Page) {
 	w.Printf("%s, label %s, %s with a label", r.File, r.Target, command.Count(r.Labels, "row"))
 	if r.Delay > 0 {
@@ -248,7 +243,6 @@ func (r *report) write(w *command.Page) {
 	}
 }
 
-// digits4 writes a number with four digits.
 func digits4(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
 
 // String says who wins, by how much, and how certainly.

@@ -36,7 +36,6 @@ func dialChild(address string, timeout time.Duration) (*client.Client, error) {
 // completer asks the server for the names that begin with a prefix.
 type completer func(ctx context.Context, c *client.Client, prefix string) ([]string, error)
 
-// complete makes a completion of a completer.
 func (e *env) complete(ask completer) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		c, err := e.dial(completionTimeout)
@@ -51,13 +50,11 @@ func (e *env) complete(ask completer) cobra.CompletionFunc {
 	}
 }
 
-// models are the ids of models.
 func models(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
 	page, err := c.ListPage(ctx, &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: completionModels})
 	return idsOf(page.GetModels()), err
 }
 
-// allModels are the ids of models, also of deleted ones.
 func allModels(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
 	page, err := c.ListPage(ctx, &hindsightv1.ListModelsRequest{Prefix: prefix, PageSize: completionModels, ShowDeleted: true})
 	return idsOf(page.GetModels()), err
@@ -71,7 +68,6 @@ func idsOf(models []*hindsightv1.Model) []string {
 	return ids
 }
 
-// aliases are the names of aliases.
 func aliases(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
 	all, err := c.Aliases(ctx)
 	var names []string

@@ -25,7 +25,6 @@ const (
 	demoLines     = 10                    // of the table of skill and regret
 )
 
-// demo builds "demo".
 func (e *env) demo() verb {
 	d := &demo{}
 	return verb{
@@ -72,7 +71,6 @@ twice, and whether all servers have the same state.`,
 	}
 }
 
-// demo has the flags of "demo".
 type demo struct {
 	server  string
 	servers int
@@ -82,7 +80,6 @@ type demo struct {
 	keep    bool
 }
 
-// demoSummary is the answer of "demo".
 type demoSummary struct {
 	*summary
 	PageURL string `json:"pageUrl"`
@@ -90,13 +87,11 @@ type demoSummary struct {
 	progress []demoProgress
 }
 
-// demoProgress is a line of the table of the demo.
 type demoProgress struct {
 	round         int
 	skill, regret *float64
 }
 
-// run runs the demo within its time limit.
 func (d *demo) run(ctx context.Context, e *env) error {
 	whole, cancel := context.WithTimeout(ctx, demoWhole)
 	defer cancel()
@@ -158,7 +153,6 @@ func (d *demo) learnOn(ctx context.Context, e *env, server *child.Server) (err e
 	}
 }
 
-// stream takes the stream through a model of the server.
 func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoSummary, error) {
 	source := stream.NewDrifting(d.rounds, demoDimension, d.seed)
 	c, err := dialChild(server.GRPC, e.Timeout)

@@ -65,7 +65,6 @@ type demoServer struct {
 	client        *client.Client
 }
 
-// demoCluster is the cluster, and its acknowledgements.
 type demoCluster struct {
 	*clusterSummary
 	*demo
@@ -80,7 +79,6 @@ type demoCluster struct {
 	again   chan error  // the result of its restart
 }
 
-// runCluster runs the demo of a cluster within its time limit.
 func (d *demo) runCluster(ctx context.Context, e *env) (err error) {
 	whole, cancel := context.WithTimeout(ctx, demoWhole)
 	defer cancel()
@@ -160,7 +158,6 @@ func (c *demoCluster) prepare(ctx context.Context, dir string) error {
 	return err
 }
 
-// each calls do for all servers concurrently.
 func (c *demoCluster) each(do func(*demoServer) error) error {
 	failed := make([]error, len(c.servers))
 	var all sync.WaitGroup
@@ -178,7 +175,6 @@ func (c *demoCluster) launch(ctx context.Context, s *demoServer) (err error) {
 	return err
 }
 
-// stop stops the running servers.
 func (c *demoCluster) stop(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoStop)
 	defer cancel()
@@ -198,7 +194,6 @@ func (c *demoCluster) stop(ctx context.Context) (err error) {
 	}))
 }
 
-// paused waits for a time. It returns false if ctx ends first.
 func paused(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -225,7 +220,6 @@ func (c *demoCluster) whole(ctx context.Context) error {
 	return nil
 }
 
-// owner returns the owner as the answering server knows it, nil if the owner is not running.
 func (c *demoCluster) owner(ctx context.Context) *demoServer {
 	for _, s := range c.servers {
 		if s.running == nil {
@@ -273,7 +267,6 @@ func (c *demoCluster) stream(ctx context.Context) error {
 	return nil
 }
 
-// kill kills the owner.
 func (c *demoCluster) kill(ctx context.Context) error {
 	for c.killed = c.owner(ctx); c.killed == nil; c.killed = c.owner(ctx) {
 		if !paused(ctx, demoPoll) {
@@ -287,7 +280,6 @@ func (c *demoCluster) kill(ctx context.Context) error {
 	return nil
 }
 
-// round predicts and learns one round.
 func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 	drawn, err := uuid.NewV7()
 	if err != nil {
@@ -369,7 +361,6 @@ func (c *demoCluster) agree(ctx context.Context) (observations int) {
 	return observations
 }
 
-// write prints the account for people.
 func (c *demoCluster) write(w *command.Page) {
 	w.Row("acknowledged", c.Acknowledged)
 	w.Row("lost", c.Lost)

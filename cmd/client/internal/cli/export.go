@@ -47,7 +47,6 @@ before. "-" is standard output.`,
 	}
 }
 
-// exportTo writes the file of an export.
 func (e *env) exportTo(ctx context.Context, c *client.Client, request *hindsightv1.ExportModelRequest, name string, force bool) error {
 	if _, err := os.Stat(name); err == nil && !force {
 		return command.Usagef("%s exists; --force replaces it", name)

@@ -12,7 +12,6 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// inputFlags are the flags that give the model and the input of a call.
 type inputFlags struct {
 	model, features, inputs string
 }
@@ -52,7 +51,6 @@ func (i *inputFlags) input(e *env, args []string) (input client.Input, given boo
 	return input, false, nil
 }
 
-// numbers parses numbers. Errors call them name.
 func numbers(name string, texts []string) ([]float64, error) {
 	x := make([]float64, len(texts))
 	for i, text := range texts {

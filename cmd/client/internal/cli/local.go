@@ -29,13 +29,11 @@ type localServer struct {
 	program string
 }
 
-// flags adds the flags.
 func (l *localServer) flags(f *flagSet) {
 	f.BoolVar(&l.on, "local", false, "start a server in a temporary directory, and stop it at the end")
 	f.StringVar(&l.program, "server", "", "with --local: "+serverUsage)
 }
 
-// check checks the flags.
 func (l *localServer) check(c *call) error {
 	switch {
 	case l.on && c.given("address"):

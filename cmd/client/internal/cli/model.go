@@ -18,7 +18,6 @@ import (
 
 const pageSize = 1000
 
-// model builds "model", the group of commands that manage models.
 func (e *env) model() *cobra.Command {
 	one, write := []completer{models}, false
 	return e.group("model", "Create, inspect, change and delete models", "",
@@ -47,7 +46,6 @@ func (e *env) model() *cobra.Command {
 	)
 }
 
-// when writes a time.
 func when(t *timestamppb.Timestamp) string { return t.AsTime().Format(time.RFC3339) }
 
 func (e *env) modelCreate() verb {
@@ -91,7 +89,6 @@ missing field gets the default of the server. A spec without a learner means aut
 	}
 }
 
-// showModel writes the answer of a call that is a model.
 func (e *env) showModel(m *hindsightv1.Model, err error) error {
 	if err != nil {
 		return err
@@ -107,7 +104,6 @@ func (e *env) showModel(m *hindsightv1.Model, err error) error {
 	})
 }
 
-// writeMetadata writes the names, notes and limits of a model, and its other models.
 func writeMetadata(w *command.Page, m *hindsightv1.Model) {
 	w.Text("display name", m.GetDisplayName())
 	w.Text("labels", pairs(m.GetLabels()))
@@ -125,7 +121,6 @@ func writeMetadata(w *command.Page, m *hindsightv1.Model) {
 	}
 }
 
-// pairs writes a map as KEY=VALUE, by key.
 func pairs(m map[string]string) string {
 	out := make([]string, 0, len(m))
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -158,7 +153,6 @@ func (e *env) modelList() verb {
 	}
 }
 
-// selection adds the flags that choose and order models.
 func (f *flagSet) selection(request *hindsightv1.ListModelsRequest, order string) {
 	f.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
 	f.StringVar(&request.Learner, "learner", "", "only models with this learner")
@@ -241,7 +235,6 @@ back.`,
 	}
 }
 
-// writeValidation writes for people what a spec costs.
 func writeValidation(w *command.Page, v *hindsightv1.ValidateSpecResponse) {
 	w.Row("features", v.GetFeatures())
 	w.Row("state", fmt.Sprintf("%d bytes", v.GetStateBytes()))
@@ -250,7 +243,6 @@ func writeValidation(w *command.Page, v *hindsightv1.ValidateSpecResponse) {
 	w.Row("spec", specText(v.GetSpec()))
 }
 
-// specText is the JSON of a spec in a message that was encoded before.
 func specText(spec *hindsightv1.ModelSpec) string {
 	raw, err := encode(spec)
 	if err != nil {

@@ -8,7 +8,6 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// observe builds "observe".
 func (e *env) observe() verb {
 	var (
 		flags       inputFlags
@@ -68,7 +67,6 @@ The recent mean loss and the recent skill are of the last 1000 rounds or so.`,
 	}
 }
 
-// targetFlags are the flags that give the label.
 type targetFlags struct {
 	label         float64
 	labels, class string
@@ -95,7 +93,6 @@ func (t targetFlags) target(hasLabel bool) (client.Target, error) {
 	}
 }
 
-// writeOutcome writes an outcome for people.
 func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {
 	w.Row("sequence", o.GetSequence())
 	writePredicted(w, ", "+prequential, o.GetClass(), o.Prediction, o.GetPredictions())

@@ -14,7 +14,6 @@ import (
 // baseline.
 const sameSkill = 0.01
 
-// verdictHelp explains the table of the performance.
 const verdictHelp = `The losses of the model stand beside the losses of two trivial predictors that
 ignore the inputs: the running mean of the labels, and the last label. Skill is
 1 - loss / the smaller of their losses. Above 0.01 the model is better than trivial, below
@@ -44,13 +43,10 @@ func verdict(skill float64) string {
 	}
 }
 
-// digits3 writes a number with three digits.
 func digits3(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
 
-// percent writes a share in percent.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'f', 1, 64) + " %" }
 
-// level writes the level of an interval.
 func level(coverage float64) string {
 	return strconv.FormatFloat(100*coverage, 'g', 6, 64) + " %"
 }
@@ -107,7 +103,6 @@ const (
 	served      = "served"
 )
 
-// lastRounds names the last rounds.
 func lastRounds(n float64) string { return "last " + strconv.FormatFloat(n, 'f', 0, 64) + " rounds" }
 
 // writeRegret writes the regret, that of the served predictions, and what the
@@ -133,7 +128,6 @@ func yardstick(s *hindsightv1.ModelStats) string {
 	return "the best fixed function in hindsight"
 }
 
-// writeIntervals writes how the prediction intervals did.
 func writeIntervals(w *command.Page, s *hindsightv1.ModelStats) {
 	evaluated := slices.DeleteFunc(slices.Clone(s.GetIntervals()), func(i *hindsightv1.IntervalStats) bool {
 		return i.GetObservations() == 0
@@ -153,7 +147,6 @@ func writeIntervals(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 }
 
-// writeDrift writes the changes that were found in the loss.
 func writeDrift(w *command.Page, d *hindsightv1.Drift) {
 	if d == nil {
 		return
@@ -198,7 +191,6 @@ func writeClassPerformance(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 }
 
-// rate writes a share in percent with three digits.
 func rate(share float64) string { return digits3(100*share) + " %" }
 
 // writeClasses writes what became of the predicted probabilities of a classifier, and of the

@@ -14,7 +14,6 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// predict builds "predict".
 func (e *env) predict() verb {
 	p := &prediction{}
 	return verb{
@@ -79,7 +78,6 @@ The standard error is the mean's: intervals say where the label will lie.`,
 	}
 }
 
-// prediction has the flags of "predict".
 type prediction struct {
 	flags               inputFlags
 	id, key             string
@@ -93,7 +91,6 @@ type prediction struct {
 	rows  int                    // of --train
 }
 
-// check checks the flags.
 func (p *prediction) check(c *call, e *env) (err error) {
 	if e.local.on != (p.train != "") {
 		return command.Usagef("--local and --train need each other: without a server a model learns from a file first")
@@ -128,7 +125,6 @@ func (p *prediction) check(c *call, e *env) (err error) {
 	return nil
 }
 
-// run asks for the prediction, or the predictions.
 func (p *prediction) run(c *call, e *env, server *client.Client) error {
 	if p.spec != nil {
 		if err := p.learn(c.ctx(), e, server); err != nil {
@@ -152,7 +148,6 @@ func (p *prediction) run(c *call, e *env, server *client.Client) error {
 	return show(e, writePrediction)(m.Predict(c.ctx(), p.input, options...))
 }
 
-// writePrediction writes a prediction for people.
 func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 	switch {
 	case len(p.GetScores()) > 0 || p.GetClass() != "":
@@ -194,8 +189,6 @@ func writePrediction(w *command.Page, p *hindsightv1.Prediction) {
 // maxScores is how many probabilities people are shown.
 const maxScores = 20
 
-// writeScores writes the predicted class, and the probabilities of the classes, the largest
-// first.
 func writeScores(w *command.Page, p *hindsightv1.Prediction) {
 	w.Row("class", p.GetClass())
 	classes := slices.SortedFunc(maps.Keys(p.GetScores()), func(a, b string) int {
@@ -209,7 +202,6 @@ func writeScores(w *command.Page, p *hindsightv1.Prediction) {
 	}
 }
 
-// interval writes an interval, or an interval for each output.
 func interval(i *hindsightv1.Interval) string {
 	one := func(lower, upper float64) string {
 		return fmt.Sprintf("[%.6g, %.6g]", lower, upper)

@@ -17,7 +17,6 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// The number of rows that are predicted in a call.
 const predictedRows = 256
 
 // learn creates the model of --train and takes the rows of the file through it.
@@ -46,7 +45,6 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	return nil
 }
 
-// checkRows reads the file of --csv, which must have a row.
 func (p *prediction) checkRows() (err error) {
 	if p.csv == "" {
 		return nil
@@ -68,7 +66,6 @@ func (p *prediction) checkRows() (err error) {
 	}
 }
 
-// predictFile writes the predictions of the rows of --csv.
 func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) error {
 	described, err := m.Get(ctx)
 	if err != nil {
@@ -159,7 +156,6 @@ func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer
 	return n, out.Error()
 }
 
-// inputOf is the input of a round.
 func inputOf(r stream.Round) client.Input {
 	if r.Inputs != nil {
 		return client.Record(r.Inputs)
@@ -167,7 +163,6 @@ func inputOf(r stream.Round) client.Input {
 	return client.Features(r.Features...)
 }
 
-// predictionColumns are the columns of a file of predictions.
 type predictionColumns struct {
 	outputs     int
 	levels      []float64
@@ -183,7 +178,6 @@ func newPredictionColumns(p *hindsightv1.Prediction) *predictionColumns {
 	return c
 }
 
-// header names the columns.
 func (c *predictionColumns) header() []string {
 	names := []string{"row"}
 	each := func(name string) {
@@ -213,7 +207,6 @@ func (c *predictionColumns) header() []string {
 	return names
 }
 
-// fields are the fields of a prediction. What the prediction does not have is empty.
 func (c *predictionColumns) fields(p *hindsightv1.Prediction) []string {
 	var fields []string
 	add := func(single bool, one float64, several []float64) {

@@ -16,7 +16,6 @@ import (
 	"hindsight/internal/infer"
 )
 
-// replay builds "replay".
 func (e *env) replay() verb {
 	r := &replay{}
 	return verb{
@@ -91,7 +90,6 @@ answers. With the --offset that it printed they are skipped.
 	}
 }
 
-// replay has the flags of "replay".
 type replay struct {
 	rounds
 	csv             string
@@ -103,7 +101,6 @@ type replay struct {
 	notes           []string        // of the file
 }
 
-// rows are the rows of a file.
 type rows interface {
 	drive.Source
 	// Outputs is the number of labels.
@@ -111,7 +108,6 @@ type rows interface {
 	Close() error
 }
 
-// check checks the flags.
 func (r *replay) check() error {
 	switch {
 	case r.csv == "":
@@ -201,7 +197,6 @@ func isSameFile(a, b string) bool {
 	return err == nil && os.SameFile(first, second)
 }
 
-// count reads rows to their end and counts them.
 func count(source rows) (n int, err error) {
 	defer func() { err = errors.Join(err, source.Close()) }()
 	for ; ; n++ {
@@ -260,7 +255,6 @@ func spool(in io.Reader) (name string, err error) {
 	return file.Name(), nil
 }
 
-// spec is the spec of --create, or without --create the spec of the existing model.
 func (r *replay) spec(ctx context.Context, e *env, c *client.Client) (*hindsightv1.ModelSpec, error) {
 	if r.create != "" {
 		return e.createSpec(r.create)
@@ -269,8 +263,6 @@ func (r *replay) spec(ctx context.Context, e *env, c *client.Client) (*hindsight
 	return m.GetSpec(), err
 }
 
-// open opens the file for a model of a spec. The dimension is the number of features, 0 for
-// named inputs.
 func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, err error) {
 	r.options.Classes = isClassifier(spec)
 	if len(spec.GetInputs()) == 0 {
@@ -296,13 +288,11 @@ func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, 
 	return &timedRows{source, times}, dimension, nil
 }
 
-// timedRows are rows with their times.
 type timedRows struct {
 	rows
 	times *stream.Times
 }
 
-// Next implements drive.Source.
 func (t *timedRows) Next() (stream.Round, error) {
 	r, err := t.rows.Next()
 	if err == nil {
@@ -311,7 +301,6 @@ func (t *timedRows) Next() (stream.Round, error) {
 	return r, err
 }
 
-// Close closes both readers of the file.
 func (t *timedRows) Close() error { return errors.Join(t.rows.Close(), t.times.Close()) }
 
 // isClassifier tells whether the labels of a model are classes.

@@ -11,7 +11,6 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// env is the program that a command belongs to.
 type env struct {
 	*command.Program
 	local localServer
@@ -25,7 +24,6 @@ func Run(ctx context.Context, version string, args []string, stdin io.Reader, st
 	return e.Run(ctx, args)
 }
 
-// newRoot builds the command line.
 func newRoot(e *env, version string) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hindsight",

@@ -26,7 +26,6 @@ const (
 	maxDelay       = 1_000_000 // predictions wait in the server, which bounds them too
 )
 
-// roundsHelp is the help of replay about its rounds.
 const roundsHelp = `
 The label of each served round is sent before the next round is predicted. --delay N sends
 the label of round t after the prediction of round t+N, and the rest at the end.
@@ -59,7 +58,6 @@ type rounds struct {
 	observed                func(drive.Observed)
 }
 
-// flags adds the flags.
 func (r *rounds) flags(f *flagSet) {
 	f.model(&r.model)
 	f.StringVar(&r.create, "create", "", "create the model first; "+specUsage+"; a missing dimension is filled in")
@@ -69,7 +67,6 @@ func (r *rounds) flags(f *flagSet) {
 	f.IntVar(&r.retries, "retries", defaultRetries, "how often a call without an answer is sent again")
 }
 
-// check checks the flags and draws the run.
 func (r *rounds) check() error {
 	switch {
 	case r.model == "":
@@ -156,7 +153,6 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 	return s, err
 }
 
-// createSpec reads the spec of --create.
 func (e *env) createSpec(text string) (*hindsightv1.ModelSpec, error) {
 	spec, err := e.spec(text)
 	if err != nil {
@@ -297,7 +293,6 @@ func (p *progress) step() {
 		strings.Repeat("=", filled), strings.Repeat(" ", barWidth-filled), 100*p.done/p.total, p.done, p.total, rate, left)
 }
 
-// end clears the line of the bar.
 func (p *progress) end() {
 	if p.w != nil {
 		p.draw("\r\x1b[K")

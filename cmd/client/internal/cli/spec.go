@@ -22,7 +22,6 @@ const (
 	specUsage = "the spec as JSON; @FILE reads a file, @- standard input"
 )
 
-// learners are the names of the learners, as fields of a spec.
 func learners() []string {
 	fields := (&hindsightv1.ModelSpec{}).ProtoReflect().Descriptor().Oneofs().ByName("learner").Fields()
 	names := make([]string, fields.Len())
@@ -33,7 +32,6 @@ func learners() []string {
 	return names
 }
 
-// spec adds the flag --spec. It completes to a spec of each learner.
 func (f *flagSet) spec(spec *string) {
 	f.StringVar(spec, "spec", "", specUsage+" (required)")
 	var specs []string
@@ -43,7 +41,6 @@ func (f *flagSet) spec(spec *string) {
 	f.fixed("spec", specs)
 }
 
-// spec parses the spec of a flag.
 func (e *env) spec(text string) (*hindsightv1.ModelSpec, error) {
 	if text == "" {
 		return nil, command.Usagef("--spec is missing")
@@ -113,7 +110,6 @@ func specMistake(err error) string {
 	return text + nearest.Meant(unknown[1], slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(names))...))))
 }
 
-// fields collects the names of the fields of a message and of all below it.
 func fields(md protoreflect.MessageDescriptor, names map[protoreflect.FullName][]string) {
 	if _, known := names[md.FullName()]; known {
 		return

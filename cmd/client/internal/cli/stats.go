@@ -98,7 +98,6 @@ func (e *env) watch(ctx context.Context, m *client.Model, interval time.Duration
 
 var errEnded = errors.New("the server ended the events")
 
-// watchLine writes statistics as one line.
 func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 	raw, err := encode(s)
 	if err != nil {
@@ -114,7 +113,6 @@ func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
 	})
 }
 
-// writeFigures writes how good a model is.
 func writeFigures(w *command.Page, s *hindsightv1.ModelStats) {
 	w.Row("model", s.GetModel())
 	w.Row("learner", s.GetLearner())
@@ -158,7 +156,6 @@ func writeQuality(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 }
 
-// writeStats writes all statistics for people.
 func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
 	w.Row("model", s.GetModel())
 	w.Row("learner", s.GetLearner())
@@ -229,7 +226,6 @@ func writeHindsightPath(w *command.Page, path []float64) {
 	w.Cells(last, path[last])
 }
 
-// writeRecentRegret writes the regret on the newest observations.
 func writeRecentRegret(w *command.Page, recent []*hindsightv1.RecentRegret) {
 	if len(recent) == 0 {
 		return
@@ -273,7 +269,6 @@ func setAside(count uint64, share float64) string {
 	return text
 }
 
-// inputsHelp explains the tables of the inputs and of the weights.
 const inputsHelp = `Of a named input "outside" is the share of values outside of the learned range, or of an
 unknown category. "shift" is the population stability index of the last 512 records against
 all before: above 0.1 the input has moved, above 0.25 much. The effect of a feature is
@@ -310,7 +305,6 @@ func cell(name string) string {
 	return name
 }
 
-// writeInputs writes what has been seen of the named inputs.
 func writeInputs(w *command.Page, inputs []*hindsightv1.InputStats) {
 	if len(inputs) == 0 {
 		return
@@ -326,7 +320,6 @@ func writeInputs(w *command.Page, inputs []*hindsightv1.InputStats) {
 	}
 }
 
-// writeFeatureWeights writes the weights with the largest effects.
 func writeFeatureWeights(w *command.Page, s *hindsightv1.ModelStats) {
 	weights := s.GetWeights()
 	if len(weights) == 0 {
@@ -347,7 +340,6 @@ func writeFeatureWeights(w *command.Page, s *hindsightv1.ModelStats) {
 	writeRest(w, len(weights)-maxWeights)
 }
 
-// outputName names an output: by its class, or by its number for a model without classes.
 func outputName(s *hindsightv1.ModelStats, output int) string {
 	if classes := s.GetClasses().GetClasses(); output < len(classes) {
 		return cell(classes[output].GetClass())
@@ -380,7 +372,6 @@ func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 }
 
-// writeLogLoss writes the mixture of the probabilities of classes.
 func writeLogLoss(w *command.Page, s *hindsightv1.LogLossStats) {
 	if len(s.GetExperts()) == 0 {
 		return
@@ -397,7 +388,6 @@ func mixes(e *hindsightv1.Expert) bool {
 	return slices.Contains(strings.Split(e.GetName(), "/"), "stack")
 }
 
-// perOutput writes a number, or a number for each output.
 func perOutput(numbers []float64, format string) string {
 	out := make([]string, len(numbers))
 	for j, v := range numbers {
@@ -406,7 +396,6 @@ func perOutput(numbers []float64, format string) string {
 	return strings.Join(out, ", ")
 }
 
-// writeImportances writes how much the inputs matter.
 func writeImportances(w *command.Page, importances []*hindsightv1.InputImportance) {
 	if len(importances) == 0 {
 		return
@@ -418,7 +407,6 @@ func writeImportances(w *command.Page, importances []*hindsightv1.InputImportanc
 	writeRest(w, len(importances)-maxWeights)
 }
 
-// writeEffects writes the largest effects of keys.
 func writeEffects(w *command.Page, s *hindsightv1.ModelStats) {
 	if len(s.GetEffects()) == 0 {
 		return

@@ -48,7 +48,6 @@ type summary struct {
 	progress, remedy string
 }
 
-// newSummary returns the account that the client kept.
 func newSummary(r *rounds, result *drive.Result) *summary {
 	seconds := func(d time.Duration) command.Finite { return command.Finite(d.Seconds()) }
 	s := &summary{
@@ -110,7 +109,6 @@ func verdictOf(known *float64) (*command.Finite, string) {
 	return new(command.Finite(*known)), verdict(*known)
 }
 
-// write writes the account for people.
 func (s *summary) write(w *command.Page) {
 	if s.Unfinished {
 		w.Row("UNFINISHED", s.progress)
@@ -149,7 +147,6 @@ func (s *summary) write(w *command.Page) {
 	}
 }
 
-// latency writes a duration with three digits.
 func latency(s command.Finite) string {
 	d := time.Duration(float64(s) * float64(time.Second))
 	switch {

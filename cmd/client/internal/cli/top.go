@@ -9,7 +9,6 @@ import (
 
 const defaultTop = 50
 
-// top builds "top".
 func (e *env) top() verb {
 	request := &hindsightv1.ListModelsRequest{IncludeSummary: true}
 	return verb{
@@ -47,7 +46,6 @@ memory. "model stats --help" explains the skill.`,
 	}
 }
 
-// topRows are the lines of models.
 func topRows(models []*hindsightv1.Model) [][]any {
 	rows := make([][]any, len(models))
 	for i, m := range models {

@@ -17,12 +17,10 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// verb declares a subcommand.
 type verb struct {
 	// use is the name, the arguments in capitals, all required, and the most important flags.
 	use, short, long, example string
-	// complete completes the arguments, in their order.
-	complete []completer
+	complete                  []completer
 	// optional: the caller may leave out the arguments.
 	optional bool
 	// local: the command can start a server.
@@ -34,7 +32,6 @@ type verb struct {
 	run func(*call) error
 }
 
-// call is one run of a subcommand.
 type call struct {
 	cmd    *cobra.Command
 	args   []string
@@ -43,26 +40,21 @@ type call struct {
 
 func (c *call) ctx() context.Context { return c.cmd.Context() }
 
-// model is the model of the first argument.
 func (c *call) model() *client.Model { return c.client.Model(c.args[0]) }
 
-// given tells whether the command line has the flag.
 func (c *call) given(flag string) bool { return c.cmd.Flags().Changed(flag) }
 
-// flagSet adds flags to a subcommand.
 type flagSet struct {
 	*pflag.FlagSet
 	cmd *cobra.Command
 	e   *env
 }
 
-// completes makes a flag complete to what the server answers.
 func (f *flagSet) completes(flag string, ask completer) {
 	complete := f.e.complete(ask)
 	must(f.cmd.RegisterFlagCompletionFunc(flag, complete))
 }
 
-// fixed makes a flag complete to a list.
 func (f *flagSet) fixed(flag string, list []string) {
 	must(f.cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(list, cobra.ShellCompDirectiveNoFileComp)))
 }
@@ -74,13 +66,11 @@ func must(err error) {
 	}
 }
 
-// model adds the flag --model.
 func (f *flagSet) model(model *string) {
 	f.StringVar(model, "model", "", "id of the model")
 	f.completes("model", models)
 }
 
-// group builds a command that holds subcommands.
 func (e *env) group(use, short, long string, verbs ...verb) *cobra.Command {
 	cmd := &cobra.Command{Use: use, Short: short, Long: long, RunE: command.Group}
 	e.callsNoServer(cmd)
@@ -98,7 +88,6 @@ func (e *env) callsNoServer(cmd *cobra.Command) {
 	cmd.Flags().AddFlagSet(flags)
 }
 
-// command builds a subcommand.
 func (e *env) command(v verb) *cobra.Command {
 	cmd := &cobra.Command{Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: command.Exactly(arguments(v.use)...)}
 	if v.optional {
@@ -152,7 +141,6 @@ func (e *env) command(v verb) *cobra.Command {
 	return cmd
 }
 
-// arguments are the names of the arguments in the use of a command.
 func arguments(use string) []string {
 	var names []string
 	for _, word := range strings.Fields(use)[1:] {
@@ -164,7 +152,6 @@ func arguments(use string) []string {
 	return names
 }
 
-// withClient calls do with a connection to the server, or, with --local, to a server that it starts.
 func (e *env) withClient(ctx context.Context, do func(*client.Client) error) error {
 	if e.local.on {
 		return e.local.serve(ctx, e, do)

@@ -112,7 +112,6 @@ func (d *driver) fill(ctx context.Context, rows []*flight, size int) []*flight {
 	return rows
 }
 
-// ended is why the run ended, nil at the end of the stream.
 func (d *driver) ended() error {
 	if errors.Is(d.stop, io.EOF) {
 		return nil

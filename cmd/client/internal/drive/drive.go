@@ -130,7 +130,6 @@ func Run(ctx context.Context, c *client.Client, model string, source Source, o O
 	return d.result, err
 }
 
-// driver is one run.
 type driver struct {
 	source  Source
 	options Options
@@ -144,7 +143,6 @@ type driver struct {
 	ahead    map[int]bool // closed rounds behind an open round
 }
 
-// flight is one round from its prediction to its outcome.
 type flight struct {
 	t     int
 	id    string
@@ -173,13 +171,10 @@ func (d *driver) run(ctx context.Context, m *client.Model) error {
 	}
 }
 
-// interruption is the error of a run that its context ended.
 type interruption struct{ cause error }
 
-// Error implements error.
 func (*interruption) Error() string { return "interrupted" }
 
-// Unwrap returns the error of the context.
 func (i *interruption) Unwrap() error { return i.cause }
 
 // label returns the round whose label is sent before the next prediction, or nil. No prediction follows the end
@@ -245,7 +240,6 @@ func (d *driver) begin() *flight {
 	return f
 }
 
-// predict asks for the prediction of a round.
 func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error {
 	option := client.PredictionID(f.id)
 	if f.round.Unlabelled {
@@ -271,7 +265,6 @@ func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error 
 	return nil
 }
 
-// observe sends the label of a round.
 func (d *driver) observe(ctx context.Context, m *client.Model, f *flight) error {
 	start := time.Now()
 	outcome, err := m.Observe(ctx, f.observation())
@@ -282,7 +275,6 @@ func (d *driver) observe(ctx context.Context, m *client.Model, f *flight) error 
 	return d.acknowledge(f, outcome)
 }
 
-// acknowledge adds the outcome of a round to the account.
 func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 	r := d.result
 	r.Acknowledged++
@@ -325,7 +317,6 @@ func (r *Result) evaluate(class string, outcome *hindsightv1.Outcome) {
 	}
 }
 
-// pass closes a round.
 func (d *driver) pass(t int) {
 	r := d.result
 	d.ahead[t] = true
@@ -335,7 +326,6 @@ func (d *driver) pass(t int) {
 	}
 }
 
-// input is the input of a round.
 func (f *flight) input() client.Input {
 	if f.round.Inputs != nil {
 		return client.Record(f.round.Inputs)
@@ -343,8 +333,6 @@ func (f *flight) input() client.Input {
 	return client.Features(f.round.Features...)
 }
 
-// observation is the observation of a round, with the input for a server that has forgotten the
-// prediction.
 func (f *flight) observation() client.Observation {
 	o := client.Observation{Prediction: f.id, Input: f.input()}
 	if f.known {

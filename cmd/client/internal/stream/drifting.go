@@ -48,7 +48,6 @@ func newFunction(rng *rand.Rand, dimension int) *function {
 	return f
 }
 
-// at evaluates the function.
 func (f *function) at(x []float64) float64 {
 	var sum float64
 	for j, c := range f.centres {
@@ -96,7 +95,6 @@ func (d *Drifting) Next() (Round, error) {
 	return Round{Features: x, Labels: []float64{d.f.at(x) + driftShare*turning + noiseDeviation*d.rng.NormFloat64()}}, nil
 }
 
-// uniform draws a point of [-1, 1]^d.
 func uniform(rng *rand.Rand, dimension int) []float64 {
 	x := make([]float64, dimension)
 	for i := range x {
@@ -105,7 +103,6 @@ func uniform(rng *rand.Rand, dimension int) []float64 {
 	return x
 }
 
-// squaredDistance returns |x - y|^2.
 func squaredDistance(x, y []float64) float64 {
 	var sum float64
 	for i, v := range x {

@@ -40,7 +40,6 @@ func OpenFile(path string, o FileOptions) (*File, error) {
 	return f, nil
 }
 
-// open opens the file and reads its header.
 func (f *File) open() error {
 	file, table, err := openTable(f.path, f.options.Delimiter)
 	if err != nil {
@@ -60,7 +59,6 @@ func (f *File) Dimension() int { return f.reader.Dimension() }
 // Outputs returns the number of labels.
 func (f *File) Outputs() int { return f.reader.Outputs() }
 
-// readRow reads the next row of the file.
 func (f *File) readRow() (r Round, err error) {
 	x := make([]float64, 0, f.Dimension())
 	if f.options.Classes {

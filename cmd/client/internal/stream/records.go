@@ -37,7 +37,6 @@ type Records struct {
 	notes    []string
 }
 
-// placed is an input and its column of the file.
 type placed struct {
 	*infer.Column
 	at int
@@ -85,7 +84,6 @@ func LikelyTarget(path string, delimiter rune) (target string, err error) {
 	return target, err
 }
 
-// open opens the file and reads its header.
 func (r *Records) open() error {
 	file, table, err := openTable(r.path, r.options.Delimiter)
 	if err != nil {
@@ -103,7 +101,6 @@ func (r *Records) open() error {
 	return nil
 }
 
-// place finds the columns of the inputs.
 func (r *Records) place() error {
 	columns, names := r.table.Columns(), make([]string, len(r.declared))
 	for i, in := range r.declared {
@@ -218,7 +215,6 @@ func argument(name string) string {
 // Outputs returns the number of labels.
 func (r *Records) Outputs() int { return len(r.targets) }
 
-// readRow reads the next row of the file.
 func (r *Records) readRow() (Round, error) {
 	row, err := r.table.Read()
 	if err != nil {

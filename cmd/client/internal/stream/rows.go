@@ -64,7 +64,6 @@ type rows struct {
 	read func() (Round, error) // the next row of the file
 }
 
-// newRows checks the options.
 func newRows(path string, o FileOptions) (rows, error) {
 	if o.Offset < 0 || o.Limit < 0 {
 		return rows{}, fmt.Errorf("offset %d and limit %d cannot be negative", o.Offset, o.Limit)
@@ -76,7 +75,6 @@ func newRows(path string, o FileOptions) (rows, error) {
 // its end.
 func (r *rows) Total() int { return r.total }
 
-// Close closes the file.
 func (r *rows) Close() error {
 	if r.file == nil {
 		return nil
@@ -86,7 +84,6 @@ func (r *rows) Close() error {
 	return err
 }
 
-// Next returns the next row, or io.EOF after the last.
 func (r *rows) Next() (Round, error) {
 	if r.position >= r.options.end() {
 		return Round{}, io.EOF
@@ -98,7 +95,6 @@ func (r *rows) Next() (Round, error) {
 	return row, err
 }
 
-// begin goes to the offset.
 func (r *rows) begin() error {
 	for ; r.position < r.options.Offset; r.position++ {
 		if _, err := r.read(); errors.Is(err, io.EOF) {
@@ -111,7 +107,6 @@ func (r *rows) begin() error {
 	return nil
 }
 
-// count sets the total by the number of rows of the file.
 func (r *rows) count(rows int) { r.total = max(0, min(rows, r.options.end())-r.options.Offset) }
 
 // NoRow is the error of a file that has a header and no row.

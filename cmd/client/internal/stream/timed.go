@@ -22,7 +22,6 @@ type Times struct {
 	columns [2]*moments
 }
 
-// moments is a column of times.
 type moments struct {
 	at      int
 	numbers bool
