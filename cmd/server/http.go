@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
@@ -88,7 +87,9 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
 	mux := http.NewServeMux()
-	scrape := s.guard.Require(auth.Read, compress(scrapes(s.registry)))
+	scrape := s.guard.Require(auth.Read, compress(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
+		DisableCompression: true, MaxRequestsInFlight: maxScrapes,
+	})))
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(s.registry, scrape))
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -110,12 +111,6 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	profiles(mux, administrator)
 	mux.Handle("/", s)
 	return mux, nil
-}
-
-func scrapes(registry *prometheus.Registry) http.Handler {
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		DisableCompression: true, MaxRequestsInFlight: maxScrapes,
-	})
 }
 
 func profiles(mux *http.ServeMux, guard func(http.Handler) http.Handler) {

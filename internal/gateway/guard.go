@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"crypto/sha256"
 	"errors"
 	"net"
 	"net/http"
@@ -34,7 +35,9 @@ type Guard struct {
 }
 
 // NewGuard returns a guard without sessions.
-func NewGuard(o GuardOptions) *Guard { return &Guard{GuardOptions: o, sessions: newSessions()} }
+func NewGuard(o GuardOptions) *Guard {
+	return &Guard{GuardOptions: o, sessions: sessions{byID: map[[sha256.Size]byte]session{}}}
+}
 
 func (g *Guard) on() bool { return g != nil && g.Auth != nil }
 

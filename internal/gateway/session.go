@@ -47,8 +47,6 @@ type sessions struct {
 	byID map[[sha256.Size]byte]session
 }
 
-func newSessions() sessions { return sessions{byID: map[[sha256.Size]byte]session{}} }
-
 func (s *sessions) add(p *auth.Principal, now time.Time) (id string, expires time.Time, err error) {
 	expires = now.Add(sessionLife)
 	if end := p.NotAfter(); !end.IsZero() && end.Before(expires) {

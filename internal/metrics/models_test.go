@@ -503,8 +503,8 @@ func BenchmarkScrape(b *testing.B) {
 			*src = append(*src, live)
 			timings := m.Timings(live.ID, live.Learner)
 			for range 500 {
-				timings.Predict(1e-4*math.Exp(rng.NormFloat64()))
-				timings.Observe(1e-3*math.Exp(rng.NormFloat64()))
+				timings.Predict(1e-4 * math.Exp(rng.NormFloat64()))
+				timings.Observe(1e-3 * math.Exp(rng.NormFloat64()))
 			}
 		}
 		for format, accept := range map[string]string{

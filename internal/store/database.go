@@ -79,7 +79,8 @@ func (db *database) room(ctx context.Context) error {
 			again = time.NewTicker(roomInterval)
 			defer again.Stop()
 			db.stalls.Add(1)
-			defer db.stall(time.Now()) //nolint:forbidigo // A duration for the metrics; nothing depends on it.
+			began := time.Now() //nolint:forbidigo // A duration for the metrics; nothing depends on it.
+			defer func() { db.stalled.Add(int64(time.Since(began))) }()
 		}
 		select {
 		case <-again.C:
@@ -91,8 +92,6 @@ func (db *database) room(ctx context.Context) error {
 		}
 	}
 }
-
-func (db *database) stall(began time.Time) { db.stalled.Add(int64(time.Since(began))) }
 
 func waited(ctx context.Context) error {
 	return fmt.Errorf("wait for flushes and compactions: %w", context.Cause(ctx))

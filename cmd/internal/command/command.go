@@ -71,7 +71,7 @@ func (p *Program) Root(root *cobra.Command) {
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return p.start() }
 	root.Args = cobra.ArbitraryArgs // Group rejects them.
 	root.RunE = Group
-	p.outputFlags(root.PersistentFlags())
+	root.PersistentFlags().BoolVar(&p.json, "json", false, "print one JSON document instead of a table")
 	root.SetIn(p.Stdin)
 	root.SetOut(p.Stdout)
 	root.SetErr(p.Stderr)

@@ -6,13 +6,8 @@ import (
 	"io"
 	"os"
 
-	"github.com/spf13/pflag"
 	"golang.org/x/term"
 )
-
-func (p *Program) outputFlags(flags *pflag.FlagSet) {
-	flags.BoolVar(&p.json, "json", false, "print one JSON document instead of a table")
-}
 
 // JSON tells whether the answer is one JSON document.
 func (p *Program) JSON() bool { return p.json }

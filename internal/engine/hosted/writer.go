@@ -27,7 +27,7 @@ type writer struct{ *Model }
 func (w writer) Handle(batch []*Ticket) {
 	w.begin(batch)
 	c := w.newCommit()
-	if err := w.ready(); err != nil {
+	if err := w.catchUp(); err != nil {
 		for _, t := range batch {
 			t.reject(err)
 		}
@@ -62,11 +62,6 @@ func (w writer) finish(t *Ticket) {
 	started := t.started // After close the caller owns the ticket.
 	close(t.done)
 	w.owner.Timings().Observe(w.env.Now().Sub(started).Seconds())
-}
-
-// ready loads the model and learns the records of other servers. It fails if the model no longer learns.
-func (w writer) ready() error {
-	return w.catchUp()
 }
 
 func (w writer) Posted() { w.follow() }

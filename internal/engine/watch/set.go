@@ -47,16 +47,6 @@ func (s *Set) change(edit func([]*queue) []*queue) {
 	s.all.Store(&queues)
 }
 
-func (s *Set) add(q *queue) {
-	s.change(func(all []*queue) []*queue { return append(all, q) })
-}
-
-func (s *Set) remove(q *queue) {
-	s.change(func(all []*queue) []*queue {
-		return slices.DeleteFunc(all, func(other *queue) bool { return other == q })
-	})
-}
-
 // each costs one atomic load while nobody watches.
 func (s *Set) each(f func(*queue)) {
 	if all := s.all.Load(); all != nil {

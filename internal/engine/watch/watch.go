@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"hindsight/internal/engine/account/history"
@@ -43,7 +44,7 @@ func (h *Hub) Watch(ctx context.Context, m *hosted.Model, set *Set, room int) (*
 	err := m.View(ctx, func(m *machine.Machine) error {
 		// During View the model neither learns nor ends, so that the watcher misses nothing.
 		w.queue, w.completed = newQueue(room, m.Sequence()), m.Completed()
-		set.add(w.queue)
+		set.change(func(all []*queue) []*queue { return append(all, w.queue) })
 		return nil
 	})
 	if err != nil {
@@ -55,7 +56,9 @@ func (h *Hub) Watch(ctx context.Context, m *hosted.Model, set *Set, room int) (*
 
 // Close ends the watch.
 func (w *Watcher) Close() {
-	w.set.remove(w.queue)
+	w.set.change(func(all []*queue) []*queue {
+		return slices.DeleteFunc(all, func(q *queue) bool { return q == w.queue })
+	})
 	w.hub.open.Add(-1)
 }
 

@@ -142,7 +142,7 @@ func newState(o Options) state {
 func newTrackers(outputs int) []tracker {
 	all := make([]tracker, outputs)
 	for j := range all {
-		all[j] = newTracker()
+		all[j] = tracker{admitted: noSpan(), met: noSpan()}
 	}
 	return all
 }

@@ -60,8 +60,6 @@ func (s *span) join(other span) {
 	}
 }
 
-func newTracker() tracker { return tracker{admitted: noSpan(), met: noSpan()} }
-
 // twoValued tells whether the labels have at most two values. Such labels have no outliers.
 func (t *tracker) twoValued() bool { return t.distinct <= 2 }
 

@@ -47,10 +47,10 @@ func NewEncoder(s *Schema) *Encoder {
 	for i := range s.fields {
 		f, l := &s.fields[i], &e.inputs[i]
 		if f.kind == oneHot {
-			l.categories = newCategories()
+			l.categories = &categories{columns: make(map[string]int)}
 		}
 		if f.kind != moment && f.kind != words {
-			l.shift = newShift(f.kind == numeric || f.kind == vector)
+			l.shift = &shift{sampled: f.kind != numeric && f.kind != vector}
 		}
 	}
 	if s.keys > 0 {
@@ -294,8 +294,6 @@ type categories struct {
 	// other counts the observations of categories that found no room.
 	other uint64
 }
-
-func newCategories() *categories { return &categories{columns: make(map[string]int)} }
 
 // column is the column of a value, if it has one. It allocates nothing.
 func (c *categories) column(v *Value) (column int, known bool) {

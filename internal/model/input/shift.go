@@ -31,9 +31,6 @@ type shift struct {
 	opened               uint64
 }
 
-// newShift makes the bins of an input. Numbers say that bins need edges.
-func newShift(numbers bool) *shift { return &shift{sampled: !numbers} }
-
 func (s *shift) size() uint64 { return 8 * uint64(cap(s.sample)) }
 
 func (s *shift) addMissing() {

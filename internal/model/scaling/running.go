@@ -12,10 +12,6 @@ type inputMoments struct {
 	moments.Table
 }
 
-func newMoments(dimension int) *inputMoments {
-	return &inputMoments{Table: moments.NewTable(dimension)}
-}
-
 // add takes more observations, in O(d) each. Each counts by the weights of all of them.
 func (m *inputMoments) add(rows []row) {
 	for _, r := range rows {

@@ -109,7 +109,7 @@ func New(o Options) *Learner {
 		l.warm = newWarmup(o)
 	}
 	if o.Running {
-		l.moments = newMoments(o.Dimension)
+		l.moments = &inputMoments{Table: moments.NewTable(o.Dimension)}
 	}
 	return l
 }

@@ -40,7 +40,7 @@ type warmup struct {
 }
 
 func newWarmup(o Options) *warmup {
-	return &warmup{o: o, best: newConstants(o.Outputs)}
+	return &warmup{o: o, best: constants{outputs: make([]moments.Running, o.Outputs)}}
 }
 
 // constants are, for each output, the constant c with the least Σω(y−c)², and this loss.
@@ -49,8 +49,6 @@ type constants struct {
 	// outputs have c as their means and the losses as their squares.
 	outputs []moments.Running
 }
-
-func newConstants(outputs int) constants { return constants{outputs: make([]moments.Running, outputs)} }
 
 func (c *constants) add(y []float64, weight float64) {
 	for j, label := range y {
