@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -22,32 +21,25 @@ type tokenFlags struct {
 	concurrency                          int
 }
 
-// token edits the tokens file. A server with the file applies the change within two
+// token adds an entry to the tokens file. A server with the file applies the change within two
 // seconds.
 func token(c call, now func() time.Time) int {
-	commands := map[string]func(*tokenFlags, func() time.Time, io.Writer) error{
-		"create": createToken, "list": listTokens, "revoke": revokeToken,
+	const name = "token create"
+	if len(c.args) == 0 || c.args[0] != "create" {
+		return c.fail("token", callError{errors.New("want create; --help lists its flags")})
 	}
-	if len(c.args) == 0 || commands[c.args[0]] == nil {
-		return c.fail("token", callError{errors.New("want create, list or revoke; --help lists their flags")})
-	}
-	name := "token " + c.args[0]
 	var f tokenFlags
 	flags := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	flags.SetOutput(c.stderr)
 	flags.StringVar(&f.file, "tokens", "", "the tokens file")
-	if c.args[0] != "list" {
-		flags.StringVar(&f.name, "name", "", "the name of the entry")
-	}
-	if c.args[0] == "create" {
-		flags.StringVar(&f.role, "role", "", "admin, write or read")
-		flags.StringSliceVar(&f.models, "models", nil, "prefixes of the ids of the models that it may see; none is all models")
-		flags.DurationVar(&f.expires, "expires", 0, "how long it is valid; 0 is without end")
-		flags.Float64Var(&f.rate, "rate", 0, "maximum calls a second; 0 is no limit")
-		flags.IntVar(&f.concurrency, "concurrency", 0, "maximum concurrent calls; 0 is no limit")
-		flags.StringVar(&f.certificate, "certificate", "", "let in the client certificate of this name, and make no token")
-		flags.StringVar(&f.claim, "claim", "", "let in JWTs with CLAIM=VALUE, and make no token")
-	}
+	flags.StringVar(&f.name, "name", "", "the name of the entry")
+	flags.StringVar(&f.role, "role", "", "admin, write or read")
+	flags.StringSliceVar(&f.models, "models", nil, "prefixes of the ids of the models that it may see; none is all models")
+	flags.DurationVar(&f.expires, "expires", 0, "how long it is valid; 0 is without end")
+	flags.Float64Var(&f.rate, "rate", 0, "maximum calls a second; 0 is no limit")
+	flags.IntVar(&f.concurrency, "concurrency", 0, "maximum concurrent calls; 0 is no limit")
+	flags.StringVar(&f.certificate, "certificate", "", "let in the client certificate of this name, and make no token")
+	flags.StringVar(&f.claim, "claim", "", "let in JWTs with CLAIM=VALUE, and make no token")
 	err := flags.Parse(c.args[1:])
 	switch {
 	case errors.Is(err, pflag.ErrHelp):
@@ -65,7 +57,7 @@ func token(c call, now func() time.Time) int {
 	}
 	err = errors.New("--tokens: want the tokens file")
 	if f.file != "" {
-		err = commands[c.args[0]](&f, now, c.stdout)
+		err = createToken(&f, now, c.stdout)
 	}
 	if err != nil {
 		return c.fail(name, err)
@@ -123,45 +115,4 @@ func whichModels(prefixes []string) string {
 		return "for all models"
 	}
 	return "for models that begin with " + strings.Join(prefixes, " or ")
-}
-
-func listTokens(f *tokenFlags, now func() time.Time, stdout io.Writer) error {
-	entries, err := access.Read(f.file)
-	if err != nil {
-		return err
-	}
-	w := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tROLE\tMODELS\tBY\tNOT AFTER")
-	for n := range entries {
-		e := &entries[n]
-		models, by, end := "all", "token", "-"
-		if len(e.Models) > 0 {
-			models = strings.Join(e.Models, ",")
-		}
-		switch {
-		case e.Certificate != "":
-			by = "certificate " + e.Certificate
-		case e.Claim != "":
-			by = "claim " + e.Claim + "=" + e.Value
-		}
-		if !e.NotAfter.IsZero() {
-			end = e.NotAfter.UTC().Format(time.RFC3339)
-			if !now().Before(e.NotAfter) {
-				end += " (expired)"
-			}
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", e.Name, e.Role, models, by, end)
-	}
-	return w.Flush()
-}
-
-func revokeToken(f *tokenFlags, _ func() time.Time, stdout io.Writer) error {
-	if f.name == "" {
-		return errors.New("--name: want the name of the entry to remove")
-	}
-	if err := access.Edit(f.file, func(file []byte) ([]byte, error) { return auth.Remove(file, f.name) }); err != nil {
-		return err
-	}
-	fmt.Fprintf(stdout, "%s: removed %s. A server takes the change within two seconds.\n", f.file, f.name)
-	return nil
 }

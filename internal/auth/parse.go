@@ -44,8 +44,8 @@ type Entry struct {
 	// Rate is the most calls a second, Concurrency the most at once; 0 is no limit.
 	Rate        float64
 	Concurrency int
-	// from and to are the first and the last line, from 1.
-	from, to int
+	// from is the first line, from 1.
+	from int
 }
 
 // fields returns the fields of an entry, with their readers. A reader returns what it wants if the value
@@ -153,14 +153,10 @@ func Parse(data []byte) ([]Entry, error) {
 		return nil, err
 	}
 	entries := make([]Entry, 0, len(root.Content))
-	for n, node := range root.Content {
+	for _, node := range root.Content {
 		e, err := readEntry(node)
 		if err != nil {
 			return nil, err
-		}
-		e.to = bytes.Count(data, []byte("\n")) + 1
-		if n+1 < len(root.Content) {
-			e.to = root.Content[n+1].Line - 1
 		}
 		entries = append(entries, e)
 	}

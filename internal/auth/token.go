@@ -87,33 +87,3 @@ func Add(file []byte, e *Entry) ([]byte, error) {
 }
 
 var errBlock = errors.New(`the file is no list whose entries begin with "- name: NAME" on a line each: edit it by hand`)
-
-var errNoEntry = errors.New("no entry has this name")
-
-// Remove removes the entry of a name from a tokens file. Comments after the entry stay.
-func Remove(file []byte, name string) ([]byte, error) {
-	before, err := Parse(file)
-	if err != nil {
-		return nil, err
-	}
-	at := slices.IndexFunc(before, func(e Entry) bool { return e.Name == name })
-	if at < 0 {
-		return nil, fmt.Errorf("%w: %q", errNoEntry, name)
-	}
-	lines := slices.Collect(bytes.Lines(file))
-	from, to := before[at].from-1, min(before[at].to, len(lines))
-	for to > from+1 && isAside(lines[to-1]) {
-		to--
-	}
-	out := bytes.Join(slices.Delete(lines, from, to), nil)
-	after, err := Parse(out)
-	if err != nil || len(after) != len(before)-1 || slices.ContainsFunc(after, func(e Entry) bool { return e.Name == name }) {
-		return nil, errBlock
-	}
-	return out, nil
-}
-
-func isAside(line []byte) bool {
-	line = bytes.TrimSpace(line)
-	return len(line) == 0 || line[0] == '#'
-}

@@ -251,8 +251,6 @@ func Usage() string {
   hindsight-server token create --tokens FILE --name N --role admin|write|read
                    [--models PREFIX,..] [--expires 720h] [--rate N] [--concurrency N]
                                         add an entry, print its token on the last line
-  hindsight-server token list|revoke --tokens FILE [--name N]
-                                        show the entries, or remove one
   hindsight-server version              print the version
 `)
 	sets := flagSets(settings(&Config{}))
