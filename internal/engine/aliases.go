@@ -7,6 +7,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/alias"
+	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/replica"
 	"hindsight/internal/model"
@@ -98,7 +99,7 @@ func (e *Engine) second(ctx context.Context, m *hostedModel, share *Share) (*hos
 		return nil, err
 	}
 	reject := func(field, got, want string) error {
-		return &model.FieldError{Field: field, Err: ErrInvalidRequest, Got: got, Want: want}
+		return hosted.Invalid(field, got, want)
 	}
 	f := second.Registered().Follow
 	switch {

@@ -9,6 +9,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/replica"
 	"hindsight/internal/engine/watch"
+	"hindsight/internal/model"
 )
 
 //nolint:revive // One comment is of all: the types that callers of the engine use, in the packages that declare them.
@@ -20,7 +21,6 @@ type (
 	// Limits bound what models take.
 	Limits          = hosted.Limits
 	Timings         = hosted.Timings
-	Stages          = hosted.Stages
 	Row             = hosted.Row
 	Prediction      = hosted.Prediction
 	PredictOptions  = hosted.PredictOptions
@@ -48,7 +48,6 @@ type (
 	Alias           = alias.Alias
 	Share           = alias.Share
 	Comparison      = replica.Comparison
-	Difference      = replica.Difference
 	// Metadata is what may change of a model. LabelTTL and MaxPending are 0 where the server decides.
 	Metadata = record.Metadata
 )
@@ -66,9 +65,6 @@ const (
 
 	StateLoaded     = figures.StateLoaded
 	StateHibernated = figures.StateHibernated
-	StateReadOnly   = figures.StateReadOnly
-	StateFailed     = figures.StateFailed
-	StateDeleted    = figures.StateDeleted
 
 	// NoModel is the expected model of an alias that must not exist.
 	NoModel = alias.NoModel
@@ -106,6 +102,9 @@ var (
 	ErrAliasChanged       = alias.ErrChanged
 	ErrAliasLimit         = alias.ErrLimit
 )
+
+// Invalid is hosted.Invalid.
+func Invalid(field, got, want string) *model.FieldError { return hosted.Invalid(field, got, want) }
 
 // CheckRows is hosted.CheckRows.
 func CheckRows(rows int, check func(row int) error) error { return hosted.CheckRows(rows, check) }

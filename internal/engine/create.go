@@ -185,7 +185,7 @@ func (e *Engine) claimNew(ctx context.Context, id, follows string) (leader *host
 		return nil, release, err
 	}
 	if leader, err = e.find(ctx, follows); err == nil && leader.ID() == id {
-		err = &model.FieldError{Field: "follows", Err: ErrInvalidRequest, Got: "the model itself", Want: "another model"}
+		err = hosted.Invalid("follows", "the model itself", "another model")
 	}
 	if err != nil {
 		return nil, nil, err

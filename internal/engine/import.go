@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/figures"
+	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
@@ -150,7 +151,5 @@ func plausible(m *machine.Machine) error {
 }
 
 func unreadable(err error) error {
-	return &model.FieldError{
-		Field: "chunk", Err: ErrInvalidRequest, Got: err.Error(), Want: "the bytes that ExportModel gave",
-	}
+	return hosted.Invalid("chunk", err.Error(), "the bytes that ExportModel gave")
 }

@@ -54,7 +54,7 @@ const (
 func CheckMetadata(m *Metadata) error {
 	var errs []error
 	reject := func(field, got, want string) {
-		errs = append(errs, &model.FieldError{Field: field, Err: ErrInvalidRequest, Got: got, Want: want})
+		errs = append(errs, hosted.Invalid(field, got, want))
 	}
 	atMost := func(field string, n, most int, what string) {
 		if n > most {

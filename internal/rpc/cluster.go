@@ -13,7 +13,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
-	"hindsight/internal/model"
 )
 
 // Errors of ClusterService.
@@ -102,7 +101,7 @@ func (c *clusters) group(n uint32) (Group, error) {
 	if all := c.groups.All(); len(all) > 1 {
 		want = fmt.Sprintf("0, the group of all servers, or a group of models up to %d", all[len(all)-1].Number)
 	}
-	return g, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(n), 10), Want: want}
+	return g, engine.Invalid("group", strconv.FormatUint(uint64(n), 10), want)
 }
 
 func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequest) (*hindsightv1.GetClusterResponse, error) {
@@ -166,11 +165,9 @@ func (c *clusters) change(number uint32, do func(Cluster) error) error {
 func (c *clusters) changeServer(group uint32, server string, do func(Cluster) error) error {
 	switch {
 	case group != 0:
-		return &model.FieldError{
-			Field: "group", Err: engine.ErrInvalidRequest, Got: strconv.FormatUint(uint64(group), 10), Want: "0: the call concerns all groups of the server",
-		}
+		return engine.Invalid("group", strconv.FormatUint(uint64(group), 10), "0: the call concerns all groups of the server")
 	case server == "":
-		return &model.FieldError{Field: "server", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "the id or the address of a server"}
+		return engine.Invalid("server", "nothing", "the id or the address of a server")
 	}
 	return c.change(0, do)
 }

@@ -20,7 +20,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
-	"hindsight/internal/model"
 )
 
 type place int
@@ -207,7 +206,7 @@ func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, reques
 	}
 	if limit := r.GetMaxStaleness(); limit != nil {
 		if err := limit.CheckValid(); err != nil || limit.AsDuration() < 0 {
-			return false, &model.FieldError{Field: "max_staleness", Err: engine.ErrInvalidRequest, Got: durationText(limit), Want: "0 or more"}
+			return false, engine.Invalid("max_staleness", durationText(limit), "0 or more")
 		}
 		if g.Cluster.Age() > limit.AsDuration() {
 			return true, nil

@@ -15,7 +15,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
-	"hindsight/internal/model"
 )
 
 // Group is a group of models as this server sees it. A server without a cluster, and a cluster of one group,
@@ -79,10 +78,8 @@ func (h hosts) together(field, name, with string) error {
 	if !valid || h.Of(name).Number == h.Of(with).Number {
 		return nil
 	}
-	return &model.FieldError{
-		Field: field, Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q, which is in another group than %q", name, with),
-		Want: "a name in the same group: names with the same part before the first '.' share a group",
-	}
+	return engine.Invalid(field, fmt.Sprintf("%q, which is in another group than %q", name, with),
+		"a name in the same group: names with the same part before the first '.' share a group")
 }
 
 const asksAtOnce = 16
@@ -98,7 +95,7 @@ func (m *models) asked(ctx context.Context) ([]Group, error) {
 		number, err := strconv.ParseUint(cmp.Or(text, "0"), 10, 32)
 		g, exists := m.groups.Numbered(uint32(number))
 		if err != nil || !exists {
-			return nil, &model.FieldError{Field: "group", Err: engine.ErrInvalidRequest, Got: text, Want: "a group of the cluster"}
+			return nil, engine.Invalid("group", text, "a group of the cluster")
 		}
 		return []Group{g}, nil
 	}

@@ -117,10 +117,7 @@ func (p *predictions) rowsFromProto(t engine.Target, r *hindsightv1.PredictBatch
 	n := len(r.GetRows())
 	if inputs := len(r.GetInputs()); inputs > 0 {
 		if n > 0 {
-			return nil, list, &model.FieldError{
-				Field: "rows", Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%d rows beside %d inputs", n, inputs),
-				Want: "one of them: inputs for a model with named inputs",
-			}
+			return nil, list, engine.Invalid("rows", fmt.Sprintf("%d rows beside %d inputs", n, inputs), "one of them: inputs for a model with named inputs")
 		}
 		list, n = "inputs", inputs
 	}

@@ -27,7 +27,7 @@ func listOptions(ctx context.Context, r *hindsightv1.ListModelsRequest) (engine.
 	size := int(r.GetPageSize())
 	var sizeErr error
 	if size < 0 {
-		sizeErr = &model.FieldError{Field: "page_size", Err: engine.ErrInvalidRequest, Got: strconv.Itoa(size), Want: "0 or more"}
+		sizeErr = engine.Invalid("page_size", strconv.Itoa(size), "0 or more")
 	}
 	if size == 0 || size > maxPage {
 		size = maxPage
@@ -203,10 +203,8 @@ func orderFromProto(text string) (order engine.Order, descending bool, err error
 		ok = ok && (descending || words[1] == "asc")
 	}
 	if !ok || len(words) > 2 {
-		return 0, false, &model.FieldError{
-			Field: "order_by", Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%.80q", text),
-			Want: `id, sequence, create_time, recent_loss, recent_skill, regret, observation_rate or health, with " desc" behind it for the largest first`,
-		}
+		return 0, false, engine.Invalid("order_by", fmt.Sprintf("%.80q", text),
+			`id, sequence, create_time, recent_loss, recent_skill, regret, observation_rate or health, with " desc" behind it for the largest first`)
 	}
 	return order, descending, nil
 }
@@ -228,10 +226,7 @@ func cursorFromToken(token, order string) (*engine.Cursor, error) {
 			return &engine.Cursor{Key: binary.BigEndian.Uint64(bytes), ID: id}, nil
 		}
 	}
-	return nil, &model.FieldError{
-		Field: "page_token", Err: engine.ErrInvalidRequest,
-		Got: fmt.Sprintf("%.80q", token), Want: "the next_page_token of the page before, with the same order_by",
-	}
+	return nil, engine.Invalid("page_token", fmt.Sprintf("%.80q", token), "the next_page_token of the page before, with the same order_by")
 }
 
 func figuresToProto(f *engine.Figures) *hindsightv1.ModelSummary {

@@ -143,10 +143,7 @@ func sameModel(r *hindsightv1.ObserveBatchRequest, row *hindsightv1.ObserveReque
 	if row.GetModel() == "" || row.GetModel() == r.GetModel() {
 		return nil
 	}
-	return &model.FieldError{
-		Field: "model", Err: engine.ErrInvalidRequest,
-		Got: fmt.Sprintf("%q", row.GetModel()), Want: fmt.Sprintf("the batch's model %q, or nothing", r.GetModel()),
-	}
+	return engine.Invalid("model", fmt.Sprintf("%q", row.GetModel()), fmt.Sprintf("the batch's model %q, or nothing", r.GetModel()))
 }
 
 // observationFromProto reads an observation; the engine checks its numbers. The caller gives its

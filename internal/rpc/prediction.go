@@ -124,10 +124,7 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 		n     int
 	}{{"prediction_ids", len(r.GetPredictionIds())}, {"keys", len(r.GetKeys())}} {
 		if list.n > 0 && list.n != len(rows) {
-			return nil, &model.FieldError{
-				Field: list.field, Err: engine.ErrInvalidRequest,
-				Got: strconv.Itoa(list.n), Want: fmt.Sprintf("none, or one for each of %d rows", len(rows)),
-			}
+			return nil, engine.Invalid(list.field, strconv.Itoa(list.n), fmt.Sprintf("none, or one for each of %d rows", len(rows)))
 		}
 	}
 	out := make([]*hindsightv1.Prediction, len(rows))
@@ -209,10 +206,7 @@ func labelTTL(ttl *durationpb.Duration) (time.Duration, error) {
 		return 0, nil
 	}
 	if err := ttl.CheckValid(); err != nil || ttl.AsDuration() <= 0 || ttl.AsDuration() > engine.MaxLabelTTL {
-		return 0, &model.FieldError{
-			Field: "label_ttl", Err: engine.ErrInvalidRequest,
-			Got: durationText(ttl), Want: fmt.Sprintf("above 0 and at most %s", engine.MaxLabelTTL),
-		}
+		return 0, engine.Invalid("label_ttl", durationText(ttl), fmt.Sprintf("above 0 and at most %s", engine.MaxLabelTTL))
 	}
 	return ttl.AsDuration(), nil
 }

@@ -71,10 +71,7 @@ func metadataFromProto(p described, limited bool) (engine.Metadata, error) {
 	m.LabelTTL = int64(ttl)
 	var limitErr error
 	if limited && m.MaxPending < 1 {
-		limitErr = &model.FieldError{
-			Field: "max_pending_labels", Err: engine.ErrInvalidRequest,
-			Got: strconv.FormatInt(m.MaxPending, 10), Want: "1 or more, or nothing for the server's limit",
-		}
+		limitErr = engine.Invalid("max_pending_labels", strconv.FormatInt(m.MaxPending, 10), "1 or more, or nothing for the server's limit")
 		m.MaxPending = 0
 	}
 	return m, model.JoinFields(ttlErr, limitErr)
@@ -103,10 +100,10 @@ func editOf(r *hindsightv1.UpdateModelRequest) (func(*engine.Metadata), error) {
 		if fields.ByName(protoreflect.Name(field)) != nil {
 			got, want = fmt.Sprintf("%q, which is fixed", path), changeable+"; for another spec create another model"
 		}
-		errs = append(errs, &model.FieldError{Field: "update_mask", Err: engine.ErrInvalidRequest, Got: got, Want: want})
+		errs = append(errs, engine.Invalid("update_mask", got, want))
 	}
 	if len(edits)+len(errs) == 0 {
-		errs = append(errs, &model.FieldError{Field: "update_mask", Err: engine.ErrInvalidRequest, Got: "nothing", Want: changeable})
+		errs = append(errs, engine.Invalid("update_mask", "nothing", changeable))
 	}
 	return func(m *engine.Metadata) {
 		for _, edit := range edits {

@@ -57,18 +57,14 @@ func (m *models) RestoreModel(ctx context.Context, r *hindsightv1.RestoreModelRe
 func restoreTo(ctx context.Context, e *engine.Engine, r *hindsightv1.RestoreModelRequest) (uint64, error) {
 	switch {
 	case r.Sequence == nil && r.GetTime() == nil: // 0 is a sequence: it undoes all observations.
-		return 0, &model.FieldError{
-			Field: "sequence", Err: engine.ErrInvalidRequest, Got: "nothing", Want: "a sequence or a time; 0 undoes all observations",
-		}
+		return 0, engine.Invalid("sequence", "nothing", "a sequence or a time; 0 undoes all observations")
 	case r.Sequence != nil && r.GetTime() != nil:
-		return 0, &model.FieldError{
-			Field: "time", Err: engine.ErrInvalidRequest, Got: "a time and a sequence", Want: "one of the two",
-		}
+		return 0, engine.Invalid("time", "a time and a sequence", "one of the two")
 	case r.Sequence != nil:
 		return r.GetSequence(), nil
 	}
 	if err := r.GetTime().CheckValid(); err != nil {
-		return 0, &model.FieldError{Field: "time", Err: engine.ErrInvalidRequest, Got: err.Error(), Want: "a time from year 1 to 9999"}
+		return 0, engine.Invalid("time", err.Error(), "a time from year 1 to 9999")
 	}
 	return e.SequenceAt(ctx, r.GetModel(), r.GetTime().AsTime())
 }
@@ -121,9 +117,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 				return fmt.Errorf("rpc: import: %w", err)
 			}
 		} else if r.GetId() != "" && r.GetId() != id {
-			return &model.FieldError{
-				Field: "id", Err: engine.ErrInvalidRequest, Got: fmt.Sprintf("%q after %q", r.GetId(), id), Want: "one id, in the first message",
-			}
+			return engine.Invalid("id", fmt.Sprintf("%q after %q", r.GetId(), id), "one id, in the first message")
 		}
 		if size+len(r.GetChunk()) > maxImportBytes {
 			return &model.FieldError{

@@ -11,7 +11,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
-	"hindsight/internal/model"
 )
 
 // Bounds of a watch.
@@ -29,16 +28,12 @@ func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval 
 		outcomes = defaultOutcomes
 	}
 	if !(outcomes > 0 && outcomes <= maxOutcomes) {
-		return 0, 0, &model.FieldError{
-			Field: "max_outcomes_per_second", Err: engine.ErrInvalidRequest,
-			Got: strconv.FormatFloat(outcomes, 'g', -1, 64), Want: fmt.Sprintf("above 0 and at most %d; 0 is %d", maxOutcomes, defaultOutcomes),
-		}
+		return 0, 0, engine.Invalid("max_outcomes_per_second", strconv.FormatFloat(outcomes, 'g', -1, 64),
+			fmt.Sprintf("above 0 and at most %d; 0 is %d", maxOutcomes, defaultOutcomes))
 	}
 	if given := r.GetStatsInterval(); given != nil {
 		if interval = given.AsDuration(); given.CheckValid() != nil || interval < leastInterval {
-			return 0, 0, &model.FieldError{
-				Field: "stats_interval", Err: engine.ErrInvalidRequest, Got: durationText(given), Want: fmt.Sprintf("at least %s", leastInterval),
-			}
+			return 0, 0, engine.Invalid("stats_interval", durationText(given), fmt.Sprintf("at least %s", leastInterval))
 		}
 	}
 	return outcomes, interval, nil

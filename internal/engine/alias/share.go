@@ -26,7 +26,7 @@ type Share struct {
 func (s *Share) Check(id string) error {
 	var errs []error
 	reject := func(field, got, want string) {
-		errs = append(errs, &model.FieldError{Field: "share." + field, Err: hosted.ErrInvalidRequest, Got: got, Want: want})
+		errs = append(errs, hosted.Invalid("share."+field, got, want))
 	}
 	switch s.Model {
 	case "":
@@ -89,10 +89,8 @@ func (b *Binding) succeed(current *Binding) (next *Binding, err error) {
 		b.Previous = current.Model
 	default:
 		// The labels of three models would be on their way.
-		return nil, &model.FieldError{
-			Field: "model", Err: hosted.ErrInvalidRequest, Got: fmt.Sprintf("%q", b.Model.ID),
-			Want: fmt.Sprintf("%q or %q, which share the alias; end the share first", current.Model.ID, second.ID),
-		}
+		return nil, hosted.Invalid("model", fmt.Sprintf("%q", b.Model.ID),
+			fmt.Sprintf("%q or %q, which share the alias; end the share first", current.Model.ID, second.ID))
 	}
 	return b, nil
 }

@@ -102,15 +102,9 @@ func (o *Observation) identity() (string, error) {
 		if o.Inputs != nil {
 			field = "inputs"
 		}
-		return "", &model.FieldError{
-			Field: field, Err: ErrInvalidRequest, Got: "both prediction_id and " + field,
-			Want: "one of them; to send " + field + " for a prediction, give its id as observation_id",
-		}
+		return "", Invalid(field, "both prediction_id and "+field, "one of them; to send "+field+" for a prediction, give its id as observation_id")
 	case o.ObservationID != "" && o.ObservationID != o.PredictionID:
-		return "", &model.FieldError{
-			Field: "observation_id", Err: ErrInvalidRequest, Got: fmt.Sprintf("%q beside a prediction_id", o.ObservationID),
-			Want: "no observation_id: a prediction_id already is the identity",
-		}
+		return "", Invalid("observation_id", fmt.Sprintf("%q beside a prediction_id", o.ObservationID), "no observation_id: a prediction_id already is the identity")
 	}
 	return o.PredictionID, checkObservationID("prediction_id", o.PredictionID)
 }

@@ -34,6 +34,11 @@ var (
 	ErrNotOwner = storage.ErrNotOwner
 )
 
+// Invalid rejects a field of a request.
+func Invalid(field, got, want string) *model.FieldError {
+	return &model.FieldError{Field: field, Err: ErrInvalidRequest, Got: got, Want: want}
+}
+
 // RowError says which row of a call is rejected.
 type RowError struct {
 	Row int

@@ -22,7 +22,7 @@ func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 		return nil, err
 	}
 	if o.Explain && m.source.Spec.Auto == nil {
-		return nil, &model.FieldError{Field: "explain", Err: ErrInvalidRequest, Got: "true", Want: "nothing: auto alone explains its predictions"}
+		return nil, Invalid("explain", "true", "nothing: auto alone explains its predictions")
 	}
 	answers := newPredictions(len(rows), m.source.Spec.Outputs)
 	if err := m.predict(ctx, answers, rows, o.Explain); err != nil {
@@ -80,23 +80,15 @@ func (m *Model) predict(ctx context.Context, answers []Prediction, rows []Row, e
 func (m *Model) checkRow(r *Row) error {
 	switch {
 	case m.schema == nil && r.Inputs != nil:
-		return &model.FieldError{
-			Field: "inputs", Err: ErrInvalidRequest, Got: "inputs by name", Want: m.inputForm() + ": the model has no named inputs",
-		}
+		return Invalid("inputs", "inputs by name", m.inputForm()+": the model has no named inputs")
 	case m.schema == nil:
 		return nil
 	case r.Inputs == nil && len(r.Features) == 0:
 		return m.inputMissing("inputs", m.inputForm())
 	case r.Inputs == nil:
-		return &model.FieldError{
-			Field: "features", Err: ErrInvalidRequest, Got: fmt.Sprintf("%d numbers", len(r.Features)),
-			Want: m.inputForm() + ": the model has named inputs",
-		}
+		return Invalid("features", fmt.Sprintf("%d numbers", len(r.Features)), m.inputForm()+": the model has named inputs")
 	case len(r.Features) > 0:
-		return &model.FieldError{
-			Field: "features", Err: ErrInvalidRequest, Got: fmt.Sprintf("%d numbers beside inputs", len(r.Features)),
-			Want: "inputs alone: the model has named inputs",
-		}
+		return Invalid("features", fmt.Sprintf("%d numbers beside inputs", len(r.Features)), "inputs alone: the model has named inputs")
 	}
 	return m.schema.Settle(r.Inputs)
 }

@@ -296,7 +296,7 @@ func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64)
 func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 	var errs []error
 	reject := func(field, got, want string) {
-		errs = append(errs, &model.FieldError{Field: field, Err: hosted.ErrInvalidRequest, Got: got, Want: want})
+		errs = append(errs, hosted.Invalid(field, got, want))
 	}
 	differ := func(field string, got, want any) {
 		if !reflect.DeepEqual(got, want) {
