@@ -22,6 +22,7 @@ PROTOC_GEN_GO_GRPC_VERSION := v1.6.2
 GRPC_GATEWAY_VERSION       := v2.32.0
 GOVULNCHECK_VERSION        := v1.8.0
 NFPM_VERSION               := v2.45.0
+CYCLONEDX_GOMOD_VERSION    := v1.9.0
 GORELEASER_VERSION         := v2.15.1
 BENCHSTAT_VERSION          := v0.0.0-20260908200009-22c9c6c9d4da
 
@@ -33,6 +34,7 @@ PROTOC_GEN_GO_GRPC := $(TOOLS)/protoc-gen-go-grpc-$(PROTOC_GEN_GO_GRPC_VERSION).
 PROTOC_GEN_OPENAPI := $(TOOLS)/protoc-gen-openapiv3-$(GRPC_GATEWAY_VERSION).stamp
 GOVULNCHECK        := $(TOOLS)/govulncheck-$(GOVULNCHECK_VERSION).stamp
 NFPM               := $(TOOLS)/nfpm-$(NFPM_VERSION).stamp
+CYCLONEDX_GOMOD    := $(TOOLS)/cyclonedx-gomod-$(CYCLONEDX_GOMOD_VERSION).stamp
 GORELEASER         := $(TOOLS)/goreleaser-$(GORELEASER_VERSION).stamp
 BENCHSTAT          := $(TOOLS)/benchstat-$(BENCHSTAT_VERSION).stamp
 PROTOC_PLUGINS     := $(PROTOC_GEN_GO) $(PROTOC_GEN_GO_GRPC) $(PROTOC_GEN_OPENAPI)
@@ -323,10 +325,10 @@ packages: $(NFPM) ## build the deb and the rpm for PACKAGE_ARCHES into bin/packa
 	GO='$(GO)' NFPM='$(TOOLS)/nfpm' VERSION='$(VERSION)' deploy/package/build.sh bin/packages $(PACKAGE_ARCHES)
 
 .PHONY: sbom
-sbom: build ## write what the programs are built from into bin/sbom, as CycloneDX
+sbom: build $(CYCLONEDX_GOMOD) ## write what the programs are built from into bin/sbom, as CycloneDX
 	@mkdir -p bin/sbom
-	cd deploy/tools && for program in hindsight-server hindsight; do \
-		$(GO) run ./sbom '$(VERSION)' ../../bin/$$program >../../bin/sbom/$$program.cdx.json || exit 1; \
+	for program in hindsight-server hindsight; do \
+		$(TOOLS)/cyclonedx-gomod bin -json -std -version '$(VERSION)' -output bin/sbom/$$program.cdx.json bin/$$program || exit 1; \
 	done
 
 .PHONY: deploy-check
@@ -348,6 +350,7 @@ $(GOVULNCHECK): PACKAGE := golang.org/x/vuln/cmd/govulncheck@$(GOVULNCHECK_VERSI
 $(BUF): PACKAGE := github.com/bufbuild/buf/cmd/buf@$(BUF_VERSION)
 $(PROTOC_GEN_GO): PACKAGE := google.golang.org/protobuf/cmd/protoc-gen-go@$(PROTOC_GEN_GO_VERSION)
 $(PROTOC_GEN_OPENAPI): PACKAGE := github.com/grpc-ecosystem/grpc-gateway/v2/protoc-gen-openapiv3@$(GRPC_GATEWAY_VERSION)
+$(CYCLONEDX_GOMOD): PACKAGE := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@$(CYCLONEDX_GOMOD_VERSION)
 $(NFPM): PACKAGE := github.com/goreleaser/nfpm/v2/cmd/nfpm@$(NFPM_VERSION)
 $(GORELEASER): PACKAGE := github.com/goreleaser/goreleaser/v2@$(GORELEASER_VERSION)
 $(PROTOC_GEN_GO_GRPC): PACKAGE := google.golang.org/grpc/cmd/protoc-gen-go-grpc@$(PROTOC_GEN_GO_GRPC_VERSION)

@@ -4,7 +4,6 @@ module hindsight/deploy/tools
 go 1.26.0
 
 require (
-	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/compose-spec/compose-go/v2 v2.16.2
 	github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring v0.90.1
 	k8s.io/api v0.36.6
