@@ -1,7 +1,6 @@
 package metrics_test
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"

@@ -430,7 +430,7 @@ func TestConcurrentUse(t *testing.T) {
 				name := fmt.Sprint("model-", w, "-", i%3)
 				timings := h.create(name)
 				timings.Predict(1e-5)
-				timings.Observe(1e-4, "0a")
+				timings.Observe(1e-4)
 				live := plain(name, 1)
 				m.Counted(&live)
 				if i%2 == 0 {
