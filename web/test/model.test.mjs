@@ -444,6 +444,21 @@ test("intervals, weights and experts are tables", async () => {
   });
 });
 
+test("figures of regret that a button computes are those of GetModelStats", async () => {
+  const { stats: s } = await it.server.call("GET", "models/nystrom/stats?includeRegretRkhs=true&includeRecentRegret=true");
+  await loaded("nystrom", async (page) => {
+    await page.getByRole("button", { name: "Compute" }).click();
+    const recent = page.locator('[data-name="recentRegret"]');
+    await recent.first().waitFor();
+    assert.deepEqual(await recent.evaluateAll((all) => all.map((e) => Number(e.title))), s.recentRegret.map((r) => r.regret));
+    await fits(page);
+    await tab(page, "What it uses");
+    await page.getByRole("button", { name: "Compute" }).click();
+    await page.locator('[data-name="regretRkhs"]').waitFor();
+    assert.equal(await told(page, "regretRkhs"), s.regretRkhs);
+  });
+});
+
 test("labels that were set aside are counted, and said in words where they are many", async () => {
   const { labelGate: gate } = await stats(it.server, "dirty");
   assert.equal(gate.setAside, "6");
