@@ -1,8 +1,11 @@
 package auto
 
 import (
+	"slices"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/loops"
+	"hindsight/internal/model/qr"
 )
 
 // Experts is K.
@@ -141,4 +144,17 @@ func (l *Learner) NearSaid(numbers []float64) (near []float64, b float64) {
 	a := l.read(numbers)
 	_, lineup, final, _ := a.level2.of(0)
 	return lineup[len(l.lineup.columns):][:3], final[1]
+}
+
+// StackGain is gain of a stack that has learned rows with labels, of all experts and of those without.
+func StackGain(rows [][]float64, labels []float64, at, experts int) (gain, all, without float64) {
+	order := len(rows[0])
+	m, rest := newStacked(order-2, 1), qr.New(order-experts, 1, stackRidge)
+	for i, z := range rows {
+		row := append(slices.Clone(z), labels[i])
+		rest.Rotate(slices.Delete(slices.Clone(row), at, at+experts), make([]float64, 1))
+		m.stacks[0].Rotate(row, make([]float64, 1))
+	}
+	s := newStackScratch(order - 2)
+	return m.gain(&s, at, experts), m.stacks[0].Explained(0), rest.Explained(0)
 }

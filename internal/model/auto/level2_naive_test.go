@@ -108,3 +108,28 @@ func TestNaiveUpper(t *testing.T) {
 		t.Fatal("level 2 slept")
 	}
 }
+
+// TestStackGain: what the stack gains by experts is what it explains more than a stack without them, also
+// where two of them say the same.
+func TestStackGain(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 6))
+	for _, same := range []bool{false, true} {
+		var rows [][]float64
+		var labels []float64
+		for range 400 {
+			z := make([]float64, 9)
+			for i := range z {
+				z[i] = rng.NormFloat64()
+			}
+			z[1] += z[4]
+			if same {
+				z[5] = z[4] + 1e-3*rng.NormFloat64()
+			}
+			rows, labels = append(rows, z), append(labels, z[0]+z[3]-2*z[5]+rng.NormFloat64())
+		}
+		gain, all, without := auto.StackGain(rows, labels, 3, 3)
+		if want := all - without; math.Abs(gain-want) > 1e-7*want {
+			t.Errorf("a gain of %g, want %g", gain, want)
+		}
+	}
+}
