@@ -17,7 +17,7 @@ import (
 //
 // The opening answers the first rows: see opening.
 //
-// Level 2 mixes v and the experts of level 1 with a lineup of trees, neighbors and crosses.
+// Level 2 mixes v and the experts of level 1 with a lineup of trees, neighbors, crosses and cells.
 // Level 2 sleeps for the first lastStage rows, and for ever if the budget has no room for a
 // lineup. While level 2 sleeps, the prediction of the levels is v.
 type Learner struct {

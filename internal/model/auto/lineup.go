@@ -15,6 +15,8 @@ type lineup struct {
 	neighbors, crosses bool
 	// keys is the expert of several keys beside trees.
 	keys bool
+	// cells is the number of numbers of the cells, 0 without cells.
+	cells int
 }
 
 // lineups are all lineups, the most expensive first. With keys, trees beside their effects are in
@@ -62,6 +64,9 @@ func (o Options) lineup() lineup {
 			continue
 		}
 		l.crosses, l.keys = v.crossed() > 0, v.keyGroups() > 1
+		if len(v.numbers) <= mostCelled {
+			l.cells = len(v.numbers)
+		}
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
 			return l
 		}
@@ -100,6 +105,9 @@ func (l lineup) experts() int {
 	if l.crosses {
 		count += crossExperts
 	}
+	if l.cells > 0 {
+		count += cellExperts
+	}
 	if l.keys {
 		count++
 	}
@@ -136,6 +144,9 @@ func (l lineup) names() []string {
 	if l.crosses {
 		names = append(names, "crosses/label", "crosses/residual", "crosses/increment")
 	}
+	if l.cells > 0 {
+		names = append(names, "cells/label", "cells/coarse", "cells/residual")
+	}
 	if l.keys {
 		names = append(names, "keys/trees/several")
 	}
@@ -162,6 +173,7 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 	if l.crosses {
 		both += uint64(20 * o.view().crossed())
 	}
+	both += cellFlops(l.cells)
 	predict += both
 	observe += both
 	for _, f := range stackForgettings() {
@@ -190,6 +202,7 @@ func (o Options) memoryBytes(l lineup) uint64 {
 	if l.crosses {
 		each += crossBytes(v.crossed())
 	}
+	each += cellBytes(l.cells)
 	total := uint64(o.Outputs)*each + 16*uint64(columns)
 	if l.neighbors {
 		total += neighbors.Bytes(v.near(), rows+window.Slack)

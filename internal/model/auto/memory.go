@@ -16,8 +16,9 @@ type memory struct {
 	view   view
 	window *window.Window
 	forest *trees.Forest
-	// crosses is nil without crosses in the lineup.
+	// crosses is nil without crosses in the lineup, cells without cells.
 	crosses *crosses
+	cells   *cells
 	means   []mean
 	// used[c] is the last observation before which column c of the forest had a weight in b,
 	// nearUsed the one before which the neighbors had one.
@@ -53,6 +54,9 @@ func newMemory(o Options, l lineup, output int) *memory {
 	if l.crosses {
 		m.crosses = newCrosses(v)
 	}
+	if l.cells > 0 {
+		m.cells = newCells(l.cells)
+	}
 	return m
 }
 
@@ -75,6 +79,7 @@ type memoryScratch struct {
 	row       []float32
 	codes     []int64
 	crossed   []uint32
+	corners   []corner
 	neighbors *neighbors.Scratch
 	eighths   []int
 	// sums are those of the trees for the row, if known.
@@ -106,6 +111,9 @@ func (m *memory) present(s *memoryScratch, q *query) {
 		m.view.codes(s.codes, q.x, inputs)
 		m.crosses.find(s.crossed, s.codes)
 	}
+	if m.cells != nil {
+		s.corners = m.cells.find(s.corners[:0], s.row[:m.lineup.cells])
+	}
 }
 
 // advise writes the predictions of the lineup for the query in the scratch, and what the neighbors say
@@ -131,6 +139,14 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query, near []float6
 		for e, origin := range [crossExperts]float64{q.offset, q.v, s.columns[m.view.layout().Lag()]} {
 			dst[at+e] = origin + float64(m.crosses.predict(e, s.crossed)*q.scale)
 		}
+		at += crossExperts
+	}
+	if m.cells != nil {
+		said := dst[at:][:cellExperts]
+		m.cells.predict(said, s.corners)
+		for e, origin := range [cellExperts]float64{q.offset, q.offset, q.v} {
+			said[e] = origin + float64(said[e]*q.scale)
+		}
 	}
 	for k, prediction := range dst {
 		dst[k] = q.cut(prediction)
@@ -145,6 +161,9 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
 		m.crosses.learn(s.crossed, [crossExperts]float64{
 			q.scaledLabel(y), q.relative(y - served), q.relative(y - s.columns[m.view.layout().Lag()]),
 		}, r.counts)
+	}
+	if m.cells != nil {
+		m.cells.learn(s.corners, [cellTargets]float64{q.scaledLabel(y), q.relative(y - served)}, r.counts)
 	}
 	sums := s.sums
 	if !s.known || served != q.v {
@@ -225,6 +244,9 @@ func (m *memory) visit(v *codec.Visitor, n uint64) {
 	m.forest.Visit(v)
 	if m.crosses != nil {
 		m.crosses.visit(v)
+	}
+	if m.cells != nil {
+		m.cells.visit(v)
 	}
 	visitMeans(v, m.means)
 	for c := range m.used {

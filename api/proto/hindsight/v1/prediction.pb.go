@@ -417,7 +417,7 @@ func (x *Prediction) GetHorizon() uint32 {
 // FamilyPart is the part of a family of experts of auto in a prediction.
 type FamilyPart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// linear, kernel, trees, neighbors, crosses, keys, baselines, or rest: the constants of
+	// linear, kernel, trees, neighbors, crosses, cells, keys, baselines, or rest: the constants of
 	// the stacks, and what is cut to the range of the labels.
 	Family string `protobuf:"bytes,1,opt,name=family,proto3" json:"family,omitempty"`
 	// The weight of the family for each output. It may be negative; the weights sum to 1.
