@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtemp, rm } from "node:fs/promises";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after } from "node:test";
@@ -123,6 +123,7 @@ test("a token that is revoked ends the page of a model", () => visit(it, "", { r
   await page.getByRole("heading", { level: 1, name: "Models" }).waitFor();
   await page.goto(`${it.server.url}/#/models/m`);
   await page.locator(".link-live").waitFor();
-  execFileSync(process.env.HINDSIGHT_SERVER, ["token", "revoke", "--tokens", join(directory, "tokens.yaml"), "--name", "eve"]);
+  const file = join(directory, "tokens.yaml");
+  await writeFile(file, (await readFile(file, "utf8")).replace(/- name: 'eve'\n( .*\n)*/, ""));
   await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
 }));
