@@ -58,9 +58,7 @@ func TestRetrySameID(t *testing.T) {
 		t.Errorf("id %q: %v", p.GetPredictionId(), err)
 	}
 	o, err := m.Observe(t.Context(), client.ByInput(client.Features(1, 2), client.Label(0)))
-	if err != nil || !o.GetDuplicate() || o.GetSequence() != 1 {
-		t.Errorf("outcome %v, %v: want the first answer", o, err)
-	}
+	assert.True(t, err == nil && o.GetDuplicate() && o.GetSequence() == 1, "outcome %v, %v: want the first answer", o, err)
 	if retries != 3 || len(f.ids) != 4 || f.ids[0] != f.ids[1] || f.ids[2] != f.ids[3] || f.ids[0] == f.ids[2] {
 		t.Errorf("%d retries, ids %q", retries, f.ids)
 	}
@@ -79,9 +77,7 @@ func TestNoRetry(t *testing.T) {
 	} {
 		f := &fake{fault: func(int, bool) error { return c.err }}
 		_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
-		if err == nil || f.calls != c.calls {
-			t.Errorf("%s: %d calls, want %d: %v", name, f.calls, c.calls, err)
-		}
+		assert.True(t, err != nil && f.calls == c.calls, "%s: %d calls, want %d: %v", name, f.calls, c.calls, err)
 	}
 }
 
@@ -93,9 +89,7 @@ func TestWaitGrows(t *testing.T) {
 	_, err := serve(t, f, client.WithRetry(client.Retry{Max: 5, Backoff: first, OnRetry: func(_ error, wait time.Duration) {
 		waits = append(waits, wait)
 	}})).Model("m").Predict(t.Context(), client.Features(1))
-	if err == nil || len(waits) != 5 {
-		t.Fatalf("waited %v: %v", waits, err)
-	}
+	require.True(t, err != nil && len(waits) == 5, "waited %v: %v", waits, err)
 	for n, wait := range waits {
 		if least := max(asked, first<<n/2); wait < least || wait > max(asked+asked/10, first<<n) {
 			t.Errorf("wait %d is %v, want %v to %v", n, wait, least, first<<n)
@@ -130,9 +124,7 @@ func TestRetryWithinDeadline(t *testing.T) {
 	stop := make(chan struct{})
 	close(stop)
 	_, err := c.With(client.Retry{Max: 3, MaxBackoff: 2 * time.Hour, Stop: stop}).Model("m").Predict(t.Context(), client.Features(1))
-	if !errors.Is(err, client.ErrOverloaded) || f.calls != 2 {
-		t.Errorf("%d calls, %v: want none after Stop", f.calls, err)
-	}
+	assert.True(t, errors.Is(err, client.ErrOverloaded) && f.calls == 2, "%d calls, %v: want none after Stop", f.calls, err)
 }
 
 // WithTimeout bounds all tries together.
@@ -180,9 +172,7 @@ func TestErrors(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
-	if client.FromError(errors.New("other")) != nil {
-		t.Error("another error is that of a call")
-	}
+	assert.Nil(t, client.FromError(errors.New("other")), "another error is that of a call")
 }
 
 // A violation that the message says already is not said again.
@@ -206,9 +196,7 @@ func TestUnreachable(t *testing.T) {
 		c, err := client.Dial(l.Addr().String(), client.WithTimeout(100*time.Millisecond), client.WithRetry(client.Retry{}))
 		require.NoError(t, err)
 		_, err = c.Model("m").Get(t.Context())
-		if !errors.Is(err, client.ErrUnreachable) || client.FromError(err).Address() != l.Addr().String() {
-			t.Errorf("%v", err)
-		}
+		assert.True(t, errors.Is(err, client.ErrUnreachable) && client.FromError(err).Address() == l.Addr().String(), "%v", err)
 		assert.NoError(t, c.Close())
 	}
 }
@@ -239,9 +227,7 @@ func TestInputs(t *testing.T) {
 	_, err := m.Predict(t.Context(), bad)
 	_, observed := m.Observe(t.Context(), client.ByInput(bad, client.Label(1)))
 	for _, err := range []error{err, observed} {
-		if err == nil || !strings.Contains(err.Error(), `input "c"`) {
-			t.Errorf("%v", err)
-		}
+		assert.True(t, err != nil && strings.Contains(err.Error(), `input "c"`), "%v", err)
 	}
 }
 
@@ -258,9 +244,7 @@ func TestBatches(t *testing.T) {
 	outcomes, err := m.ObserveBatch(t.Context(), []client.Observation{
 		client.ByInput(client.Features(1), client.Labels(1, 2)), {Input: client.Features(2), Target: client.Label(0), ID: "mine", Weight: 2},
 	})
-	if err != nil || len(outcomes) != 2 || f.order[1] != "mine" || f.order[0] == "" {
-		t.Errorf("%v, %v", outcomes, err)
-	}
+	assert.True(t, err == nil && len(outcomes) == 2 && f.order[1] == "mine" && f.order[0] != "", "%v, %v", outcomes, err)
 }
 
 func TestListAndWatch(t *testing.T) {

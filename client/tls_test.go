@@ -186,9 +186,7 @@ func TestTLSAdvice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := list(t, c.address, c.options...)
-			if (err == nil) != (c.want == "") || (err != nil && !strings.Contains(err.Error(), c.want)) {
-				t.Errorf("%v, want %q", err, c.want)
-			}
+			assert.True(t, (err == nil) == (c.want == "") && (err == nil || strings.Contains(err.Error(), c.want)), "%v, want %q", err, c.want)
 		})
 	}
 	// What the server rejects after the client's part of the handshake may reach the
@@ -232,9 +230,7 @@ func TestTokenStaysOffTheWire(t *testing.T) {
 	} {
 		c, err := client.Dial(address, token)
 		assert.Equal(t, local, (err == nil), "%v %v", address, err)
-		if err != nil && (strings.Contains(err.Error(), "s3cret") || !strings.Contains(err.Error(), "use TLS")) {
-			t.Errorf("%s: %v", address, err)
-		}
+		assert.True(t, err == nil || !strings.Contains(err.Error(), "s3cret") && strings.Contains(err.Error(), "use TLS"), "%s: %v", address, err)
 		if c != nil {
 			_ = c.Close()
 		}

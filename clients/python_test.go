@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/servertest"
@@ -29,9 +30,7 @@ func TestBlockingPython(t *testing.T) {
 		t.Fatalf("blocking.py: %v\n%s", err, out)
 	}
 	files, err := os.ReadDir(written)
-	if err != nil || len(files) == 0 {
-		t.Fatalf("blocking.py wrote no file: %v", err)
-	}
+	require.True(t, err == nil && len(files) != 0, "blocking.py wrote no file: %v", err)
 	for _, file := range files {
 		want, err := os.ReadFile(filepath.Join(written, file.Name()))
 		require.NoError(t, err)
@@ -63,9 +62,7 @@ func TestPython(t *testing.T) {
 			t.Log(strings.TrimSpace(line))
 		}
 	}
-	if !strings.Contains(string(out), "\nRan ") || strings.Contains(string(out), "\nRan 0 ") {
-		t.Errorf("no test has run:\n%s", out)
-	}
+	assert.True(t, strings.Contains(string(out), "\nRan ") && !strings.Contains(string(out), "\nRan 0 "), "no test has run:\n%s", out)
 }
 
 // wheelProgram is a program of the installed wheel. It names the server's program.
@@ -98,9 +95,7 @@ func TestPythonWheel(t *testing.T) {
 	}
 	run(python, "python/tools/wheels.py", dir, "test", runtime.GOOS+"/"+runtime.GOARCH)
 	wheels, err := filepath.Glob(filepath.Join(dir, "hindsight_learning-*-py3-none-*.whl"))
-	if err != nil || len(wheels) != 1 {
-		t.Fatalf("wheels: %v, %v, want one", wheels, err)
-	}
+	require.True(t, err == nil && len(wheels) == 1, "wheels: %v, %v, want one", wheels, err)
 	environment := filepath.Join(dir, "environment")
 	run(python, "-m", "venv", "--system-site-packages", "--without-pip", environment)
 	installed := filepath.Join(environment, "bin", "python")

@@ -221,9 +221,7 @@ func (r *reader) do(t *testing.T, s step) {
 	if s.wanted == "" {
 		return
 	}
-	if !answers(out, s.wanted) {
-		t.Errorf("%s\nprints\n%s\nand not\n%s", line, out, s.wanted)
-	}
+	assert.True(t, answers(out, s.wanted), "%s\nprints\n%s\nand not\n%s", line, out, s.wanted)
 }
 
 // answers says whether a program's output has what a document shows of it. Spaces do not
@@ -365,9 +363,7 @@ func TestDocuments(t *testing.T) {
 			r.server = before
 		}
 	}
-	if ran < 10 {
-		t.Errorf("%d blocks of commands found, want 10 or more", ran)
-	}
+	assert.GreaterOrEqual(t, ran, 10, "%d blocks of commands found, want 10 or more", ran)
 }
 
 // demo is what "make demo ARGS=--keep" runs, of fewer rounds: the model learns on after

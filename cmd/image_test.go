@@ -158,9 +158,7 @@ func TestImageHasItsSources(t *testing.T) {
 	assert.Len(t, commands, 2)
 	tree, image := sources(t, root), sources(t, dir)
 	assert.Equal(t, image, tree)
-	if len(tree) < 100 {
-		t.Errorf("the programs have %d files: they were not found", len(tree))
-	}
+	assert.GreaterOrEqual(t, len(tree), 100, "the programs have %d files: they were not found", len(tree))
 	if !*buildImage {
 		return
 	}
@@ -175,8 +173,6 @@ func TestImageHasItsSources(t *testing.T) {
 	}
 	for _, program := range []string{"hindsight-server", "hindsight"} {
 		text, err := exec.CommandContext(t.Context(), filepath.Join(out, program), "--version").CombinedOutput()
-		if err != nil || !strings.Contains(string(text), "v0.0.0-replayed") {
-			t.Errorf("%s --version prints %q, %v", program, text, err)
-		}
+		assert.True(t, err == nil && strings.Contains(string(text), "v0.0.0-replayed"), "%s --version prints %q, %v", program, text, err)
 	}
 }

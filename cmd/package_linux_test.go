@@ -67,9 +67,7 @@ func build(t *testing.T) (deb, rpm string) {
 	}
 	for pattern, found := range map[string]*string{"hindsight_9.8.7~rc.1*.deb": &deb, "hindsight-9.8.7~rc.1*.rpm": &rpm} {
 		files, err := filepath.Glob(filepath.Join(out, pattern))
-		if err != nil || len(files) != 1 {
-			t.Fatalf("%s: %q, %v", pattern, files, err)
-		}
+		require.True(t, err == nil && len(files) == 1, "%s: %q, %v", pattern, files, err)
 		*found = files[0]
 	}
 	return deb, rpm
@@ -95,9 +93,7 @@ func install(t *testing.T, deb string) *installed {
 	output(t, "dpkg", "--root="+i.root, "--force-script-chrootless", "--force-depends", "--install", deb)
 	i.unit = read(t, filepath.Join(i.root, "usr/lib/systemd/system/hindsight-server.service"))
 	user := regexp.MustCompile(`(?m)^hindsight:[^:]*:(\d+):(\d+):`).FindStringSubmatch(read(t, filepath.Join(i.root, "etc/passwd")))
-	if user == nil {
-		t.Fatal("the package makes no user hindsight")
-	}
+	require.NotNil(t, user, "the package makes no user hindsight")
 	for n, id := range []*uint32{&i.uid, &i.gid} {
 		number, err := strconv.ParseUint(user[n+1], 10, 32)
 		require.NoError(t, err)
@@ -110,9 +106,7 @@ func install(t *testing.T, deb string) *installed {
 func (i *installed) setting(t *testing.T, name string) string {
 	t.Helper()
 	found := regexp.MustCompile(`(?m)^` + name + `=(.*)$`).FindStringSubmatch(i.unit)
-	if found == nil {
-		t.Fatalf("the unit has no %s", name)
-	}
+	require.NotNil(t, found, "the unit has no %s", name)
 	return found[1]
 }
 
@@ -293,13 +287,9 @@ func sameFiles(t *testing.T, deb, rpm string) {
 		"/usr/share/hindsight/hindsight.rules.yml", "/usr/share/hindsight/dashboards/hindsight-model.json",
 		"/usr/share/bash-completion/completions/hindsight", "/usr/lib/systemd/system/hindsight-server.service",
 	} {
-		if !slices.Contains(a, wanted) {
-			t.Errorf("the packages have no %s", wanted)
-		}
+		assert.True(t, slices.Contains(a, wanted), "the packages have no %s", wanted)
 	}
-	if len(aOwn) != 2 || len(bOwn) != 2 {
-		t.Errorf("a licence and zsh's completion: %q, %q", aOwn, bOwn)
-	}
+	assert.True(t, len(aOwn) == 2 && len(bOwn) == 2, "a licence and zsh's completion: %q, %q", aOwn, bOwn)
 	if settings := output(t, program, "-qp", "--configfiles", rpm); strings.TrimSpace(settings) != "/etc/hindsight/hindsight-server.yaml" {
 		t.Errorf("the rpm keeps the settings %q", settings)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -34,9 +35,7 @@ func TestCommandsOfTests(t *testing.T) {
 			}
 		}
 	}
-	if found < 10 {
-		t.Errorf("%d commands found", found)
-	}
+	assert.GreaterOrEqual(t, found, 10, "%d commands found", found)
 }
 
 // hasTest tells whether a directory, or one below ./directory/..., has a test of a name.

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"unicode"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
@@ -50,9 +52,7 @@ func markdown(t *testing.T) map[string]page {
 		pages[filepath.ToSlash(name)] = parse(t, source)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return pages
 }
 
@@ -86,9 +86,7 @@ func parse(t *testing.T, source []byte) page {
 		}
 		return ast.WalkContinue, nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return p
 }
 
@@ -150,9 +148,7 @@ func TestLinks(t *testing.T) {
 			checked++
 		}
 	}
-	if checked < 150 {
-		t.Errorf("%d links found", checked)
-	}
+	assert.GreaterOrEqual(t, checked, 150, "%d links found", checked)
 }
 
 // follow says what is wrong with a link of a page; nothing if it leads somewhere.

@@ -21,9 +21,7 @@ import (
 
 func TestFilesHaveThePage(t *testing.T) {
 	files := web.Files()
-	if files == nil {
-		t.Fatal("the page was not built: make web")
-	}
+	require.NotNil(t, files, "the page was not built: make web")
 	page, err := files.Open("index.html")
 	require.NoError(t, err)
 	assert.NoError(t, page.Close())
@@ -59,9 +57,7 @@ func TestConsole(t *testing.T) {
 		t.Skip("web/node_modules is absent: npm ci in web installs it; the console is not looked at")
 	}
 	scripts, err := filepath.Glob("test/*.test.mjs")
-	if err != nil || len(scripts) == 0 {
-		t.Fatalf("no tests in web/test: %v", err)
-	}
+	require.True(t, err == nil && len(scripts) != 0, "no tests in web/test: %v", err)
 	ctx, cancel := context.WithTimeout(t.Context(), browserLimit)
 	defer cancel()
 	server, err := servertest.Program(ctx, "..", t.TempDir())
@@ -74,12 +70,8 @@ func TestConsole(t *testing.T) {
 	out, failed := cmd.CombinedOutput()
 	count := report(t, out)
 	t.Logf("%d tests in the browser", count)
-	if failed != nil && !t.Failed() {
-		t.Errorf("%v\n%s", failed, out)
-	}
-	if count == 0 {
-		t.Errorf("no test ran\n%s", out)
-	}
+	assert.True(t, failed == nil || t.Failed(), "%v\n%s", failed, out)
+	assert.NotEqual(t, 0, count, out)
 }
 
 // report makes a subtest of each test of the output, and answers how many there are. What

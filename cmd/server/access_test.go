@@ -178,9 +178,7 @@ func TestServerWithTokens(t *testing.T) {
 			if status.Code(err) == want {
 				return
 			}
-			if time.Now().After(end) {
-				t.Fatalf("%v, want %v", err, want)
-			}
+			require.False(t, time.Now().After(end), "%v, want %v", err, want)
 		}
 	}
 	until(next, codes.OK)
@@ -191,22 +189,16 @@ func TestServerWithTokens(t *testing.T) {
 	clients.Wait()
 	revoke(t, file, "old")
 	until(old, codes.Unauthenticated)
-	if learned.Load() == 0 {
-		t.Error("nothing was learned")
-	}
+	assert.True(t, learned.Load() != 0, "nothing was learned")
 	// No secret is in the list of processes and in the audit log.
 	arguments, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.command.Process.Pid))
-	if err == nil && bytes.Contains(arguments, []byte("hs_")) {
-		t.Errorf("%q", arguments)
-	}
+	assert.True(t, err != nil || !bytes.Contains(arguments, []byte("hs_")), "%q", arguments)
 	require.NoError(t, p.command.Process.Signal(os.Interrupt))
 	assert.NoError(t, p.await(t))
 	lines, err := os.ReadFile(audit)
 	require.NoError(t, err)
 	for _, secret := range []string{admin, old, next, "hs_"} {
-		if bytes.Contains(lines, []byte(secret)) {
-			t.Error("the audit log has a token")
-		}
+		assert.False(t, bytes.Contains(lines, []byte(secret)), "the audit log has a token")
 	}
 	var first struct{ Call, Outcome, Reason string }
 	if err := json.Unmarshal(lines[:bytes.IndexByte(lines, '\n')], &first); err != nil || first.Outcome == "" {

@@ -40,9 +40,7 @@ func execute(t *testing.T, arguments ...string) answered {
 	command.Stdout, command.Stderr = &out, &errs
 	err := command.Run()
 	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) {
-		t.Fatal(err)
-	}
+	require.True(t, err == nil || errors.As(err, &exit), err)
 	return answered{command.ProcessState.ExitCode(), out.String(), errs.String()}
 }
 
@@ -193,9 +191,7 @@ func TestBackupIsIncremental(t *testing.T) {
 	var acknowledged atomic.Int64
 	p.observe(t, 0, 200, &acknowledged)
 	first := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
-	if first.NewFiles != len(objectsOf(t, place)) || first.Models != 1 {
-		t.Errorf("the first backup: %+v", first)
-	}
+	assert.True(t, first.NewFiles == len(objectsOf(t, place)) && first.Models == 1, "the first backup: %+v", first)
 	second := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", "file://"+filepath.ToSlash(place))
 	one, two := manifestOf(t, place, first.Backup), manifestOf(t, place, second.Backup)
 	fresh, tables := 0, 0
@@ -215,9 +211,7 @@ func TestBackupIsIncremental(t *testing.T) {
 	p.observe(t, 200, 220, &acknowledged)
 	p.terminate(t)
 	third := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place, "--keep", "2")
-	if third.Backups != 1 || third.RemovedFiles == 0 {
-		t.Errorf("the third backup: %+v", third)
-	}
+	assert.True(t, third.Backups == 1 && third.RemovedFiles != 0, "the third backup: %+v", third)
 	three := manifestOf(t, place, third.Backup)
 	wanted := two.digests()
 	for digest := range three.digests() {
@@ -265,9 +259,7 @@ func TestServerKilledDuringBackup(t *testing.T) {
 		p.kill(t)
 		client.Wait()
 		ended[a.code]++
-		if a.code == 1 && a.errors == "" {
-			t.Error("a backup failed without a word")
-		}
+		assert.True(t, a.code != 1 || a.errors != "", "a backup failed without a word")
 	}
 	p := launch(t, dir)
 	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint")); err != nil || len(left) > 0 {
@@ -276,9 +268,7 @@ func TestServerKilledDuringBackup(t *testing.T) {
 	last := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place, "--keep", "100")
 	p.terminate(t)
 	names := strings.Fields(execute(t, "restore", "--list", "--from", place).out)
-	if len(names) != ended[0]+1 || names[len(names)-1] != last.Backup {
-		t.Errorf("backups %v after exits %v", names, ended)
-	}
+	assert.True(t, len(names) == ended[0]+1 && names[len(names)-1] == last.Backup, "backups %v after exits %v", names, ended)
 	for _, name := range names {
 		if a := execute(t, "verify", "--from", place, "--backup", name); a.code != 0 {
 			t.Errorf("%s: %s%s", name, a.out, a.errors)
@@ -382,9 +372,7 @@ func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
 	url := "s3://bucket?region=r&use_path_style=true&endpoint=" + s3.URL
 	a := execute(t, "backup", "--data-dir", dir, "--to", url, "--keep", "1")
-	if a.code != 0 || removed != 1 {
-		t.Errorf("%+v, removed %d", a, removed)
-	}
+	assert.True(t, a.code == 0 && removed == 1, "%+v, removed %d", a, removed)
 }
 
 // A place within the data directory would be lost with it, or be taken for a part of it.
@@ -394,9 +382,7 @@ func TestBackupIntoTheDataDirectoryIsRejected(t *testing.T) {
 	p.create(t)
 	for _, place := range []string{"", "backups", "checkpoint", "log/x"} {
 		a := execute(t, "backup", "--data-dir", dir, "--to", filepath.Join(dir, place))
-		if a.code != 2 || !strings.Contains(a.errors, "is in the data directory") {
-			t.Errorf("%q: %+v", place, a)
-		}
+		assert.True(t, a.code == 2 && strings.Contains(a.errors, "is in the data directory"), "%q: %+v", place, a)
 	}
 	if made, err := filepath.Glob(filepath.Join(dir, "backups")); err != nil || len(made) > 0 {
 		t.Errorf("made %v, %v", made, err)
@@ -452,9 +438,7 @@ func TestDamagedBackupIsRejected(t *testing.T) {
 		) bool {
 			return strings.Contains(f.Path, kind)
 		})
-		if at < 0 {
-			t.Fatalf("no %s among %v", kind, m.Files)
-		}
+		require.GreaterOrEqual(t, at, 0, "no %s among %v", kind, m.Files)
 		f := m.Files[at]
 		object := filepath.Join(place, "objects", f.SHA256[:2], f.SHA256)
 		good := must(os.ReadFile(object))(t)

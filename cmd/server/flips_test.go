@@ -15,6 +15,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/status"
@@ -54,9 +55,7 @@ func TestFlippedBits(t *testing.T) {
 		wants[n] = p.interrogate(t)
 		p.kill(t)
 		for question, answer := range wants[n] {
-			if strings.HasPrefix(answer, "error") {
-				t.Fatalf("before a flip %s is answered %s", question, answer)
-			}
+			require.False(t, strings.HasPrefix(answer, "error"), "before a flip %s is answered %s", question, answer)
 		}
 	}
 	counts, byKind := map[string]int{}, map[string]map[string]int{}
@@ -165,9 +164,7 @@ func (p *process) interrogate(t *testing.T) map[string]string {
 		asked.Remember = proto.Bool(false)
 		answer, err := p.predictor.Predict(t.Context(), asked)
 		served := proto.CloneOf(answer.GetPrediction())
-		if math.IsNaN(served.GetValue()) {
-			t.Errorf("%s predicts NaN", m)
-		}
+		assert.False(t, math.IsNaN(served.GetValue()), "%s predicts NaN", m)
 		record("predict "+m, served, err)
 	}
 	for _, m := range models {
@@ -196,9 +193,7 @@ func reasonOf(err error) string {
 func afterFlip(t *testing.T, dir, kind string, want map[string]string) (outcome, detail string) {
 	t.Helper()
 	code, found := fsck(t, dir)
-	if strings.Contains(found, "panic") || strings.Contains(found, "goroutine ") || code > 1 {
-		t.Errorf("fsck: %d, %s", code, found)
-	}
+	assert.True(t, !strings.Contains(found, "panic") && !strings.Contains(found, "goroutine ") && code <= 1, "fsck: %d, %s", code, found)
 	p, err := tryLaunch(t, dir, []string{binary})
 	if err != nil {
 		if strings.Contains(err.Error(), "goroutine ") || !strings.Contains(err.Error(), dir) {

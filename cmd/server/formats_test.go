@@ -290,9 +290,7 @@ func TestRecordedDirectory(t *testing.T) {
 		t.Errorf("fsck: %d\n%s", code, out)
 	}
 	for path, sum := range contents(t, dir) {
-		if before[path] != sum {
-			t.Errorf("fsck changed %s", path)
-		}
+		assert.True(t, before[path] == sum, "fsck changed %s", path)
 	}
 	c, end := openAt(t, dir, want.At.Add(time.Minute))
 	c.checkAll(t, &want)

@@ -77,9 +77,7 @@ func TestFsck(t *testing.T) {
 		t.Errorf("after a kill: %d, %s (%v)", code, out, err)
 	}
 	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshots", "1", "*.hs"))
-	if err != nil || len(snapshots) == 0 {
-		t.Fatal(snapshots, err)
-	}
+	require.True(t, err == nil && len(snapshots) != 0, "%v %v", snapshots, err)
 	newest := snapshots[len(snapshots)-1]
 	data, err := os.ReadFile(newest)
 	require.NoError(t, err)
@@ -94,9 +92,7 @@ func TestFsck(t *testing.T) {
 		t.Error("looking changed the directory")
 	}
 	code, out = fsck(t, dir, "--truncate")
-	if code != 1 || !strings.Contains(out, "repaired: renamed") {
-		t.Errorf("truncate: %d, %s", code, out)
-	}
+	assert.True(t, code == 1 && strings.Contains(out, "repaired: renamed"), "truncate: %d, %s", code, out)
 	if code, out := fsck(t, dir); code != 0 {
 		t.Errorf("after the repair: %d, %s", code, out)
 	}
@@ -105,9 +101,7 @@ func TestFsck(t *testing.T) {
 	p.kill(t)
 	// A table of the database itself, of which there is one after a start.
 	tables, err := filepath.Glob(filepath.Join(dir, "log", "*.sst"))
-	if err != nil || len(tables) == 0 {
-		t.Fatal(tables, err)
-	}
+	require.True(t, err == nil && len(tables) != 0, "%v %v", tables, err)
 	data, err = os.ReadFile(tables[0])
 	require.NoError(t, err)
 	copy(data[len(data)/4:], bytes.Repeat([]byte{0xff}, len(data)/4))
@@ -129,9 +123,7 @@ func flipIn(t *testing.T, path string, n int) {
 func newest(t *testing.T, pattern ...string) string {
 	t.Helper()
 	paths, err := filepath.Glob(filepath.Join(pattern...))
-	if err != nil || len(paths) == 0 {
-		t.Fatal(pattern, paths, err)
-	}
+	require.True(t, err == nil && len(paths) != 0, "%v %v %v", pattern, paths, err)
 	return paths[len(paths)-1]
 }
 
@@ -174,9 +166,7 @@ func TestFsckDamagedTail(t *testing.T) {
 	mended(t, dir, log, "cut at byte ")
 	p = launch(t, dir)
 	at := p.stats(t).GetObservations()
-	if at == 0 || at >= 25 {
-		t.Errorf("%d of 25 observations are left", at)
-	}
+	assert.True(t, at != 0 && at < 25, "%d of 25 observations are left", at)
 	p.learn(t, int(at), 30)
 	assert.EqualValues(t, 30, p.stats(t).GetObservations())
 }

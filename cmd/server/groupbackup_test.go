@@ -78,9 +78,7 @@ func (s *seat) learned(t *testing.T, model string, to int) {
 			o := observation(n)
 			o.Model = model
 			_, err := s.predictor.Observe(t.Context(), o)
-			if err != nil && status.Code(err) != codes.Unavailable {
-				t.Fatal(err)
-			}
+			require.True(t, err == nil || status.Code(err) == codes.Unavailable, err)
 			return err == nil
 		})
 	}
@@ -90,9 +88,7 @@ func (s *seat) digestOf(t *testing.T, model string, sequence int) (digest string
 	t.Helper()
 	eventually(t, "a server has a model", func() bool {
 		r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: model})
-		if err != nil && status.Code(err) != codes.Unavailable {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || status.Code(err) == codes.Unavailable, err)
 		digest = r.GetStats().GetStateDigest()
 		return err == nil && r.GetStats().GetObservations() == uint64(sequence)
 	})
@@ -151,9 +147,7 @@ func TestOneServerOfAClusterBacksUp(t *testing.T) {
 		if owner := after.GetOwner(); owner == before && (b.Backup != "") != (owner == after.GetServer()) {
 			t.Errorf("server %s, while %s owns the models: %+v", after.GetServer(), owner, b)
 		}
-		if b.Backup == "" && !strings.Contains(b.Skipped, "another server owns") {
-			t.Errorf("no backup, because %q", b.Skipped)
-		}
+		assert.True(t, b.Backup != "" || strings.Contains(b.Skipped, "another server owns"), "no backup, because %q", b.Skipped)
 	}
 	for _, s := range all {
 		s.kill(t)
@@ -177,17 +171,13 @@ func TestBurntCluster(t *testing.T) {
 	manual, taken := t.TempDir(), map[uint32]int{}
 	for _, s := range all {
 		for _, g := range succeed[perGroup](t, "backup", "--data-dir", s.dir, "--to", manual).Groups {
-			if (g.Skipped == "") == (g.Backup == "") {
-				t.Errorf("%+v", g)
-			}
+			assert.True(t, (g.Skipped == "") != (g.Backup == ""), "%+v", g)
 			if g.Skipped == "" {
 				taken[g.Group] = g.Models
 			}
 		}
 	}
-	if len(taken) != 2 || taken[1]+taken[2] != len(models) {
-		t.Errorf("models of the backed up groups: %v", taken)
-	}
+	assert.True(t, len(taken) == 2 && taken[1]+taken[2] == len(models), "models of the backed up groups: %v", taken)
 	if v := succeed[perGroup](t, "verify", "--from", manual); len(v.Groups) != 2 {
 		t.Errorf("verified %+v", v)
 	}
@@ -275,9 +265,7 @@ func TestRestoreGroupsAtATime(t *testing.T) {
 	}
 	all[0].terminate(t)
 	late := succeed[perGroup](t, "backup", "--data-dir", all[0].dir, "--to", place).Groups
-	if len(early) != 2 || len(late) != 2 || early[1].Backup >= late[0].Backup {
-		t.Fatalf("%+v, %+v", early, late)
-	}
+	require.True(t, len(early) == 2 && len(late) == 2 && early[1].Backup < late[0].Backup, "%+v, %+v", early, late)
 	for _, c := range []struct {
 		which []string
 		more  int // Observations of each model.
@@ -343,9 +331,7 @@ func TestRecoverGroups(t *testing.T) {
 		t.Errorf("one group: %+v", r)
 	}
 	for k, g := range succeed[perGroup](t, append(arguments[:4:4], "--yes")...).Groups {
-		if int(g.Group) != k || g.LastEntry == 0 || len(g.Removed) != 2 && g.Group != 2 {
-			t.Errorf("%+v", g)
-		}
+		assert.True(t, int(g.Group) == k && g.LastEntry != 0 && (len(g.Removed) == 2 || g.Group == 2), "%+v", g)
 	}
 	all[2].launch(t)
 	for m, n := range models {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // run is a run as the checker gets it.
@@ -101,12 +103,8 @@ func (r *run) of(id string) *attempt {
 func TestCheckerAcceptsAGoodRun(t *testing.T) {
 	r := honest()
 	f := check(r.history, r.replicas, r.serial)
-	if len(f.problems) > 0 || len(f.lost) > 0 || len(f.twice) > 0 {
-		t.Errorf("%+v", f)
-	}
-	if f.acknowledged != 28 || f.unknown != 2 || f.learnedUnknown != 1 || f.rejected != 0 {
-		t.Errorf("counted %+v", f)
-	}
+	assert.True(t, len(f.problems) <= 0 && len(f.lost) <= 0 && len(f.twice) <= 0, "%+v", f)
+	assert.True(t, f.acknowledged == 28 && f.unknown == 2 && f.learnedUnknown == 1 && f.rejected == 0, "counted %+v", f)
 }
 
 // Each case is a bug of a cluster, planted into the good run.
@@ -245,9 +243,7 @@ func TestGap(t *testing.T) {
 		3405: 590 * time.Millisecond,  // What came later is no part of it.
 		9001: 0,
 	} {
-		if got := gap(attempts, fault*ms); got != want {
-			t.Errorf("after %d ms: %v, want %v", fault, got, want)
-		}
+		assert.Equal(t, want, gap(attempts, fault*ms), fault)
 	}
 	if median, worst := spread([]time.Duration{5, 1, 9}); median != 5 || worst != 9 {
 		t.Errorf("median %d, worst %d", median, worst)

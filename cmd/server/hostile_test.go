@@ -116,9 +116,7 @@ func (p *process) answers(t *testing.T, n int) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	r, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{float64(n), 1}})
-	if err != nil || r.GetPrediction().GetStateSequence() != 100 {
-		t.Errorf("call %d of another client: %v, %v", n, r, err)
-	}
+	assert.True(t, err == nil && r.GetPrediction().GetStateSequence() == 100, "call %d of another client: %v, %v", n, r, err)
 }
 
 // prefix is what gRPC sends before a message of so many bytes.
@@ -287,9 +285,7 @@ func pingFlood(t *testing.T, p *process) {
 			break
 		}
 	}
-	if !r.cut() || r.gone.Load() == 0 {
-		t.Error("a client that pings without end stays connected")
-	}
+	assert.True(t, r.cut() && r.gone.Load() != 0, "a client that pings without end stays connected")
 }
 
 func settingsFlood(t *testing.T, p *process) {
@@ -388,9 +384,7 @@ func TestHostileClients(t *testing.T) {
 				}
 				t.Logf("at most %.0f MB, the slowest call of another client took %v", peak/1e6, slowest)
 				// The limit is the garbage collector's aim, which it may miss on a busy machine.
-				if attack.bounded && peak > limit*1.5 {
-					t.Errorf("%.0f MB resident, the limit is %d", peak/1e6, limit/1_000_000)
-				}
+				assert.True(t, !attack.bounded || peak <= limit*1.5, "%.0f MB resident, the limit is %d", peak/1e6, limit/1_000_000)
 			})
 			p.recovers(t, calm+20, limit/4, limit)
 		})
@@ -417,8 +411,6 @@ func (p *process) recovers(t *testing.T, goroutines, heap, resident float64) {
 		if g < goroutines && h < heap && r < resident {
 			return
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%.0f goroutines, %.0f MB in the heap, %.0f MB resident", g, h/1e6, r/1e6)
-		}
+		require.False(t, time.Now().After(deadline), "%.0f goroutines, %.0f MB in the heap, %.0f MB resident", g, h/1e6, r/1e6)
 	}
 }

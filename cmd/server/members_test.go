@@ -52,9 +52,7 @@ func (s *seat) cluster(t *testing.T) (r *hindsightv1.GetClusterResponse) {
 	eventually(t, "a server describes the cluster", func() (ok bool) {
 		var err error
 		r, err = hindsightv1.NewClusterServiceClient(s.connection).GetCluster(t.Context(), &hindsightv1.GetClusterRequest{})
-		if err != nil && status.Code(err) != codes.Unavailable {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || status.Code(err) == codes.Unavailable, err)
 		return err == nil
 	})
 	return r
@@ -65,9 +63,7 @@ func (s *seat) stats(t *testing.T) (found *hindsightv1.ModelStats) {
 	t.Helper()
 	eventually(t, "a server has statistics", func() bool {
 		r, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
-		if err != nil && status.Code(err) != codes.Unavailable {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || status.Code(err) == codes.Unavailable, err)
 		found = r.GetStats()
 		return err == nil
 	})
@@ -134,9 +130,7 @@ func (s *seat) knows(t *testing.T, n int) (r *hindsightv1.PredictResponse) {
 		r, err = s.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{
 			Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MinSequence: uint64(n),
 		})
-		if err != nil && status.Code(err) != codes.Unavailable {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || status.Code(err) == codes.Unavailable, err)
 		return err == nil
 	})
 	return r

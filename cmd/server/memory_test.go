@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -75,12 +76,8 @@ func TestMemoryLimitHolds(t *testing.T) {
 	peak := s.status(t, "VmHWM")
 	t.Logf("%d calls, %d rejected as overloaded, %d met what another had changed: %d MB at most, of %d; %.0f loads", s.calls.Load(),
 		s.rejected.Load(), s.hurts.Load(), peak>>20, limit>>20, s.gauge(t, "hindsight_model_wakes_total"))
-	if peak > limit/10*11 {
-		t.Errorf("%d MB resident, want at most a tenth more than %d", peak>>20, limit>>20)
-	}
-	if served := s.calls.Load() - s.rejected.Load(); served < s.rejected.Load() {
-		t.Errorf("%d calls were served and %d rejected", served, s.rejected.Load())
-	}
+	assert.LessOrEqual(t, peak, int64(limit/10*11), "%d MB resident, want at most a tenth more than %d", peak>>20, limit>>20)
+	assert.GreaterOrEqual(t, s.calls.Load()-s.rejected.Load(), s.rejected.Load())
 	s.terminate(t)
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/model"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
@@ -95,9 +96,7 @@ Generated from what the server shows by "make reference"; do not edit. [Metrics]
 `
 
 func TestMetricsReference(t *testing.T) {
-	if err := reference.Compare("../../docs/reference/metrics.md", strings.ReplaceAll(metricsHead, `"`, "`")+tables(t), *update); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, reference.Compare("../../docs/reference/metrics.md", strings.ReplaceAll(metricsHead, `"`, "`")+tables(t), *update))
 }
 
 // tables are a list of the metrics of models and one of those of the server.
@@ -150,15 +149,11 @@ func TestDocsNameMetricsThatExist(t *testing.T) {
 	paths := []string{"../../docs/operating.md", "../../docs/metrics.md", "../../docs/reference/metrics.md", "../../docs/runbooks.md"}
 	const dashboards = "../../deploy/grafana/dashboards/*.json"
 	more, err := filepath.Glob(dashboards)
-	if err != nil || len(more) == 0 {
-		t.Fatalf("nothing is at %s (%v)", dashboards, err)
-	}
+	require.True(t, err == nil && len(more) != 0, "nothing is at %s (%v)", dashboards, err)
 	paths = append(paths, more...)
 	for _, path := range paths {
 		for _, name := range named(read(t, path)) {
-			if !slices.Contains(shown, name) {
-				t.Errorf("%s names %s, which the server does not show", path, name)
-			}
+			assert.True(t, slices.Contains(shown, name), "%s names %s, which the server does not show", path, name)
 		}
 	}
 }
@@ -181,13 +176,9 @@ func shownNames(t *testing.T) []string {
 func TestRulesNameMetricsThatExist(t *testing.T) {
 	shown := shownNames(t)
 	rules := named(read(t, "../../deploy/prometheus/hindsight.rules.yml"))
-	if len(rules) == 0 {
-		t.Fatal("the rules name no metric")
-	}
+	require.True(t, len(rules) != 0, "the rules name no metric")
 	for _, name := range rules {
-		if !slices.Contains(shown, name) {
-			t.Errorf("the rules name %s, which the server does not show", name)
-		}
+		assert.True(t, slices.Contains(shown, name), "the rules name %s, which the server does not show", name)
 	}
 }
 

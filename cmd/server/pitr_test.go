@@ -126,9 +126,7 @@ func TestRestoreOfATime(t *testing.T) {
 			Aliases []struct{ Name, Model string }
 		}
 	}](t, "restore", "--from", place, "--at", at.Format(time.RFC3339Nano), "--data-dir", restored)
-	if len(report.Moment.Models) != 5 || len(report.Moment.Aliases) != 3 {
-		t.Errorf("%+v", report)
-	}
+	assert.True(t, len(report.Moment.Models) == 5 && len(report.Moment.Aliases) == 3, "%+v", report)
 	p = launch(t, restored)
 	for id, digest := range want {
 		assert.Equal(t, digest, p.digest(t, id), id)
@@ -183,9 +181,7 @@ func TestRestoreOfATimeThatIsNotKept(t *testing.T) {
 	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
 	to := filepath.Join(t.TempDir(), "restored")
 	a := execute(t, "restore", "--from", place, "--at", at.Format(time.RFC3339Nano), "--data-dir", to)
-	if a.code != 1 || !strings.Contains(a.errors, `model "m"`) || !strings.Contains(a.errors, "the log begins at") {
-		t.Errorf("%+v", a)
-	}
+	assert.True(t, a.code == 1 && strings.Contains(a.errors, `model "m"`) && strings.Contains(a.errors, "the log begins at"), "%+v", a)
 	if left, err := os.ReadDir(to); err != nil || len(left) > 0 {
 		t.Errorf("left %v, %v", left, err)
 	}
@@ -201,9 +197,7 @@ func TestFarTime(t *testing.T) {
 	at, err := time.Parse(time.RFC3339, far)
 	require.NoError(t, err)
 	r, err := p.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Time: timestamppb.New(at)})
-	if err != nil || r.GetUndone() != 0 || r.GetModel().GetSequence() != 10 {
-		t.Errorf("while it serves: %v, %v", r, err)
-	}
+	assert.True(t, err == nil && r.GetUndone() == 0 && r.GetModel().GetSequence() == 10, "while it serves: %v, %v", r, err)
 	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
 	restored := filepath.Join(t.TempDir(), "restored")
 	if a := execute(t, "restore", "--from", place, "--at", far, "--data-dir", restored); a.code != 0 || strings.Contains(a.out, "removed") {

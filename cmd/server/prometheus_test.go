@@ -106,9 +106,7 @@ func (m watcher) firing(t *testing.T) (names []string) {
 func dashboardQueries(t *testing.T) map[string][]string {
 	t.Helper()
 	paths, err := filepath.Glob("../../deploy/grafana/dashboards/*.json")
-	if err != nil || len(paths) == 0 {
-		t.Fatalf("no dashboards (%v)", err)
-	}
+	require.True(t, err == nil && len(paths) != 0, "no dashboards (%v)", err)
 	queries := map[string][]string{}
 	for _, path := range paths {
 		var dashboard struct {
@@ -141,9 +139,7 @@ func TestRulesRecordTheSeriesOfDashboards(t *testing.T) {
 			assert.Contains(t, rules, "record: "+name+"\n", "%v %v", panel, name)
 		}
 	}
-	if seen == 0 {
-		t.Error("no panel reads a recorded series")
-	}
+	assert.NotEqual(t, 0, seen, "no panel reads a recorded series")
 }
 
 // A real Prometheus scrapes a real server. Its numbers are those of the server, it
@@ -187,9 +183,7 @@ func TestPrometheus(t *testing.T) {
 		}
 	}
 	for n := 0; observe() == nil; n++ {
-		if n == 200 {
-			t.Fatal("the disk does not become full")
-		}
+		require.NotEqual(t, 200, n, "the disk does not become full")
 	}
 	eventually(t, "HindsightStoreFailed", func() bool { return slices.Contains(m.firing(t), "HindsightStoreFailed") })
 	p.kill(t)

@@ -13,6 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -49,10 +52,7 @@ var commandLine = sync.OnceValues(func() (string, error) {
 func TestRebalanceUnderLoad(t *testing.T) {
 	endToEnd(t)
 	f := newFleet(t, uint64(time.Now().UnixNano()), 5, 4)
-	program, err := commandLine()
-	if err != nil {
-		t.Fatal(err)
-	}
+	program := must(commandLine())(t)
 	f.load(2*f.groups, f.byGroup()...)
 	f.pause(2000, 2001)
 	f.pauses("at rest", f.since()-int64(2*time.Second))
@@ -115,9 +115,7 @@ func TestKillsDuringRebalance(t *testing.T) {
 		}
 		f.leave(f.spare)
 		f.awaitVoters()
-		if t.Failed() {
-			t.Fatalf("seed %d: after the kill of %s", f.seed, of.what)
-		}
+		require.False(t, t.Failed(), "seed %d: after the kill of %s", f.seed, of.what)
 	}
 	f.spread()
 	f.everywhere()
@@ -197,9 +195,7 @@ func TestKilledServerOfManyGroups(t *testing.T) {
 	f.mu.Unlock()
 	t.Logf("without a pause: %d of %d models (bar 5/6); the killed server owned the groups %v; they paused for %v at most (bar 5s), the others for %v, and for %v before the kill",
 		without, len(f.models), owned, longest, others, atRest)
-	if len(owned) < 2 || len(owned) > 3 {
-		t.Errorf("a server owned %d of 16 groups", len(owned))
-	}
+	assert.True(t, len(owned) >= 2 && len(owned) <= 3, "a server owned %d of 16 groups", len(owned))
 	if longest > time.Minute || others > time.Minute { // A busy machine pauses too.
 		t.Errorf("groups paused for %v and %v", longest, others)
 	}

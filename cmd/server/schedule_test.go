@@ -20,9 +20,7 @@ const backupTaken = `"msg":"backup taken"`
 func newestBackup(t *testing.T, place string) manifest {
 	t.Helper()
 	names := succeed[struct{ Backups []string }](t, "restore", "--list", "--from", place).Backups
-	if len(names) == 0 {
-		t.Fatal("the place has no backup")
-	}
+	require.True(t, len(names) != 0, "the place has no backup")
 	return manifestOf(t, place, names[len(names)-1])
 }
 
@@ -58,9 +56,7 @@ func TestBurntMachine(t *testing.T) {
 	succeed[struct{}](t, "restore", "--from", place, "--data-dir", restored)
 	p = launch(t, restored)
 	m := p.model(t, "live")
-	if m.GetId() != "m" || m.GetSequence() != 20 || m.GetDisplayName() != "the first" || p.digest(t, "m") != want {
-		t.Errorf("%v", m)
-	}
+	assert.True(t, m.GetId() == "m" && m.GetSequence() == 20 && m.GetDisplayName() == "the first" && p.digest(t, "m") == want, "%v", m)
 	if s := p.stats(t); s.GetPendingLabels() != 1 {
 		t.Errorf("%d predictions wait", s.GetPendingLabels())
 	}

@@ -297,9 +297,7 @@ func TestTerminateWritesSnapshotsAndEndsWell(t *testing.T) {
 	want := p.stats(t).GetStateDigest()
 	p.terminate(t)
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "*.hs"))
-	if err != nil || len(files) != 1 {
-		t.Errorf("snapshots %v, %v", files, err)
-	}
+	assert.True(t, err == nil && len(files) == 1, "snapshots %v, %v", files, err)
 	p = launch(t, dir)
 	if s := p.stats(t); s.GetStateDigest() != want || s.GetSnapshotSequence() != 20 {
 		t.Errorf("restarted as %v", s)
@@ -351,9 +349,7 @@ func TestBadCalls(t *testing.T) {
 	} {
 		out := command(t, c.code, c.arguments...)
 		assert.Contains(t, out, c.says, name)
-		if c.code == 2 && strings.Count(strings.TrimSpace(out), "\n") > 0 {
-			t.Errorf("%s: more than one line: %s", name, out)
-		}
+		assert.True(t, c.code != 2 || strings.Count(strings.TrimSpace(out), "\n") <= 0, "%s: more than one line: %s", name, out)
 	}
 }
 

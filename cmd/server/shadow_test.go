@@ -29,9 +29,7 @@ func (p *process) digests(t *testing.T, rounds uint64) map[string]string {
 	t.Helper()
 	for {
 		r, err := p.models.CompareModels(t.Context(), &hindsightv1.CompareModelsRequest{Model: "live"})
-		if err != nil || len(r.GetComparisons()) != 3 {
-			t.Fatal(r, err)
-		}
+		require.True(t, err == nil && len(r.GetComparisons()) == 3, "%v %v", r, err)
 		behind := uint64(0)
 		for _, c := range r.GetComparisons() {
 			behind += c.GetBehind()
@@ -43,9 +41,7 @@ func (p *process) digests(t *testing.T, rounds uint64) map[string]string {
 	out := map[string]string{}
 	for _, id := range []string{"linear", "taylor"} {
 		r, err := p.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: id})
-		if err != nil || r.GetStats().GetObservations() != rounds {
-			t.Fatalf("%s: %v, %v", id, r, err)
-		}
+		require.True(t, err == nil && r.GetStats().GetObservations() == rounds, "%s: %v, %v", id, r, err)
 		out[id] = r.GetStats().GetStateDigest()
 	}
 	return out

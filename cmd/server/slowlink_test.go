@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -32,14 +34,10 @@ func exported(t *testing.T, bytes int) (out []byte, digest string) {
 	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "large", Spec: &hindsightv1.ModelSpec{
 		Dimension: int32(dimension), Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	digest = p.digest(t, "large")
 	stream, err := p.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "large"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for len(out) == 0 || err == nil {
 		var part *hindsightv1.ExportModelResponse
 		part, err = stream.Recv()
@@ -161,9 +159,7 @@ func TestALargeImportPassesSlowLinks(t *testing.T) {
 	close(p.stop)
 	p.ended.Wait()
 	t.Logf("codes: %v", p.odd)
-	if high > 2*time.Second {
-		t.Errorf("an import delays other observations by %v", high)
-	}
+	assert.LessOrEqual(t, high, 2*time.Second, "an import delays other observations by %v", high)
 	f.limit(0)
 	f.hasEverywhere("large", digest)
 	for _, m := range f.members {
@@ -208,9 +204,7 @@ func TestOwnersEndInTheMiddleOfAnImport(t *testing.T) {
 		f.insistImport(model, data)
 		f.hasEverywhere(model, digest)
 		_, err := f.owner().process.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: model})
-		if err != nil && status.Code(err) != codes.Unavailable {
-			t.Error(err)
-		}
+		assert.True(t, err == nil || status.Code(err) == codes.Unavailable, err)
 	}
 	f.limit(0)
 	t.Logf("%d kills, %d after the import", *importKills, whole)

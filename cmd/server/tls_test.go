@@ -146,9 +146,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 	own, err := client.Dial(mutual.connection.Target(), client.WithDialOptions(grpc.WithTransportCredentials(credentials.NewTLS(trusts(servers, alice)))))
 	require.NoError(t, err)
 	defer func() { _ = own.Close() }()
-	if _, err := own.Models().CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{Dimension: 1}}); err != nil {
-		t.Fatal(err)
-	}
+	must(own.Models().CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{Dimension: 1}}))(t)
 	if text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/v1/models/m"); err != nil || !strings.Contains(text, `"id":"m"`) {
 		t.Errorf("JSON: %s, %v", text, err)
 	}
@@ -160,9 +158,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 	}
 	for _, page := range []string{"", "heap?debug=1", "cmdline", "symbol"} {
 		text, err := simple.get(t, trusts(servers), simple.http+"/debug/pprof/"+page)
-		if err != nil || text == "" || strings.Contains(text, `"error"`) {
-			t.Errorf("profile %s: %s, %v", page, text, err)
-		}
+		assert.True(t, err == nil && text != "" && !strings.Contains(text, `"error"`), "profile %s: %s, %v", page, text, err)
 	}
 
 	// The healthcheck needs no certificate.
@@ -203,9 +199,7 @@ func TestTLSThatCannotStart(t *testing.T) {
 	} {
 		flags = append(flags, "--data-dir", filepath.Join(dir, "data"), "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
 		out, err := exec.CommandContext(t.Context(), binary, flags...).CombinedOutput()
-		if err == nil || !strings.Contains(string(out), want) {
-			t.Errorf("%v: %s, want %s", err, out, want)
-		}
+		assert.True(t, err != nil && strings.Contains(string(out), want), "%v: %s, want %s", err, out, want)
 	}
 }
 

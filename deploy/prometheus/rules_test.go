@@ -50,9 +50,7 @@ func TestPromtool(t *testing.T) {
 // docs/runbooks.md. No other section exists.
 func TestEveryAlertHasATestAndARunbook(t *testing.T) {
 	alerts := found(`- alert: (\w+)`, read(t, rules))
-	if len(alerts) == 0 {
-		t.Fatal("there are no alerts")
-	}
+	require.True(t, len(alerts) != 0, "there are no alerts")
 	assert.Equal(t, alerts, found(`alertname=\\"(\w+)\\", instance=\\"sick\\"`, read(t, unitTests)))
 	text := read(t, runbooks)
 	sections := regexp.MustCompile(`(?m)^## (\w+)$`).FindAllStringSubmatchIndex(text, -1)
@@ -64,9 +62,7 @@ func TestEveryAlertHasATestAndARunbook(t *testing.T) {
 		}
 		titles, anchors = append(titles, title), append(anchors, strings.ToLower(title))
 		for _, want := range []string{"\n- **Look at**", "\n- **Do**"} {
-			if strings.Count(text[at[0]:end], want) != 1 {
-				t.Errorf("%s: want one %q", title, want)
-			}
+			assert.True(t, strings.Count(text[at[0]:end], want) == 1, "%s: want one %q", title, want)
 		}
 	}
 	assert.Equal(t, alerts, titles)

@@ -39,9 +39,7 @@ func TestTokens(t *testing.T) {
 	c := new(clock)
 	a := auth.New(auth.Options{Now: c.now})
 	one, two, ends := auth.NewToken(), auth.NewToken(), auth.NewToken()
-	if one == two || len(one) != 46 || !strings.HasPrefix(one, "hs_") {
-		t.Fatalf("tokens %q, %q", one, two)
-	}
+	require.True(t, one != two && len(one) == 46 && strings.HasPrefix(one, "hs_"), "tokens %q, %q", one, two)
 	a.Set([]auth.Entry{entry("one", one), entry("ends", ends, func(e *auth.Entry) { e.NotAfter = start.Add(time.Hour) })})
 	for header, want := range map[string]error{
 		"Bearer " + one: nil, "bearer " + one: nil, "Bearer " + two: auth.ErrInvalid, "Bearer  " + one: auth.ErrInvalid, "Basic " + one: auth.ErrInvalid,
@@ -49,14 +47,10 @@ func TestTokens(t *testing.T) {
 		"Bearer " + one + "x": auth.ErrInvalid, "Bearer " + strings.Repeat("x", 100_000): auth.ErrInvalid, "Bearer " + ends: nil, "Bearer a.b.c": auth.ErrInvalid,
 	} {
 		p, err := a.Header(header)
-		if !errors.Is(err, want) || (err == nil) != (p != nil) {
-			t.Errorf("%.60q: %v, %v, want %v", header, p, err, want)
-		}
+		assert.True(t, errors.Is(err, want) && (err == nil) == (p != nil), "%.60q: %v, %v, want %v", header, p, err, want)
 	}
 	p, err := a.Token(ends)
-	if err != nil || p.Name != "ends" || !p.NotAfter().Equal(start.Add(time.Hour)) {
-		t.Fatal(p, err)
-	}
+	require.True(t, err == nil && p.Name == "ends" && p.NotAfter().Equal(start.Add(time.Hour)), "%v %v", p, err)
 	c.advance(time.Hour - 1)
 	assert.NoError(t, p.Valid(c.now()))
 	c.advance(1)
@@ -112,9 +106,7 @@ func TestPrincipal(t *testing.T) {
 			t.Errorf("%q: %v, %v", model, p.Sees(model), err)
 		}
 	}
-	if p.Has(auth.Write) != nil || !errors.Is(p.Has(auth.Admin), auth.ErrRole) || !errors.Is(p.Whole(), auth.ErrScope) {
-		t.Error("role and models")
-	}
+	assert.True(t, p.Has(auth.Write) == nil && errors.Is(p.Has(auth.Admin), auth.ErrRole) && errors.Is(p.Whole(), auth.ErrScope), "role and models")
 	if got := auth.FromContext(auth.NewContext(t.Context(), p)); got != p || auth.FromContext(t.Context()) != nil {
 		t.Error("context", got)
 	}
@@ -139,9 +131,7 @@ func TestLimits(t *testing.T) {
 		t.Error("a third place:", err)
 	}
 	p.Leave()
-	if p.Enter(c.now()) != nil || p.Spend(c.now()) != nil {
-		t.Error("four calls at once")
-	}
+	assert.True(t, p.Enter(c.now()) == nil && p.Spend(c.now()) == nil, "four calls at once")
 	p.Leave()
 	if err := p.Enter(c.now()); !errors.Is(err, auth.ErrRate) || !errors.As(err, &wait) || wait.Wait != 250*time.Millisecond {
 		t.Error("a fifth call:", err)
@@ -229,9 +219,7 @@ func TestCertificates(t *testing.T) {
 		{x509.Certificate{}, "", auth.ErrCertificate},
 	} {
 		p, err := a.Certificate(&c.certificate)
-		if !errors.Is(err, c.err) || (err == nil && (p.Name != c.want || p.Subject != c.want[2:])) {
-			t.Errorf("%s: %v, %v", c.want, p, err)
-		}
+		assert.True(t, errors.Is(err, c.err) && (err != nil || p.Name == c.want && p.Subject == c.want[2:]), "%s: %v, %v", c.want, p, err)
 	}
 }
 
@@ -278,9 +266,7 @@ func TestTokenAllocatesNothing(t *testing.T) {
 	header := "Bearer " + token
 	n := testing.AllocsPerRun(100, func() {
 		p, err := a.Header(header)
-		if err != nil || p.Enter(time.Now()) != nil {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil && p.Enter(time.Now()) == nil, err)
 		p.Leave()
 	})
 	assert.EqualValues(t, 0, n)

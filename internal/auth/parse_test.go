@@ -41,9 +41,7 @@ func TestParse(t *testing.T) {
 	if scraper.Role != auth.Read || scraper.Certificate != "Prometheus of Ops" || !reflect.DeepEqual(scraper.Models, []string{"one"}) {
 		t.Errorf("scraper: %+v", scraper)
 	}
-	if people.Role != auth.Admin || people.Claim != "groups" || people.Value != "ml team" || people.Models != nil {
-		t.Errorf("people: %+v", people)
-	}
+	assert.True(t, people.Role == auth.Admin && people.Claim == "groups" && people.Value == "ml team" && people.Models == nil, "people: %+v", people)
 	for _, empty := range []string{"", "# nobody\n", "~\n", "[]\n"} {
 		if entries, err := auth.Parse([]byte(empty)); err != nil || len(entries) != 0 {
 			t.Errorf("%q: %v, %v", empty, entries, err)
@@ -137,9 +135,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, file, name string) {
 		entries, err := auth.Parse([]byte(file))
 		if err != nil {
-			if strings.ContainsAny(err.Error(), "\r\n") {
-				t.Errorf("more than one line: %q", err)
-			}
+			assert.False(t, strings.ContainsAny(err.Error(), "\r\n"), "more than one line: %q", err)
 			return
 		}
 		hash := auth.HashOf(name)

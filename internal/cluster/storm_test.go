@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
@@ -168,9 +170,7 @@ func TestPowerCuts(t *testing.T) {
 	}
 	for range *stormRounds {
 		first := owner(t, servers...)
-		if err := pauseFor(ctx, time.Duration(rng.IntN(500))*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pauseFor(ctx, time.Duration(rng.IntN(500))*time.Millisecond))
 		hit := slices.Clone(servers)
 		rng.Shuffle(len(hit), func(i, k int) { hit[i], hit[k] = hit[k], hit[i] })
 		switch what := rng.IntN(6); what {
@@ -228,9 +228,7 @@ func compareAll(t *testing.T, servers []*server, writers []*writer) {
 					return nil
 				})
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			for at := range w.acknowledged {
 				if at > want[w.name] {
 					t.Errorf("%s lost %d of %s, its log ends at %d", s.address, at, w.name, want[w.name])
@@ -239,7 +237,5 @@ func compareAll(t *testing.T, servers []*server, writers []*writer) {
 		}
 		t.Logf("%s: %d acknowledged, %d not", w.name, len(w.acknowledged), w.unknown)
 	}
-	if total == 0 {
-		t.Error("nothing was acknowledged")
-	}
+	assert.NotEqual(t, 0, total, "nothing was acknowledged")
 }

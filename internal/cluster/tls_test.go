@@ -191,14 +191,10 @@ func TestTheClusterPortRejectsStrangers(t *testing.T) {
 	nameless := ours.config(t, "127.0.0.1")
 	nameless.Certificates = nil
 	for name, config := range map[string]*tls.Config{"another authority": stranger, "no certificate": nameless, "no TLS": nil} {
-		if reaches(t, stream(t, config), to, consensus.Members) {
-			t.Errorf("took a client with %s", name)
-		}
+		assert.False(t, reaches(t, stream(t, config), to, consensus.Members), "took a client with %s", name)
 	}
 	misnamed := stream(t, ours.config(t, "elsewhere.example"))
-	if reaches(t, to, misnamed, consensus.Members) {
-		t.Error("a client took a server with another name")
-	}
+	assert.False(t, reaches(t, to, misnamed, consensus.Members), "a client took a server with another name")
 }
 
 // public is a listener that is not on a loopback address.

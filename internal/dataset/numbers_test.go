@@ -9,6 +9,7 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/dataset"
@@ -106,9 +107,7 @@ func TestTheColumnDecidesTheComma(t *testing.T) {
 		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
 			t.Errorf("%s: error %v, want %q", name, err, tt.fails)
 		}
-		if tt.want != nil && !slices.Equal(got, tt.want) {
-			t.Errorf("%s: %v, want %v", name, got, tt.want)
-		}
+		assert.True(t, tt.want == nil || slices.Equal(got, tt.want), "%s: %v, want %v", name, got, tt.want)
 		if name == "one of many" && (got[0] != 12.5 || got[1] != 1.234) {
 			t.Errorf("%s: %v", name, got[:2])
 		}
@@ -139,9 +138,7 @@ func TestTheColumnDecidesThePoint(t *testing.T) {
 			if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
 				t.Errorf("%s of %s: error %v, want %q", name, source, err, tt.fails)
 			}
-			if len(got) != len(tt.want) {
-				t.Fatalf("%s of %s: %v, want %v", name, source, got, tt.want)
-			}
+			require.True(t, len(got) == len(tt.want), "%s of %s: %v, want %v", name, source, got, tt.want)
 			for i := range got {
 				if got[i] != tt.want[i] {
 					t.Errorf("%s of %s: %v, want %v", name, source, got, tt.want)

@@ -149,9 +149,7 @@ func TestFilesWithoutNames(t *testing.T) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if err != nil || len(record) != len(table.Columns()) {
-				t.Fatalf("%q: %q, %v", text, record, err)
-			}
+			require.True(t, err == nil && len(record) == len(table.Columns()), "%q: %q, %v", text, record, err)
 			n, lines = n+1, append(lines, table.Line())
 		}
 		if named := table.Columns()[0] != "column 1"; n != rows || named != (rows == 1) || lines[n-1] != 2 || len(table.Notes()) != rows-1 {
@@ -246,9 +244,7 @@ func TestNoLabel(t *testing.T) {
 		require.NoError(t, err)
 		var y [1]float64
 		x, err := r.Read(nil, y[:])
-		if !errors.Is(err, dataset.ErrNoLabel) || len(x) != 2 || x[0] != 1 || x[1] != 2 {
-			t.Errorf("%q: %v, %v", label, x, err)
-		}
+		assert.True(t, errors.Is(err, dataset.ErrNoLabel) && len(x) == 2 && x[0] == 1 && x[1] == 2, "%q: %v, %v", label, x, err)
 		if _, err := r.Read(nil, y[:]); err != nil || y[0] != 4 {
 			t.Errorf("%q: the next row: %v, %v", label, y, err)
 		}
@@ -279,9 +275,7 @@ func FuzzReader(f *testing.F) {
 			}
 			require.Equal(t, r.Dimension(), len(x))
 			for _, v := range append(x, y...) {
-				if math.IsNaN(v) || math.IsInf(v, 0) {
-					t.Fatalf("row %v, %v", x, y)
-				}
+				require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "row %v, %v", x, y)
 			}
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"hindsight/internal/engine"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -57,21 +58,15 @@ func TestLoadsWaitForMemory(t *testing.T) {
 				default:
 					_, err = h.Observe(ctx, id, []engine.Observation{{Features: x, Labels: []float64{1}, Weight: 1}})
 				}
-				if err != nil {
-					t.Errorf("%s: %v", id, err)
-				}
+				assert.NoError(t, err, id)
 			}
 		})
 	}
 	clients.Wait()
 	cancel()
 	sampling.Wait()
-	if most.Load() > limit {
-		t.Errorf("%d bytes of states in memory, want at most %d", most.Load(), limit)
-	}
-	if h.Totals().Wakes.Load() < models {
-		t.Errorf("%d models were loaded", h.Totals().Wakes.Load())
-	}
+	assert.LessOrEqual(t, most.Load(), limit)
+	assert.GreaterOrEqual(t, h.Totals().Wakes.Load(), int64(models))
 }
 
 // A deleted leader that is loaded for a comparison leaves memory when that is needed, and
@@ -100,9 +95,7 @@ func TestTheMemoryOfADeletedLeader(t *testing.T) {
 	for range 3 {
 		h.caughtUp(t, "shadow")
 		h.predict(t, "other", make([]float64, 300)...)
-		if n := h.Totals().ResidentBytes; n > 1<<20 {
-			t.Errorf("%d bytes in memory, want at most %d", n, 1<<20)
-		}
+		assert.LessOrEqual(t, h.Totals().ResidentBytes, int64(1<<20))
 	}
 }
 
@@ -122,9 +115,7 @@ func TestALoadThatFindsNoMemory(t *testing.T) {
 	if _, err := h.Predict(ctx, "other", vectors(x), engine.PredictOptions{}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("predicted beside a state that cannot leave: %v", err)
 	}
-	if n := h.Totals().ResidentBytes; n > 1<<20 {
-		t.Errorf("%d bytes in memory", n)
-	}
+	assert.LessOrEqual(t, h.Totals().ResidentBytes, int64(1<<20))
 	close(f.goOn)
 	if _, err := ticket.Wait(t.Context()); err != nil {
 		t.Error(err)

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
@@ -63,17 +66,11 @@ func TestAWeightThatFloodsTheRidgeIsRejected(t *testing.T) {
 		h.create(t, name, c.spec)
 		o := engine.Observation{Features: []float64{c.x, -c.x}, Labels: []float64{1}, Weight: c.weight}
 		_, err := h.Observe(context.Background(), name, []engine.Observation{o})
-		if (err == nil) != c.accepted || err != nil && !errors.Is(err, model.ErrWeightOutOfRange) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.True(t, (err == nil) == c.accepted && (err == nil || errors.Is(err, model.ErrWeightOutOfRange)), "%s: %v", name, err)
 		spec, _, err := catalog.Complete(c.spec)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		m := must(machine.New(spec, catalog.New))(t)
 		r := record.Record{Observations: []record.Observation{{Features: o.Features, Labels: o.Labels, Weight: o.Weight}}}
-		if err := m.Apply(&r, make([]record.Answer, 1), nil); err != nil {
-			t.Errorf("%s, from a log: %v", name, err)
-		}
+		assert.NoError(t, m.Apply(&r, make([]record.Answer, 1), nil), name)
 	}
 }

@@ -47,9 +47,7 @@ func TestAnsweredBeforeTheOwnerDies(t *testing.T) {
 	s.equal()
 	for place := range s.all {
 		a := s.move(place).host.observe(t, "m", label)
-		if !a[0].Duplicate || a[0].Sequence != 1 {
-			t.Errorf("the label again at owner %d: %+v, want a duplicate at 1", place, a[0])
-		}
+		assert.True(t, a[0].Duplicate && a[0].Sequence == 1, "the label again at owner %d: %+v, want a duplicate at 1", place, a[0])
 	}
 	s.pending(0)
 }

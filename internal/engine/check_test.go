@@ -83,9 +83,7 @@ func repair(t *testing.T, fs vfs.FS) []check.Finding {
 func TestCheckOfAWholeStore(t *testing.T) {
 	fs, _ := damaged(t)
 	findings, checked := look(t, fs)
-	if len(findings) > 0 {
-		t.Errorf("%+v", findings)
-	}
+	assert.LessOrEqual(t, len(findings), 0, "%+v", findings)
 	if checked.Models != 2 || checked.Snapshots != 6 || checked.Observations != 65 || checked.IDs != 60 || checked.Pending != 1 {
 		t.Errorf("%+v", checked)
 	}
@@ -177,17 +175,11 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 			for _, f := range findings {
 				found = found || strings.Contains(f.Place+" ", c.says)
 				rejected = rejected || f.Rejected
-				if f.Model != "m" || f.Repaired != "" || f.Meaning == "" || f.Problem == "" {
-					t.Errorf("%+v", f)
-				}
+				assert.True(t, f.Model == "m" && f.Repaired == "" && f.Meaning != "" && f.Problem != "", "%+v", f)
 			}
-			if !found || rejected != c.rejected || (c.says == "") != (len(findings) == 0) {
-				t.Errorf("found %+v", findings)
-			}
+			assert.True(t, found && rejected == c.rejected && (c.says == "") == (len(findings) == 0), "found %+v", findings)
 			for _, f := range repair(t, fs) {
-				if f.Repaired == "" {
-					t.Errorf("not repaired: %+v", f)
-				}
+				assert.True(t, f.Repaired != "", "not repaired: %+v", f)
 			}
 			if findings, _ := look(t, fs); len(findings) > 0 {
 				t.Errorf("after the repair %+v", findings)
@@ -199,9 +191,7 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 			want := startOn(t, newFS(), newClock())
 			want.create(t, "m", linear(2))
 			feed(t, want, 0, int(c.left))
-			if s.Digest != want.stats(t, "m").Digest {
-				t.Error("what is left is not what was learned")
-			}
+			assert.True(t, s.Digest == want.stats(t, "m").Digest, "what is left is not what was learned")
 			feed(t, h, int(c.left), 70)
 			assert.EqualValues(t, 70, h.stats(t, "m").Observations)
 		})

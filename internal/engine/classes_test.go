@@ -8,6 +8,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 )
@@ -37,14 +40,10 @@ func TestClasses(t *testing.T) {
 		for _, v := range p.Probabilities {
 			sum += v
 		}
-		if round > 0 && !(sum > 0.999999 && sum < 1.000001) || len(p.Classes) != len(p.Probabilities) {
-			t.Fatalf("round %d: %+v", round, p)
-		}
+		require.True(t, (round <= 0 || sum > 0.999999 && sum < 1.000001) && len(p.Classes) == len(p.Probabilities), "round %d: %+v", round, p)
 		o := engine.Observation{PredictionID: p.ID, Class: names[class]}
 		a := h.observe(t, "m", o)[0]
-		if !a.Served || a.ServedClass != p.Name() || a.Class != p.Name() || len(a.Predictions) != 0 {
-			t.Fatalf("%+v of %+v", a, p)
-		}
+		require.True(t, a.Served && a.ServedClass == p.Name() && a.Class == p.Name() && len(a.Predictions) == 0, "%+v of %+v", a, p)
 		if again := h.observe(t, "m", o)[0]; !again.Duplicate || again.ServedClass != a.ServedClass || again.Loss != a.Loss {
 			t.Fatalf("%+v, first %+v", again, a)
 		}
@@ -131,14 +130,10 @@ func TestPredictionOfUndoneClasses(t *testing.T) {
 	must(h.RestoreModel(context.Background(), "m", 0))(t)
 	h.observe(t, "m", engine.Observation{Features: []float64{2}, Class: "b"})
 	a := h.observe(t, "m", engine.Observation{PredictionID: undone.ID, Class: "a"})[0]
-	if a.Served || a.Sequence != 2 {
-		t.Errorf("%+v", a)
-	}
+	assert.True(t, !a.Served && a.Sequence == 2, "%+v", a)
 	h.stop(t)
 	h = start(t, disk, clock)
-	if got := h.stats(t, "m").Pending; got != 1 {
-		t.Errorf("%d wait, want 1", got)
-	}
+	assert.EqualValues(t, 1, h.stats(t, "m").Pending)
 	if a := h.observe(t, "m", engine.Observation{PredictionID: kept.ID, Class: "a"})[0]; a.Served || a.Sequence != 3 {
 		t.Errorf("%+v", a)
 	}

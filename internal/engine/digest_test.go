@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	commands "hindsight/internal/cluster/command"
@@ -38,9 +39,7 @@ func TestDigestsFindABit(t *testing.T) {
 		"an id": {func(t *testing.T, v *server, _ string) {
 			t.Helper()
 			value, ok, err := v.stored().ID("o3")
-			if err != nil || !ok {
-				t.Fatal(ok, err)
-			}
+			require.True(t, err == nil && ok, "%v %v", ok, err)
 			value[len(value)-1] ^= 1
 			at := v.clock.now()
 			require.NoError(t, v.stored().PutIDs(t.Context(), []storage.ID{{ID: "o3", At: at, Value: value}}))
@@ -48,9 +47,7 @@ func TestDigestsFindABit(t *testing.T) {
 		"a pending prediction": {func(t *testing.T, v *server, waits string) {
 			t.Helper()
 			p, ok, err := v.stored().GetPending(waits)
-			if err != nil || !ok {
-				t.Fatal(ok, err)
-			}
+			require.True(t, err == nil && ok, "%v %v", ok, err)
 			p.Value[len(p.Value)-1] ^= 1
 			require.NoError(t, v.stored().PutPending([]storage.Prediction{p}))
 		}, false},
@@ -92,9 +89,7 @@ func TestDigestsFindABit(t *testing.T) {
 				for _, v := range s.all {
 					counted += v.host.Totals().DigestMismatches.Load()
 				}
-				if (counted > 0) != (name != "nothing") {
-					t.Errorf("%d mismatches are counted", counted)
-				}
+				assert.True(t, (counted > 0) == (name != "nothing"), "%d mismatches are counted", counted)
 			})
 		}
 	}
@@ -156,9 +151,7 @@ func TestCheckInParts(t *testing.T) {
 			parts = append(parts, c.From)
 		}
 	}
-	if !slices.ContainsFunc(parts, func(from string) bool { return from > "1" && from < "4" }) {
-		t.Errorf("the checks begin at %q", parts)
-	}
+	assert.True(t, slices.ContainsFunc(parts, func(from string) bool { return from > "1" && from < "4" }), "the checks begin at %q", parts)
 }
 
 // flip flips a bit of a part of a server's state, as a fault of its memory does.

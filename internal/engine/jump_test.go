@@ -8,6 +8,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	steadyclock "hindsight/internal/clock"
 	"hindsight/internal/engine"
 )
@@ -39,9 +42,7 @@ func (m *machineClock) move(passed, set time.Duration) {
 func until(t *testing.T, h *host, what string, holds func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !holds(); runtime.Gosched() {
-		if time.Now().After(end) {
-			t.Fatal(what)
-		}
+		require.False(t, time.Now().After(end), what)
 		h.Sweep()
 	}
 }
@@ -59,14 +60,9 @@ func TestClockJumpsForward(t *testing.T) {
 		})
 		h.create(t, "m", linear(2))
 		h.create(t, "gone", linear(2))
-		if err := h.DeleteModel(context.Background(), "gone"); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, h.DeleteModel(context.Background(), "gone"))
 		kept := h.predict(t, "m", 1, 2)
-		_, err := h.Predict(context.Background(), "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: true, TTL: time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(h.Predict(context.Background(), "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: true, TTL: time.Second}))(t)
 		steady.Now()
 		m.move(0, year)
 		steady.Now()
@@ -109,9 +105,7 @@ func TestClockGoesBack(t *testing.T) {
 	answers := h.observe(t, "m",
 		engine.Observation{PredictionID: kept.ID, Labels: []float64{1}},
 		engine.Observation{Features: []float64{1, 0}, Labels: []float64{1}, ObservationID: "o-1"})
-	if answers[0].Sequence != 2 || !answers[1].Duplicate {
-		t.Errorf("it answers %+v", answers)
-	}
+	assert.True(t, answers[0].Sequence == 2 && answers[1].Duplicate, "it answers %+v", answers)
 	// A sweep may have come between the step of the clock and the second observation, and
 	// have written what the model had then. The next snapshot is due after the interval.
 	newest := func() uint64 {
@@ -125,7 +119,5 @@ func TestClockGoesBack(t *testing.T) {
 	c.advance(time.Minute)
 	until(t, h, "the snapshot of an interval later is not written", func() bool { return newest() == 2 })
 	page, err := h.Engine.ListModels(context.Background(), engine.ListOptions{Limit: 1, Figures: true})
-	if err != nil || len(page.Models) != 1 || page.Models[0].Figures.Rate < 0 || page.Models[0].Figures.Rate > 1 {
-		t.Errorf("%+v, %v", page, err)
-	}
+	assert.True(t, err == nil && len(page.Models) == 1 && page.Models[0].Figures.Rate >= 0 && page.Models[0].Figures.Rate <= 1, "%+v, %v", page, err)
 }

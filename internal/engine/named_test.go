@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -142,9 +143,7 @@ func TestParametricInputsAfterARestart(t *testing.T) {
 		t.Errorf("said %+v, after a restart %+v", said, again)
 	}
 	info, err := h.GetModel(t.Context(), "m")
-	if err != nil || fmt.Sprint(info.Spec.SemiparametricAWV.ParametricInputs) != "[temperature wind]" {
-		t.Errorf("%+v, %v", info.Spec, err)
-	}
+	assert.True(t, err == nil && fmt.Sprint(info.Spec.SemiparametricAWV.ParametricInputs) == "[temperature wind]", "%+v, %v", info.Spec, err)
 	for _, same := range []model.Spec{spec, info.Spec} {
 		if again, err := h.CreateModel(t.Context(), "m", same); err != nil || again.Sequence != 60 {
 			t.Errorf("created again: %+v, %v", again, err)
@@ -178,9 +177,7 @@ func TestRecordsInBatches(t *testing.T) {
 		many.observe(t, "m", batch...)
 	}
 	a, b := one.stats(t, "m"), many.stats(t, "m")
-	if a.Digest != b.Digest || !reflect.DeepEqual(a.Inputs, b.Inputs) || a.Loss != b.Loss {
-		t.Errorf("%+v\n%+v", a, b)
-	}
+	assert.True(t, a.Digest == b.Digest && reflect.DeepEqual(a.Inputs, b.Inputs) && a.Loss == b.Loss, "%+v\n%+v", a, b)
 }
 
 // A record is the identity of what was predicted under an id, as features are.
@@ -219,9 +216,7 @@ func TestConflictsOfRecords(t *testing.T) {
 	}
 	for n := range 3 {
 		a, err := observe(engine.Observation{ObservationID: "a", Inputs: one})
-		if err != nil || a.Duplicate != (n > 0) || !a.Served {
-			t.Errorf("%+v, %v", a, err)
-		}
+		assert.True(t, err == nil && a.Duplicate == (n > 0) && a.Served, "%+v, %v", a, err)
 	}
 	if _, err := observe(engine.Observation{ObservationID: "a", Inputs: other}); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("observed again with another record: %v", err)
@@ -255,10 +250,6 @@ func TestAFollowerMayScaleItsCategoriesOtherwise(t *testing.T) {
 		t.Errorf("created with another scale: %v", err)
 	}
 	info, err := h.Engine.CreateModel(t.Context(), "follower", spec, engine.CreateOptions{Follows: "separate"})
-	if err != nil || !*info.Spec.Inputs[1].Categorical.JointScale {
-		t.Errorf("a follower: %+v, %v", info, err)
-	}
-	if spec.Inputs[1].Categorical.JointScale != nil {
-		t.Error("the caller's spec has changed")
-	}
+	assert.True(t, err == nil && *info.Spec.Inputs[1].Categorical.JointScale, "a follower: %+v, %v", info, err)
+	assert.Nil(t, spec.Inputs[1].Categorical.JointScale, "the caller's spec has changed")
 }

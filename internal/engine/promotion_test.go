@@ -30,13 +30,9 @@ func challenge(t *testing.T, fs *vfs.MemFS, c *clock) (*host, *faulty) {
 func (h *host) promoted(t *testing.T, when string) string {
 	t.Helper()
 	all, err := h.ListAliases()
-	if err != nil || len(all) != 1 {
-		t.Fatalf("%s: aliases %+v, %v", when, all, err)
-	}
+	require.True(t, err == nil && len(all) == 1, "%s: aliases %+v, %v", when, all, err)
 	follows := h.follows(t, "challenger")
-	if want := map[string]string{"champion": "champion", "challenger": ""}[all[0].Model]; follows != want {
-		t.Errorf("%s: live is %q, and the challenger follows %q, want %q", when, all[0].Model, follows, want)
-	}
+	assert.Equal(t, map[string]string{"champion": "champion", "challenger": ""}[all[0].Model], follows, "%v %v", when, all[0].Model)
 	return all[0].Model
 }
 

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
@@ -36,9 +38,7 @@ func (h *host) log(t *testing.T) (first uint64, snapshots []uint64) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return first, snapshots
 }
 
@@ -61,9 +61,7 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 		feed(t, h, learned, learned+10)
 		learned += 10
 		_, err := h.SnapshotModel(t.Context(), "m")
-		if errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("a snapshot at %d: %v", learned, err)
-		}
+		assert.False(t, errors.Is(err, engine.ErrCorrupt), "a snapshot at %d: %v", learned, err)
 		return err != nil
 	}
 	for n := range 5 {
@@ -86,15 +84,11 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	if got := h.predict(t, "m", 1, 2); got.Sequence != uint64(learned) || !slices.Equal(got.Values, want.Values) {
 		t.Errorf("recovered from the log: %+v, want %+v", got, want)
 	}
-	if n := badSnapshots(lines); n != 2 {
-		t.Errorf("%d bad snapshots logged, want 2", n)
-	}
+	assert.Equal(t, 2, badSnapshots(lines))
 	// Once snapshots can be read, the log is cut again.
 	broken.Store(false)
 	for n := range 3 {
-		if snapshot() {
-			t.Errorf("snapshot %d is rejected", n+1)
-		}
+		assert.False(t, snapshot(), "snapshot %d is rejected", n+1)
 	}
 	if first, kept := h.log(t); first == 1 || len(kept) != 3 {
 		t.Errorf("the log begins at %d, snapshots at %v", first, kept)

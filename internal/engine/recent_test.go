@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/engine"
@@ -51,13 +53,9 @@ func TestRecentRegretIsThatOfTheRows(t *testing.T) {
 		losses = append(losses, h.observe(t, "m", o)[0].Loss)
 	}
 	s := recent(t, h)
-	if len(s.RecentRegret) != 5 || s.RecentRegret[4].Rounds != 150 {
-		t.Fatalf("windows %+v", s.RecentRegret)
-	}
+	require.True(t, len(s.RecentRegret) == 5 && s.RecentRegret[4].Rounds == 150, "windows %+v", s.RecentRegret)
 	for k, w := range s.RecentRegret {
-		if k < 4 && w.Rounds != 16<<k {
-			t.Errorf("window %d of %d rounds", k, w.Rounds)
-		}
+		assert.True(t, k >= 4 || w.Rounds == 16<<k, "window %d of %d rounds", k, w.Rounds)
 		gram, right, loss, energy := mat.NewSymDense(3, []float64{lambda, 0, 0, 0, lambda, 0, 0, 0, lambda}), mat.NewVecDense(3, nil), 0.0, 0.0
 		for n := 150 - w.Rounds; n < 150; n++ {
 			z := mat.NewVecDense(3, append(append([]float64{}, stream[n].Features...), 1))
@@ -67,16 +65,12 @@ func TestRecentRegretIsThatOfTheRows(t *testing.T) {
 			loss, energy = loss+losses[n], energy+weight*y*y
 		}
 		var g mat.VecDense
-		if err := g.SolveVec(gram, right); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, g.SolveVec(gram, right))
 		if want := loss - (energy - mat.Dot(right, &g)); math.Abs(w.Regret()-want) > 1e-9*energy || math.Abs(w.Loss-loss) > 1e-9*loss || w.Gap != 0 {
 			t.Errorf("last %d: regret %g, loss %g; want %g, %g", w.Rounds, w.Regret(), w.Loss, want, loss)
 		}
 	}
-	if h.stats(t, "m").RecentRegret != nil {
-		t.Error("a report that does not ask for the recent regret has it")
-	}
+	assert.Nil(t, h.stats(t, "m").RecentRegret, "a report that does not ask for the recent regret has it")
 }
 
 // Rows that a label gate sets aside are no rounds, and after a restore or a cut of the log the report is of

@@ -93,9 +93,7 @@ func TestRestartContinuesBitForBit(t *testing.T) {
 func checkKept(t *testing.T, h *host) {
 	t.Helper()
 	kept, err := h.ListSnapshots(t.Context(), "m")
-	if err != nil || len(kept) < 1 || len(kept) > 2 {
-		t.Errorf("snapshots kept: %v, %v", kept, err)
-	}
+	assert.True(t, err == nil && len(kept) >= 1 && len(kept) <= 2, "snapshots kept: %v, %v", kept, err)
 }
 
 // A power cut at any moment: what was acknowledged is there, once, and a
@@ -168,14 +166,10 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 	h.stop(t)
 	dir := dataDir + "/snapshots/"
 	models, err := fs.List(dir)
-	if err != nil || len(models) != 1 {
-		t.Fatal(models, err)
-	}
+	require.True(t, err == nil && len(models) == 1, "%v %v", models, err)
 	dir += models[0]
 	files, err := fs.List(dir)
-	if err != nil || len(files) != 3 {
-		t.Fatal(files, err)
-	}
+	require.True(t, err == nil && len(files) == 3, "%v %v", files, err)
 	slices.Sort(files)
 	for bad := range 3 {
 		clone := fs.CrashClone(vfs.CrashCloneCfg{})

@@ -63,9 +63,7 @@ func TestFollowersOfARestoreThatIsCut(t *testing.T) {
 	for n, image := range images {
 		cut := startOn(t, image, c)
 		cut.feed(t, 100, 12)
-		if n == 0 && cut.follows(t, "shadow") == "" {
-			t.Error("it stopped before the restore")
-		}
+		assert.True(t, n != 0 || cut.follows(t, "shadow") != "", "it stopped before the restore")
 		var a, b engine.Stats
 		waitFor(t, cut, func() bool {
 			if cut.follows(t, "shadow") == "" {
@@ -77,9 +75,7 @@ func TestFollowersOfARestoreThatIsCut(t *testing.T) {
 		if cut.follows(t, "shadow") == "" {
 			continue
 		}
-		if a.Digest != b.Digest {
-			t.Errorf("after %d writes: follows at %d of %d, with another history", n, b.Sequence, a.Sequence)
-		}
+		assert.True(t, a.Digest == b.Digest, "after %d writes: follows at %d of %d, with another history", n, b.Sequence, a.Sequence)
 	}
 }
 
@@ -188,7 +184,5 @@ func TestComparisonOfAFollowerWithoutObservations(t *testing.T) {
 	h.caughtUp(t, "leader")
 	h.shadow(t, "a", "leader", linear(2))
 	all := h.caughtUp(t, "leader")
-	if len(all) != 3 || all[1].ID != "z" || all[2].ID != "a" {
-		t.Errorf("compared %+v, want the leader, z, and then a, which has no loss", all)
-	}
+	assert.True(t, len(all) == 3 && all[1].ID == "z" && all[2].ID == "a", "compared %+v, want the leader, z, and then a, which has no loss", all)
 }

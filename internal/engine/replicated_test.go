@@ -128,9 +128,7 @@ func TestChangesOfUnknownOutcome(t *testing.T) {
 			s.fate(fate)
 			err := c.do(owner.host)
 			answered := err == nil && fate == commandLate // The server applied the change before it lost the connection.
-			if !answered && !errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrStorage) {
-				t.Errorf("%d: %s: %v", fate, c.what, err)
-			}
+			assert.True(t, (answered || errors.Is(err, engine.ErrUnknown)) && !errors.Is(err, engine.ErrStorage), "%d: %s: %v", fate, c.what, err)
 			want := c.made
 			if fate == commandNotDone {
 				want = nil

@@ -70,9 +70,7 @@ func TestHibernation(t *testing.T) {
 			after(every)(o)
 		})
 		answers, digests := run(tight)
-		if digests != wantDigests {
-			t.Error("models that hibernated learned something else")
-		}
+		assert.True(t, digests == wantDigests, "models that hibernated learned something else")
 		for m := range answers {
 			for n, a := range answers[m] {
 				want := wantAnswers[m][n]
@@ -84,9 +82,7 @@ func TestHibernation(t *testing.T) {
 		waitFor(t, tight, func() bool { return tight.Totals().ResidentBytes <= 3*size })
 		totals := tight.Totals()
 		t.Logf("%+v", totals)
-		if totals.Wakes.Load() == 0 || tight.loaded(t) > 3 || totals.Models != models {
-			t.Errorf("%+v", totals)
-		}
+		assert.True(t, totals.Wakes.Load() != 0 && tight.loaded(t) <= 3 && totals.Models == models, "%+v", totals)
 		tight.stop(t)
 	}
 }
@@ -130,9 +126,7 @@ func TestModelsThatAreNotLoaded(t *testing.T) {
 		t.Errorf("%+v", totals)
 	}
 	models, err := h.ListModels("", "", 10)
-	if err != nil || len(models) != 2 || models[0].Sequence != 5 || models[0].Learner != "linear_awv" {
-		t.Errorf("%+v, %v", models, err)
-	}
+	assert.True(t, err == nil && len(models) == 2 && models[0].Sequence == 5 && models[0].Learner == "linear_awv", "%+v, %v", models, err)
 	require.NoError(t, h.DeleteModel(context.Background(), "a"))
 	if _, err := h.GetModel(t.Context(), "a"); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("deleted: %v", err)
@@ -262,7 +256,5 @@ func TestTheLeastUsedModelsLeave(t *testing.T) {
 			return len(resident) >= models/2 && slices.Equal(resident, slices.Sorted(slices.Values(order[left:])))
 		})
 	}
-	if left < uses/10 {
-		t.Errorf("%d models have left", left)
-	}
+	assert.GreaterOrEqual(t, left, int(uses/10), "%d models have left", left)
 }

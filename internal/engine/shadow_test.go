@@ -76,16 +76,12 @@ func TestWhatCannotFollow(t *testing.T) {
 		{"leader", "shadow", linear(2), engine.ErrModelExists, "follows"},
 	} {
 		_, err := h.Engine.CreateModel(t.Context(), rejected.id, rejected.spec, engine.CreateOptions{Follows: rejected.leader})
-		if !errors.Is(err, rejected.want) || !strings.Contains(err.Error(), rejected.text) {
-			t.Errorf("%+v: %v", rejected, err)
-		}
+		assert.True(t, errors.Is(err, rejected.want) && strings.Contains(err.Error(), rejected.text), "%+v: %v", rejected, err)
 	}
 	h.shadow(t, "shadow", "leader", taylor(2, 3)) // Again the same.
 	h.setAlias(t, "live", "leader")
 	info, err := h.Engine.CreateModel(t.Context(), "other", linear(2), engine.CreateOptions{Follows: "live", ValidateOnly: true})
-	if err != nil || info.Follows != "leader" {
-		t.Errorf("by an alias: %+v, %v", info, err)
-	}
+	assert.True(t, err == nil && info.Follows == "leader", "by an alias: %+v, %v", info, err)
 }
 
 // follows is what a model follows.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
@@ -203,9 +204,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 		}
 		readOnly := map[string]bool{}
 		h.Each(func(l *engine.Live) { readOnly[l.ID] = l.ReadOnly })
-		if !readOnly["bad"] || readOnly["good"] {
-			t.Errorf("read-only: %v", readOnly)
-		}
+		assert.True(t, readOnly["bad"] && !readOnly["good"], "read-only: %v", readOnly)
 	}
 	rejects()
 	h.observe(t, "good", one("a", 1)...)
@@ -264,9 +263,7 @@ func TestOnePredictionIDTwice(t *testing.T) {
 	}
 	pending(0, "after a rejection")
 	said, err := batch([][]float64{{1}, {1}, {1}}, "a", "a", "a")
-	if err != nil || said[0].ID != "a" || said[2].ID != "a" {
-		t.Fatalf("%+v, %v", said, err)
-	}
+	require.True(t, err == nil && said[0].ID == "a" && said[2].ID == "a", "%+v, %v", said, err)
 	pending(1, "three rows of one id")
 	h.observe(t, "m", engine.Observation{PredictionID: "a", Labels: []float64{1}})
 	pending(0, "after the label")
@@ -366,9 +363,7 @@ func TestReports(t *testing.T) {
 		t.Errorf("before anybody asked: %+v", l)
 	}
 	s := h.stats(t, "m")
-	if math.IsNaN(s.Regret) || s.Regret != s.Loss-s.HindsightLoss {
-		t.Errorf("asked: %+v", s)
-	}
+	assert.True(t, !math.IsNaN(s.Regret) && s.Regret == s.Loss-s.HindsightLoss, "asked: %+v", s)
 	h.stats(t, "m")
 	assert.EqualValues(t, 1, h.Totals().Reports.Load())
 	if l := live(); l.Regret != s.Regret {

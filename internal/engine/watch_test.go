@@ -155,9 +155,7 @@ func TestWatchersAtOnce(t *testing.T) {
 			count := func() {
 				for _, l := range told(w) {
 					seen += 1 + l.Omitted
-					if l.Sequence != seen {
-						t.Errorf("watcher %d: sequence %d after %d", k, l.Sequence, seen)
-					}
+					assert.True(t, l.Sequence == seen, "watcher %d: sequence %d after %d", k, l.Sequence, seen)
 				}
 			}
 			for {

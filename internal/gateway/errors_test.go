@@ -318,9 +318,7 @@ func TestCallsPassTheInterceptors(t *testing.T) {
 	h.want(t, "POST", "/v1/models", linear("m"))
 	assert.EqualValues(t, 1, h.handled(t, hindsightv1.ModelService_CreateModel_FullMethodName))
 	a := h.call(t, "GET", "/v1/models/m/stats", "", "Grpc-Timeout", "1n")
-	if a.status != 504 || a.at("error", "status") != "DEADLINE_EXCEEDED" {
-		t.Errorf("a call without time: %d %s", a.status, a.body)
-	}
+	assert.True(t, a.status == 504 && a.at("error", "status") == "DEADLINE_EXCEEDED", "a call without time: %d %s", a.status, a.body)
 	a = h.call(t, "GET", "/v1/models/m/stats", "", "Grpc-Timeout", "soon")
 	a.rejected(t, "a timeout", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "", "soon")
 }

@@ -76,9 +76,7 @@ func roles(t *testing.T) map[string]auth.Role {
 			name := protoreflect.FullName("hindsight.v1." + operation.Tags[0] + "." + operation.OperationID)
 			d := must(protoregistry.GlobalFiles.FindDescriptorByName(name))(t)
 			option, ok := proto.GetExtension(d.Options(), hindsightv1.E_Access).(*hindsightv1.Access)
-			if !ok || option.GetRole() == hindsightv1.Access_ROLE_UNSPECIFIED {
-				t.Errorf("%s has no role", name)
-			}
+			assert.True(t, ok && option.GetRole() != hindsightv1.Access_ROLE_UNSPECIFIED, "%s has no role", name)
 			table[method+" "+path] = auth.Role(option.GetRole())
 		}
 	}
@@ -144,13 +142,9 @@ func TestEveryRouteByEveryRole(t *testing.T) {
 				}
 			case http.StatusForbidden:
 				got = "403"
-				if a.at("error", "status") != "PERMISSION_DENIED" {
-					t.Errorf("%s by %q: %s", route, caller, a.body)
-				}
+				assert.True(t, a.at("error", "status") == "PERMISSION_DENIED", "%s by %q: %s", route, caller, a.body)
 			}
-			if got != want {
-				t.Errorf("%s by %q: %d %s, want %s", route, caller, a.status, a.body, want)
-			}
+			assert.True(t, got == want, "%s by %q: %d %s, want %s", route, caller, a.status, a.body, want)
 		}
 	}
 }
@@ -187,9 +181,7 @@ func TestSessions(t *testing.T) {
 	}
 	// Behind a proxy that speaks TLS.
 	secure, _ := g.login(t, "read", "X-Forwarded-Proto", "https", "Origin", strings.Replace(g.url, "http:", "https:", 1))
-	if secure == nil || !secure.Secure || secure.Name != "__Host-hindsight" {
-		t.Errorf("%+v", secure)
-	}
+	assert.True(t, secure != nil && secure.Secure && secure.Name == "__Host-hindsight", "%+v", secure)
 	header := cookie.Name + "=" + cookie.Value
 	if a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", header, "X-Forwarded-Proto", "https"); a.status != http.StatusUnauthorized {
 		t.Error("a cookie without the prefix under TLS:", a.status)
@@ -287,9 +279,7 @@ func TestAuditOfRequests(t *testing.T) {
 		if r.Who != nil {
 			name = r.Who.Name
 		}
-		if !strings.HasPrefix(r.Peer, "127.0.0.1:") {
-			t.Errorf("%+v", r)
-		}
+		assert.True(t, strings.HasPrefix(r.Peer, "127.0.0.1:"), "%+v", r)
 		got = append(got, strings.Join([]string{name, r.Call, r.Outcome, r.Reason}, " "))
 	}
 	want := []string{

@@ -59,9 +59,7 @@ func newContract(t *testing.T, h *host) *contract {
 func (c *contract) call(t *testing.T, operation, method, path, body string, headers ...string) *answer {
 	t.Helper()
 	route := c.routes[operation]
-	if route == nil {
-		t.Fatalf("no operation %s", operation)
-	}
+	require.NotNil(t, route, "no operation %s", operation)
 	c.called[operation] = true
 	pattern := regexp.MustCompile(`\\\{(\w+)\\\}`).ReplaceAllString(regexp.QuoteMeta(route.Path), `(?P<$1>[^/]+)`)
 	bare, _, _ := strings.Cut(path, "?")
@@ -115,23 +113,15 @@ func TestTheDocumentIsServed(t *testing.T) {
 		t.Errorf("predicted %s", predicted.body)
 	}
 	observed := c.good(t, "Observe", "POST", "/v1/models/m:observe", `{"predictionId":"p","label":0}`)
-	if observed.at("outcome", "sequence") != "1" || observed.at("outcome", "duplicate") != false {
-		t.Errorf("observed %s", observed.body)
-	}
+	assert.True(t, observed.at("outcome", "sequence") == "1" && observed.at("outcome", "duplicate") == false, "observed %s", observed.body)
 	// Names as in the proto files, and integers as texts, are read too.
 	again := c.want(t, "POST", "/v1/models/m:observe", `{"prediction_id":"p","label":"0"}`)
-	if again.at("outcome", "duplicate") != true {
-		t.Errorf("observed again %s", again.body)
-	}
+	assert.True(t, again.at("outcome", "duplicate") == true, "observed again %s", again.body)
 	batch := c.good(t, "PredictBatch", "POST", "/v1/models/m:predictBatch", `{"rows":[{"features":[1,0]},{"features":[0,1]}],"remember":false}`)
-	if batch.at("predictions", 1, "stateSequence") != "1" || batch.at("predictions", 1, "predictionId") != "" {
-		t.Errorf("predicted %s", batch.body)
-	}
+	assert.True(t, batch.at("predictions", 1, "stateSequence") == "1" && batch.at("predictions", 1, "predictionId") == "", "predicted %s", batch.body)
 	learned := c.good(t, "ObserveBatch", "POST", "/v1/models/m:observeBatch",
 		`{"observations":[{"features":[1,0],"label":1,"observationId":"a"},{"features":[0,1],"label":-1,"observationId":"b"}]}`)
-	if learned.at("outcomes", 1, "sequence") != "3" {
-		t.Errorf("learned %s", learned.body)
-	}
+	assert.True(t, learned.at("outcomes", 1, "sequence") == "3", "learned %s", learned.body)
 	if got := c.good(t, "GetModel", "GET", "/v1/models/m", "").at("model", "sequence"); got != "3" {
 		t.Errorf("sequence %v", got)
 	}
@@ -142,18 +132,14 @@ func TestTheDocumentIsServed(t *testing.T) {
 	}
 	snapshot := c.good(t, "SnapshotModel", "POST", "/v1/models/m/snapshots", "{}")
 	kept := c.good(t, "ListSnapshots", "GET", "/v1/models/m/snapshots", "")
-	if kept.at("snapshots", 0, "stateDigest") != snapshot.at("snapshot", "stateDigest") {
-		t.Errorf("snapshots %s", kept.body)
-	}
+	assert.True(t, kept.at("snapshots", 0, "stateDigest") == snapshot.at("snapshot", "stateDigest"), "snapshots %s", kept.body)
 	bytesOf := c.good(t, "ExportModel", "GET", "/v1/models/m:export?withoutIds=true", "")
 	c.good(t, "ImportModel", "POST", "/v1/models:import?id=copy", string(bytesOf.body), "Content-Type", "application/octet-stream")
 	if got := c.want(t, "GET", "/v1/models/copy/stats", "").at("stats", "stateDigest"); got != snapshot.at("snapshot", "stateDigest") {
 		t.Errorf("the digest of the copy is %v", got)
 	}
 	restored := c.good(t, "RestoreModel", "POST", "/v1/models/m:restore", `{"sequence":"1"}`)
-	if restored.at("model", "sequence") != "1" {
-		t.Errorf("restored %s", restored.body)
-	}
+	assert.True(t, restored.at("model", "sequence") == "1", "restored %s", restored.body)
 	c.good(t, "DeleteModel", "DELETE", "/v1/models/copy", "")
 	c.good(t, "GetModelStats", "GET", "/v1/models/m/stats", "")
 	for _, o := range [][4]string{
@@ -204,12 +190,8 @@ func TestTheDocument(t *testing.T) {
 			if operation.Responses.Default() == nil || operation.Responses.Default().Ref != "#/components/responses/Error" {
 				t.Errorf("%s %s: no word of errors", method, path)
 			}
-			if operation.Summary == "" {
-				t.Errorf("%s %s: no summary", method, path)
-			}
+			assert.True(t, operation.Summary != "", "%s %s: no summary", method, path)
 		}
 	}
-	if document.Components.Schemas["google.rpc.Status"] != nil {
-		t.Error("what is not served is in the document")
-	}
+	assert.Nil(t, document.Components.Schemas["google.rpc.Status"], "what is not served is in the document")
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -29,17 +30,13 @@ func TestExportAndImport(t *testing.T) {
 	features := strings.TrimSuffix(strings.Repeat("0.5,", 600), ",")
 	h.want(t, "POST", "/v1/models/m:predict", `{"features":[`+features+`],"predictionId":"p"}`)
 	out := h.want(t, "GET", "/v1/models/m:export", "")
-	if len(out.body) < 1<<20 {
-		t.Fatalf("%d bytes, want more than a message has", len(out.body))
-	}
+	require.GreaterOrEqual(t, len(out.body), int(1<<20), "%d bytes, want more than a message has", len(out.body))
 	if got := out.header.Get("Content-Disposition"); got != `attachment; filename="m.hindsight"` || out.header.Get("Content-Type") != "application/octet-stream" {
 		t.Errorf("header %v", out.header)
 	}
 	const bytesType = "application/octet-stream"
 	in := h.want(t, "POST", "/v1/models:import?id=n", string(out.body), "Content-Type", bytesType)
-	if in.at("model", "id") != "n" {
-		t.Errorf("imported %s", in.body)
-	}
+	assert.True(t, in.at("model", "id") == "n", "imported %s", in.body)
 	a, b := h.want(t, "GET", "/v1/models/m/stats", ""), h.want(t, "GET", "/v1/models/n/stats", "")
 	if a.at("stats", "stateDigest") != b.at("stats", "stateDigest") || b.at("stats", "pendingLabels") != "1" {
 		t.Errorf("statistics %s, want those of %s", b.body, a.body)
@@ -47,9 +44,7 @@ func TestExportAndImport(t *testing.T) {
 	h.call(t, "POST", "/v1/models:import?id=n", string(out.body[:len(out.body)/2]), "Content-Type", bytesType).
 		rejected(t, "a half", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "")
 	other := h.want(t, "GET", "/v1/models/m:export?withoutIds=true", "")
-	if len(other.body) >= len(out.body) {
-		t.Errorf("%d bytes without ids, %d with", len(other.body), len(out.body))
-	}
+	assert.Less(t, len(other.body), len(out.body), "%d bytes without ids, %d with", len(other.body), len(out.body))
 }
 
 // An upload that breaks off creates nothing.

@@ -33,9 +33,7 @@ func TestDeclaredValues(t *testing.T) {
 		"-,?,,n/a,Oslo,,23,q\n"
 	c, err := declaredCSV(strings.NewReader(text), inputs(t, everyKind))
 	require.NoError(t, err)
-	if c.Rows != 4 || len(c.Columns) != 6 {
-		t.Errorf("%d rows, %d columns", c.Rows, len(c.Columns))
-	}
+	assert.True(t, c.Rows == 4 && len(c.Columns) == 6, "%d rows, %d columns", c.Rows, len(c.Columns))
 	for name, want := range map[string]map[string]any{
 		"n":    {"1.5": 1.5, "-2e3": -2000.0, "NA": nil, "": nil},
 		"b":    {"yes": true, "0": false, "True": true, "n/a": nil},
@@ -186,9 +184,7 @@ func TestTargets(t *testing.T) {
 	} {
 		r, err := readCSV(strings.NewReader(c.text), c.options)
 		if c.spec == "" {
-			if err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s: %v, want %s", name, err, c.says)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), c.says), "%s: %v, want %s", name, err, c.says)
 			continue
 		}
 		require.NoError(t, err, name)

@@ -240,9 +240,7 @@ func TestSecondsSince1970(t *testing.T) {
 		for text, want := range map[string]string{"1704067200": "2024-01-01T00:00:00Z", "1704067200250": "2024-01-01T00:00:00.25Z", "1704067200.5": "2024-01-01T00:00:00.5Z"} {
 			c := read(t, name+",y\n1704153600,1\n"+text+",2\n", infer.Options{}).Columns[0]
 			v, err := c.Value(text)
-			if c.Kind != kind || err != nil || kind == infer.Moment && v != want {
-				t.Errorf("%s, %s: %s, %v, %v", name, text, c.Kind, v, err)
-			}
+			assert.True(t, c.Kind == kind && err == nil && (kind != infer.Moment || v == want), "%s, %s: %s, %v, %v", name, text, c.Kind, v, err)
 		}
 	}
 }
@@ -341,9 +339,7 @@ func TestSemicolons(t *testing.T) {
 		t.Errorf("%+v", c)
 	}
 	_, err := readCSV(strings.NewReader("a;y\n1;950\n2;1.234\n"), infer.Options{Target: "y"})
-	if err == nil || err.Error() != "a.csv: column 2 (y): "+ambiguous {
-		t.Errorf("an ambiguous label: %v", err)
-	}
+	assert.True(t, err != nil && err.Error() == "a.csv: column 2 (y): "+ambiguous, "an ambiguous label: %v", err)
 	if r := read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y"}); len(r.Columns) != 2 {
 		t.Errorf("%d columns", len(r.Columns))
 	}
@@ -367,9 +363,7 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	}
 	labels := "x,y\n" + strings.Join(each(90, func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) }), "\n") + strings.Repeat("\n1,oops", 10)
 	_, err := readCSV(strings.NewReader(labels), infer.Options{Target: "y"})
-	if err == nil || !strings.Contains(err.Error(), `90 of 100 labels are numbers, and "oops" in line 92 is none`) {
-		t.Error(err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), `90 of 100 labels are numbers, and "oops" in line 92 is none`), err)
 	if _, err := readCSV(strings.NewReader("a,b\n1,2\n"), infer.Options{Target: "y"}); err == nil || !strings.Contains(err.Error(), `no target column "y"`) {
 		t.Error(err)
 	}
@@ -395,9 +389,7 @@ func (e *endless) Read(p []byte) (int, error) {
 func TestAnOpenQuoteEnds(t *testing.T) {
 	tail := &endless{text: "x,\n"}
 	_, err := readCSV(io.MultiReader(strings.NewReader("a,b\n1,\"2"), tail), infer.Options{})
-	if err == nil || !strings.Contains(err.Error(), "is a quote not closed?") || tail.read > 20<<20 {
-		t.Errorf("%v after %d bytes", err, tail.read)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "is a quote not closed?") && tail.read <= 20<<20, "%v after %d bytes", err, tail.read)
 }
 
 // different are n rows of columns in which every cell is another text. Before the
@@ -474,9 +466,7 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		rows, err := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")))).ReadAll()
-		if err != nil || len(rows) != r.Rows+1 {
-			t.Fatalf("%d rows, %v, want %d", len(rows)-1, err, r.Rows)
-		}
+		require.True(t, err == nil && len(rows) == r.Rows+1, "%d rows, %v, want %d", len(rows)-1, err, r.Rows)
 		for _, row := range rows[1:] {
 			for i, c := range r.Columns {
 				if c.Input == nil {
@@ -504,9 +494,7 @@ func FuzzForm(f *testing.F) {
 		}
 		written := at.Format("2006-01-02T15:04:05.999999999Z07:00")
 		again, err := time.Parse(time.RFC3339, written)
-		if err != nil || !again.Equal(at) {
-			t.Fatalf("%q is %v, written as %s, read as %v (%v)", text, at, written, again, err)
-		}
+		require.True(t, err == nil && again.Equal(at), "%q is %v, written as %s, read as %v (%v)", text, at, written, again, err)
 	})
 }
 

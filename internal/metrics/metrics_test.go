@@ -64,9 +64,7 @@ func series(t *testing.T, registry prometheus.Gatherer, name string) []*dto.Metr
 func histogram(t *testing.T, registry prometheus.Gatherer, name string) *dto.Histogram {
 	t.Helper()
 	all := series(t, registry, name)
-	if len(all) == 0 {
-		t.Fatalf("no %s", name)
-	}
+	require.True(t, len(all) != 0, "no %s", name)
 	return all[0].GetHistogram()
 }
 
@@ -97,9 +95,7 @@ func TestTimestampAndFlag(t *testing.T) {
 	if got := metrics.Timestamp(time.Time{}); !math.IsNaN(got) {
 		t.Errorf("the zero time is %v, want NaN", got)
 	}
-	if metrics.Flag(true) != 1 || metrics.Flag(false) != 0 {
-		t.Error("a flag is neither 1 nor 0")
-	}
+	assert.True(t, metrics.Flag(true) == 1 && metrics.Flag(false) == 0, "a flag is neither 1 nor 0")
 }
 
 func TestBuildInfoAndRuntime(t *testing.T) {

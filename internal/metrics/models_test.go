@@ -227,9 +227,7 @@ func models(t *testing.T, registry prometheus.Gatherer, name string) (found []st
 func wantModels(t *testing.T, registry prometheus.Gatherer, without int, want ...string) {
 	t.Helper()
 	assert.Equal(t, want, models(t, registry, "hindsight_observations_total"))
-	if got := series(t, registry, "hindsight_models_without_series")[0].GetGauge().GetValue(); got != float64(without) {
-		t.Errorf("%v models without series, want %d", got, without)
-	}
+	assert.Equal(t, float64(without), series(t, registry, "hindsight_models_without_series")[0].GetGauge().GetValue(), without)
 }
 
 // value is the value of the first series of a model in a family, NaN without one.

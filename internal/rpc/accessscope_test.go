@@ -85,9 +85,7 @@ func TestScopes(t *testing.T) {
 		must(err)
 		for _, c := range r.GetComparisons() {
 			out = append(out, c.GetModel())
-			if model == "a-f" && c.GetFollowed() != nil {
-				t.Error("the figures of c-1 are shown")
-			}
+			assert.True(t, model != "a-f" || c.GetFollowed() == nil, "the figures of c-1 are shown")
 		}
 		return out
 	}
@@ -179,9 +177,7 @@ func TestRememberedPredictions(t *testing.T) {
 	} {
 		_, err := g.Predict(read, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: c.remember})
 		_, batchErr := g.PredictBatch(read, &hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Remember: c.remember})
-		if status.Code(err) != c.want || status.Code(batchErr) != c.want {
-			t.Errorf("%s: %v, %v", name, err, batchErr)
-		}
+		assert.True(t, status.Code(err) == c.want && status.Code(batchErr) == c.want, "%s: %v, %v", name, err, batchErr)
 	}
 }
 
@@ -227,9 +223,7 @@ func TestLocalPrincipals(t *testing.T) {
 		if watchErr == nil {
 			_, watchErr = watch.Recv()
 		}
-		if reason(status.Convert(err)) != want || reason(status.Convert(watchErr)) != want {
-			t.Errorf("%s: %v, %v", model, err, watchErr)
-		}
+		assert.True(t, reason(status.Convert(err)) == want && reason(status.Convert(watchErr)) == want, "%s: %v, %v", model, err, watchErr)
 		cancel()
 	}
 	if _, err := within.ListModels(t.Context(), &hindsightv1.ListModelsRequest{}); reason(status.Convert(err)) != "TOKEN_MISSING" {
@@ -290,9 +284,7 @@ func TestAudit(t *testing.T) {
 			name = r.Who.Name
 		}
 		got = append(got, row{name, r.Call, r.Outcome, r.Reason, r.ValidateOnly})
-		if len(r.Models) != 1 || r.Peer == "" || r.Time.IsZero() {
-			t.Errorf("%+v", r)
-		}
+		assert.True(t, len(r.Models) == 1 && r.Peer != "" && !r.Time.IsZero(), "%+v", r)
 	}
 	assert.Equal(t, want, got)
 }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -38,9 +40,7 @@ func TestCallsByAlias(t *testing.T) {
 		t.Errorf("set %v", set)
 	}
 	ofB, err := s.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "live", Rows: []*hindsightv1.Row{{Features: []float64{1}}}})
-	if err != nil || ofA.GetModel() != "a" || ofB.GetPredictions()[0].GetModel() != "b" {
-		t.Fatalf("predicted %v and %v, %v", ofA, ofB, err)
-	}
+	require.True(t, err == nil && ofA.GetModel() == "a" && ofB.GetPredictions()[0].GetModel() == "b", "predicted %v and %v, %v", ofA, ofB, err)
 	batch := &hindsightv1.ObserveBatchRequest{Model: "live", Observations: []*hindsightv1.ObserveRequest{
 		{PredictionId: ofB.GetPredictions()[0].GetPredictionId(), Target: label(1)},
 		{PredictionId: ofA.GetPredictionId(), Target: label(1), Model: "live"},
@@ -68,9 +68,7 @@ func TestCallsByAlias(t *testing.T) {
 	}
 
 	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})
-	if err != nil || len(list.GetAliases()) != 1 {
-		t.Errorf("aliases %v, %v", list, err)
-	}
+	assert.True(t, err == nil && len(list.GetAliases()) == 1, "aliases %v, %v", list, err)
 	got, err := s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "live"})
 	if err != nil || got.GetModel().GetId() != "b" || !slices.Equal(got.GetModel().GetAliases(), []string{"live"}) {
 		t.Errorf("the model %v, %v", got, err)
@@ -114,13 +112,9 @@ func TestNamedInputsByAlias(t *testing.T) {
 	must(s.Observe(t.Context(), of))(t)
 	s.alias(t, "b")
 	again, err := s.Observe(t.Context(), of)
-	if err != nil || !again.GetOutcome().GetDuplicate() || again.GetOutcome().GetModel() != "a" {
-		t.Errorf("the same again: %v, %v", again, err)
-	}
+	assert.True(t, err == nil && again.GetOutcome().GetDuplicate() && again.GetOutcome().GetModel() == "a", "the same again: %v, %v", again, err)
 	r, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "live", ObservationId: "p", Inputs: record("x", "y", "z"), Target: label(1)})
-	if err != nil || r.GetOutcome().GetModel() != "b" {
-		t.Errorf("a new one: %v, %v", r, err)
-	}
+	assert.True(t, err == nil && r.GetOutcome().GetModel() == "b", "a new one: %v, %v", r, err)
 }
 
 func TestCompareModels(t *testing.T) {
@@ -148,9 +142,7 @@ func TestCompareModels(t *testing.T) {
 			must(s.Observe(ctx, o))(t)
 		}
 		r, err := s.models.CompareModels(ctx, &hindsightv1.CompareModelsRequest{Model: leader + "-shadow"})
-		if err != nil || len(r.GetComparisons()) != 2 {
-			t.Fatal(r, err)
-		}
+		require.True(t, err == nil && len(r.GetComparisons()) == 2, "%v %v", r, err)
 		first, shadow := r.GetComparisons()[0], r.GetComparisons()[1]
 		if first.GetModel() != leader || first.GetFollowed() != nil || shadow.GetObservations() != 20 || shadow.GetBehind() != 0 || shadow.GetLearner() != "linear_awv" {
 			t.Errorf("compared %v", r)
@@ -159,9 +151,7 @@ func TestCompareModels(t *testing.T) {
 			shadow.GetFollowed().GetObservations() != 20 || (shadow.GetFollowedClasses() != nil) != (kind == "classes") {
 			t.Errorf("compared %v", shadow)
 		}
-		if kind == "classes" && shadow.GetFollowedClasses().GetObservations() != 20 {
-			t.Errorf("classes %v", shadow)
-		}
+		assert.True(t, kind != "classes" || shadow.GetFollowedClasses().GetObservations() == 20, "classes %v", shadow)
 		_, err = s.Observe(ctx, &hindsightv1.ObserveRequest{Model: leader + "-shadow", Features: []float64{1}, Target: label(1)})
 		rejected(t, err, codes.FailedPrecondition, "MODEL_FOLLOWS")
 	}

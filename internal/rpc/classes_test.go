@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -40,9 +41,7 @@ func said(t *testing.T, p *hindsightv1.Prediction, classes ...string) {
 	sum := 0.0
 	for name, score := range p.GetScores() {
 		sum += score
-		if !slices.Contains(classes, name) {
-			t.Errorf("a score of %q", name)
-		}
+		assert.True(t, slices.Contains(classes, name), "a score of %q", name)
 	}
 	if p.Value != nil || p.Values != nil || p.StandardError != nil || p.StandardErrors != nil || p.Probability != nil || p.Intervals != nil {
 		t.Errorf("%v has what is of real labels", p)
@@ -51,9 +50,7 @@ func said(t *testing.T, p *hindsightv1.Prediction, classes ...string) {
 	case len(p.GetScores()) != len(classes):
 		t.Errorf("%v, want scores of %q", p, classes)
 	case len(classes) == 0:
-		if p.GetClass() != "" {
-			t.Errorf("%v, want no class", p)
-		}
+		assert.Equal(t, "", p.GetClass(), p)
 	case !slices.Contains(classes, p.GetClass()) || math.Abs(sum-1) > 1e-12:
 		t.Errorf("%v, want one of %q and scores of the sum 1, not %g", p, classes, sum)
 	}
@@ -68,9 +65,7 @@ func TestClasses(t *testing.T) {
 	names := []string{"rød", "blå", "grønn"}
 	said(t, s.predicts(t, "named", object(t, row(0))))
 	first, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "named", Inputs: object(t, row(0)), PredictionId: "early"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	said(t, first.GetPrediction())
 	for n := range 60 {
 		r := must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Inputs: object(t, row(n)), Target: class(names[n%3])}))(t)
@@ -88,9 +83,7 @@ func TestClasses(t *testing.T) {
 	batch, err := s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{
 		Model: "named", Inputs: []*structpb.Struct{object(t, row(0)), object(t, row(1))}, PredictionIds: []string{"a", "b"},
 	})
-	if err != nil || batch.GetPredictions()[1].GetClass() != "blå" {
-		t.Fatal(batch, err)
-	}
+	require.True(t, err == nil && batch.GetPredictions()[1].GetClass() == "blå", "%v %v", batch, err)
 	again, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "named", Inputs: object(t, row(1)), PredictionId: "b"})
 	if err != nil || !proto.Equal(again.GetPrediction(), batch.GetPredictions()[1]) {
 		t.Errorf("asked again: %v, %v, want %v", again, err, batch.GetPredictions()[1])
@@ -103,9 +96,7 @@ func TestClasses(t *testing.T) {
 		t.Errorf("%v", o)
 	}
 	m, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "named"})
-	if err != nil || !slices.Equal(m.GetModel().GetClasses(), names) {
-		t.Errorf("%v, %v", m, err)
-	}
+	assert.True(t, err == nil && slices.Equal(m.GetModel().GetClasses(), names), "%v, %v", m, err)
 }
 
 // A label of another kind, a class too many and a bad class are rejected, and another

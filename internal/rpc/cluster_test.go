@@ -17,9 +17,7 @@ func TestClusterService(t *testing.T) {
 	p := servePair(t)
 	ctx := t.Context()
 	r, err := p.replica.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{})
-	if err != nil || r.GetOwner() != "a" || r.GetServer() != "b" || len(r.GetServers()) != 3 {
-		t.Fatalf("%v, %v", r, err)
-	}
+	require.True(t, err == nil && r.GetOwner() == "a" && r.GetServer() == "b" && len(r.GetServers()) == 3, "%v, %v", r, err)
 	var states []string
 	for _, s := range r.GetServers() {
 		states = append(states, s.GetState().String())

@@ -200,9 +200,7 @@ func TestNoFieldOfASpecIsLost(t *testing.T) {
 		if again, err := codec.DecodeSpec(stored); err != nil || !reflect.DeepEqual(again, spec) {
 			t.Fatalf("%+v, %v; want %+v", again, err, spec)
 		}
-		if want := string(p.ProtoReflect().WhichOneof(specDescriptor().Oneofs().ByName("learner")).Name()); spec.Name() != want {
-			t.Fatalf("learner %q, want %q", spec.Name(), want)
-		}
+		require.Equal(t, string(p.ProtoReflect().WhichOneof(specDescriptor().Oneofs().ByName("learner")).Name()), spec.Name())
 	}
 	if all := walkSpec(t).fields; !maps.Equal(filled, all) {
 		t.Errorf("filled %v\nof %v", slices.Sorted(maps.Keys(filled)), slices.Sorted(maps.Keys(all)))
@@ -253,9 +251,7 @@ func TestSpecsAreStoredUnderTheNamesOfTheAPI(t *testing.T) {
 		spec, err := rpc.SpecFromProto(p)
 		require.NoError(t, err)
 		stored, err := codec.EncodeSpec(spec)
-		if err != nil || string(stored) != c.stored {
-			t.Errorf("%s: %v\ngot  %s\nwant %s", c.text, err, stored, c.stored)
-		}
+		assert.True(t, err == nil && string(stored) == c.stored, "%s: %v\ngot  %s\nwant %s", c.text, err, stored, c.stored)
 		var read model.Spec
 		require.NoError(t, json.Unmarshal([]byte(c.stored), &read))
 		if back := rpc.SpecToProto(read); !proto.Equal(back, p) {

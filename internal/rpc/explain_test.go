@@ -41,9 +41,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("families %v", families)
 	}
 	again, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"})
-	if err != nil || !proto.Equal(again, r) {
-		t.Errorf("a remembered prediction: %v, %v", again, err)
-	}
+	assert.True(t, err == nil && proto.Equal(again, r), "a remembered prediction: %v, %v", again, err)
 	if silent := s.predicts(t, "auto", rows[0]).GetExplanation(); len(silent) > 0 {
 		t.Errorf("an explanation that nobody asked for: %v", silent)
 	}

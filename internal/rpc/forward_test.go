@@ -122,9 +122,7 @@ func TestCallsAreForwarded(t *testing.T) {
 			t.Errorf("remember %t: age %v", remember, age)
 		}
 		b, err := p.replica.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Remember: &remember})
-		if err != nil || b.GetPredictions()[0].GetStateSequence() != want {
-			t.Errorf("a batch, remember %t: %v, %v", remember, b, err)
-		}
+		assert.True(t, err == nil && b.GetPredictions()[0].GetStateSequence() == want, "a batch, remember %t: %v, %v", remember, b, err)
 	}
 	// A rejection of the owner arrives unchanged.
 	_, err := p.replica.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)})
@@ -170,9 +168,7 @@ func TestFreshness(t *testing.T) {
 		r, err := p.replica.Predict(t.Context(), &hindsightv1.PredictRequest{
 			Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MinSequence: c.sequence, MaxStaleness: c.staleness,
 		})
-		if err != nil || r.GetPrediction().GetStateSequence() != c.want {
-			t.Errorf("%s: %v, %v, want sequence %d", name, r, err, c.want)
-		}
+		assert.True(t, err == nil && r.GetPrediction().GetStateSequence() == c.want, "%s: %v, %v, want sequence %d", name, r, err, c.want)
 	}
 	for name, bad := range map[string]*durationpb.Duration{"negative": {Seconds: -1}, "invalid": {Nanos: -1, Seconds: 1}} {
 		_, err := p.replica.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false), MaxStaleness: bad})

@@ -3,10 +3,10 @@ package rpc_test
 import (
 	"context"
 	"math"
-	"strings"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -105,13 +105,9 @@ func FuzzRequests(f *testing.F) {
 			finiteNumbers(t, response)
 		case codes.Internal, codes.Unknown, codes.DeadlineExceeded, codes.DataLoss:
 			// A string that is not UTF-8 does not get past the codec.
-			if !strings.Contains(err.Error(), "UTF-8") {
-				t.Errorf("%s of %v: %v", c.method, request, err)
-			}
+			assert.Contains(t, err.Error(), "UTF-8", "%v %v %v", c.method, request, err)
 		default:
-			if len(status.Convert(err).Details()) == 0 {
-				t.Errorf("%s of %v is rejected without a reason: %v", c.method, request, err)
-			}
+			assert.True(t, len(status.Convert(err).Details()) != 0, "%s of %v is rejected without a reason: %v", c.method, request, err)
 		}
 	})
 }
@@ -124,7 +120,5 @@ func finiteNumbers(t *testing.T, m proto.Message) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, err)
 }

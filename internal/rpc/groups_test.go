@@ -186,9 +186,7 @@ func TestListsMergeGroups(t *testing.T) {
 		for _, s := range []*service{m.owners[groupOf(name, 4)], one} {
 			must(s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: name, Spec: linear(1), Labels: labels}))(t)
 			for k := range rows {
-				if _, err := s.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1}, Target: label(float64((k * n) % 5))}); err != nil {
-					t.Fatal(err)
-				}
+				must(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1}, Target: label(float64((k * n) % 5))}))(t)
 			}
 			if alias {
 				must(s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: name + ".now", Model: name}))(t)
@@ -280,9 +278,7 @@ func TestCallsGoToTheirGroup(t *testing.T) {
 		}
 	}
 	r, err := m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: names[2], ObservationId: "o", Features: []float64{1, 2}, Target: label(1)})
-	if err != nil || r.GetOutcome().GetSequence() != 1 {
-		t.Errorf("observe in group 2: %v, %v", r, err)
-	}
+	assert.True(t, err == nil && r.GetOutcome().GetSequence() == 1, "observe in group 2: %v, %v", r, err)
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
 	if _, err := m.front.Observe(short, &hindsightv1.ObserveRequest{Model: names[1], Features: []float64{1, 2}, Target: label(1)}); reason(status.Convert(err)) != "NOT_OWNER" {
@@ -355,9 +351,7 @@ func TestNamesOfSeveralGroups(t *testing.T) {
 		}
 	}
 	a, err := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[2] + ".now", Model: names[2], Share: &hindsightv1.Share{Model: names[2] + ".v2", Fraction: 0.5}})
-	if err != nil || a.GetAlias().GetShare() == nil {
-		t.Errorf("an alias of one group: %v, %v", a, err)
-	}
+	assert.True(t, err == nil && a.GetAlias().GetShare() != nil, "an alias of one group: %v, %v", a, err)
 	if _, err := m.front.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: names[2] + ".f", Spec: linear(2), Follows: names[2]}); err != nil {
 		t.Errorf("a follower in the group: %v", err)
 	}
@@ -378,9 +372,7 @@ func TestClusterOfGroups(t *testing.T) {
 	m.groups.step, m.groups.left = "moved group 1", 3
 	ctx := t.Context()
 	r, err := m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{})
-	if err != nil || len(r.GetGroups()) != 2 || len(r.GetServers()) != 3 {
-		t.Fatalf("the cluster: %v, %v", r, err)
-	}
+	require.True(t, err == nil && len(r.GetGroups()) == 2 && len(r.GetServers()) == 3, "the cluster: %v, %v", r, err)
 	if g := r.GetGroups()[0]; g.GetGroup() != 1 || g.GetOwner() != "192.0.2.1:7" || len(g.GetServers()) != 2 || g.GetAge().AsDuration() != 7*time.Millisecond {
 		t.Errorf("group 1: %v", g)
 	}

@@ -63,9 +63,7 @@ func TestGetModelHistory(t *testing.T) {
 	for n, p := range h.GetPoints() {
 		n, served := float64(n), p.GetPerformance().GetServed()
 		count := p.GetPerformance().GetObservations()
-		if observations == 0 && count != 7 {
-			t.Errorf("the first point is of %g scored observations, want 7: the first is not", count)
-		}
+		assert.True(t, observations != 0 || count == 7, "the first point is of %g scored observations, want 7: the first is not", count)
 		observations, loss, mean = observations+count, loss+count*served.GetMeanLoss(), mean+count*served.GetRunningMeanLoss()
 		if p.GetSequence() != uint64(observations)+1 || p.GetTime().AsTime().Before(time.Now().Add(-time.Hour)) || p.Dictionary != nil || p.GetClasses() != nil {
 			t.Fatalf("point %g is %v", n, p)
@@ -130,9 +128,7 @@ func (s *service) watching(t *testing.T, r *hindsightv1.WatchModelRequest) (next
 	stream, err := s.models.WatchModel(t.Context(), r)
 	require.NoError(t, err)
 	e, err := stream.Recv()
-	if err != nil || e.GetStats() == nil {
-		t.Fatalf("%v, %v; want statistics", e, err)
-	}
+	require.True(t, err == nil && e.GetStats() != nil, "%v, %v; want statistics", e, err)
 	return stream.Recv, e.GetStats()
 }
 
@@ -155,9 +151,7 @@ func TestWatchModel(t *testing.T) {
 	s.create(t, "m", linear(1))
 	s.learn(t, "m", 5)
 	next, first := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m"})
-	if first.GetObservations() != 5 || first.Regret == nil || first.GetStateDigest() != "" {
-		t.Fatalf("%v", first)
-	}
+	require.True(t, first.GetObservations() == 5 && first.Regret != nil && first.GetStateDigest() == "", "%v", first)
 	s.learn(t, "m", 4)
 	all, stand := outcomes(t, next, 4)
 	for n, o := range all {
@@ -167,14 +161,10 @@ func TestWatchModel(t *testing.T) {
 	}
 	assert.EqualValues(t, 4, stand)
 	e, err := next()
-	if err != nil || e.GetStats().GetObservations() != 9 {
-		t.Fatalf("%v, %v; want statistics", e, err)
-	}
+	require.True(t, err == nil && e.GetStats().GetObservations() == 9, "%v, %v; want statistics", e, err)
 	for n := range 4 {
 		e, err := next()
-		if err != nil || e.GetHistory().GetSequence() != uint64(6+n) {
-			t.Fatalf("%v, %v; want point %d", e, err, 6+n)
-		}
+		require.True(t, err == nil && e.GetHistory().GetSequence() == uint64(6+n), "%v, %v; want point %d", e, err, 6+n)
 	}
 }
 
@@ -197,14 +187,10 @@ func TestWatchedInputs(t *testing.T) {
 		numbers, _ := outcomes(t, features, 1)
 		rows, _ := outcomes(t, named, 2)
 		if !asked {
-			if numbers[0].Features != nil || rows[0].GetInputs() != nil {
-				t.Errorf("not asked for: %v, %v", numbers[0], rows[0])
-			}
+			assert.True(t, numbers[0].Features == nil && rows[0].GetInputs() == nil, "not asked for: %v, %v", numbers[0], rows[0])
 			continue
 		}
-		if !slices.Equal(numbers[0].GetFeatures(), []float64{3, -4}) || numbers[0].GetInputs() != nil {
-			t.Errorf("the features are %v", numbers[0])
-		}
+		assert.True(t, slices.Equal(numbers[0].GetFeatures(), []float64{3, -4}) && numbers[0].GetInputs() == nil, "the features are %v", numbers[0])
 		if !proto.Equal(rows[0].GetInputs(), row) || !proto.Equal(rows[1].GetInputs(), empty) || rows[0].Features != nil {
 			t.Errorf("the inputs are %v and %v, want %v and %v", rows[0].GetInputs(), rows[1].GetInputs(), row, empty)
 		}
@@ -233,9 +219,7 @@ func TestWatchedIntervals(t *testing.T) {
 		observe(&hindsightv1.ObserveRequest{Features: []float64{5}})
 		observe(&hindsightv1.ObserveRequest{PredictionId: r.GetPrediction().GetPredictionId()})
 		all, _ := outcomes(t, next, 2)
-		if got := all[0].GetIntervals(); got != nil {
-			t.Errorf("%s: %v of an observation without a prediction", id, got)
-		}
+		assert.Nil(t, all[0].GetIntervals(), id)
 		got, want := all[1], r.GetPrediction()
 		if len(want.GetIntervals()) != 2 || !proto.Equal(&hindsightv1.Prediction{Intervals: got.GetIntervals()}, &hindsightv1.Prediction{Intervals: want.GetIntervals()}) {
 			t.Errorf("%s: the outcome has %v, the prediction had %v", id, got.GetIntervals(), want.GetIntervals())
@@ -252,9 +236,7 @@ func TestWatcherIsToldTheNewest(t *testing.T) {
 	lazy, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100})
 	s.learn(t, "m", 100) // One record.
 	all, stand := outcomes(t, next, 20)
-	if all[0].GetOutcome().GetSequence() != 81 || all[0].GetOmitted() != 80 || stand != 100 {
-		t.Errorf("the first of %d is %v", stand, all[0])
-	}
+	assert.True(t, all[0].GetOutcome().GetSequence() == 81 && all[0].GetOmitted() == 80 && stand == 100, "the first of %d is %v", stand, all[0])
 	s.learn(t, "m", 20_000)
 	last := uint64(0)
 	for stand = 0; last < 20_100; {
@@ -298,9 +280,7 @@ func TestWatchRejects(t *testing.T) {
 		stream, err := s.models.WatchModel(t.Context(), r)
 		require.NoError(t, err)
 		_, err = stream.Recv()
-		if errors.Is(err, io.EOF) {
-			t.Fatal("it ended")
-		}
+		require.False(t, errors.Is(err, io.EOF), "it ended")
 		return err
 	}
 	for _, rate := range []float64{-1, 101, math.NaN(), math.Inf(1)} {

@@ -107,9 +107,7 @@ func TestRecordsOfRequests(t *testing.T) {
 			continue
 		}
 		var field *model.FieldError
-		if !errors.Is(err, c.sentinel) || !errors.As(err, &field) || err.Error() != c.message {
-			t.Errorf("%s:\n%v, want\n%s", given, err, c.message)
-		}
+		assert.True(t, errors.Is(err, c.sentinel) && errors.As(err, &field) && err.Error() == c.message, "%s:\n%v, want\n%s", given, err, c.message)
 	}
 	left := goodRow(t, `{}`)
 	delete(left.GetFields(), "open")
@@ -125,9 +123,7 @@ func TestRecordsOfRequests(t *testing.T) {
 		t.Errorf("a request without inputs: %v, %v", r, err)
 	}
 	none, err := records.Of(nil, left)
-	if err != nil || none == nil || none.Len() != 0 {
-		t.Errorf("inputs of a model without any: %v, %v", none, err)
-	}
+	assert.True(t, err == nil && none != nil && none.Len() == 0, "inputs of a model without any: %v, %v", none, err)
 }
 
 func long(n int) string { return strings.Repeat("x", n) }
@@ -146,9 +142,7 @@ func TestRecordsAreLentClean(t *testing.T) {
 				t.Fatalf("%x, want %x", r.Append(nil), want.Append(nil))
 			}
 			records.GiveBack(r)
-			if r.Len() != 0 {
-				t.Fatal("a record that was given back has values")
-			}
+			require.True(t, r.Len() == 0, "a record that was given back has values")
 		}
 	}
 }
@@ -175,9 +169,7 @@ func FuzzRecords(f *testing.F) {
 		}
 		if err != nil {
 			var field *model.FieldError
-			if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "inputs.") || len(err.Error()) > 1000 {
-				t.Fatalf("%v names no input", err)
-			}
+			require.True(t, errors.As(err, &field) && strings.HasPrefix(field.Field, "inputs.") && len(err.Error()) <= 1000, "%v names no input", err)
 			return
 		}
 		written := r.Append(nil)
@@ -191,9 +183,7 @@ func FuzzRecords(f *testing.F) {
 		}
 		x, y := encoder.Encode(nil, r), encoder.Encode(nil, &again)
 		for i := range x {
-			if x[i] != y[i] || math.IsNaN(x[i]) {
-				t.Fatalf("%g and %g", x, y)
-			}
+			require.True(t, x[i] == y[i] && !math.IsNaN(x[i]), "%g and %g", x, y)
 		}
 	})
 }
@@ -265,9 +255,7 @@ func TestRecordsAreLentWithoutAllocating(t *testing.T) {
 		_ = r.Append(nil)
 		records.GiveBack(r)
 	})
-	if allocations > 1 {
-		t.Errorf("%g allocations", allocations)
-	}
+	assert.LessOrEqual(t, allocations, 1.0, "%g allocations", allocations)
 }
 
 // A request of records is counted with the memory that it takes, which is several times
@@ -291,9 +279,7 @@ func TestRecordsAreCountedInMemory(t *testing.T) {
 		}
 		runtime.ReadMemStats(&after)
 		taken, counted := int64(after.TotalAlloc-before.TotalAlloc)/copies, rpc.HeldBytes(decoded)
-		if taken < int64(3*size) || counted < taken/2 || counted > 2*taken {
-			t.Errorf("%T: %d bytes in memory, %d counted", r, taken, counted)
-		}
+		assert.True(t, taken >= int64(3*size) && counted >= taken/2 && counted <= 2*taken, "%T: %d bytes in memory, %d counted", r, taken, counted)
 	}
 	plain := &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 100)}
 	assert.Equal(t, int64(proto.Size(plain)), rpc.HeldBytes(plain), plain)

@@ -101,9 +101,7 @@ func TestLocalStreams(t *testing.T) {
 		require.NoError(t, err)
 		size += len(piece.GetChunk())
 	}
-	if size == 0 {
-		t.Error("nothing was exported")
-	}
+	assert.NotEqual(t, 0, size, "nothing was exported")
 	// Drain ends an open stream, and rejects others.
 	watch := must(within.WatchModel(t.Context(), &hindsightv1.WatchModelRequest{Model: "m"}))(t)
 	must(watch.Recv())(t)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -100,9 +102,7 @@ func TestLostAnswers(t *testing.T) {
 	watch := must(s.models.WatchModel(limit, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100}))(t)
 	for learned := uint64(0); learned < calls; {
 		event, err := watch.Recv()
-		if err != nil {
-			t.Fatalf("%d of %d calls arrived: %v", learned, calls, err)
-		}
+		require.NoError(t, err, "%v %v", learned, calls)
 		learned = max(learned, event.GetStats().GetObservations(), event.GetOutcome().GetOutcome().GetSequence())
 	}
 	leave()
@@ -110,16 +110,10 @@ func TestLostAnswers(t *testing.T) {
 	sequences := map[uint64]bool{}
 	for n := range calls {
 		first, err := s.Observe(t.Context(), request(n))
-		if err != nil || !first.GetOutcome().GetDuplicate() {
-			t.Fatalf("call %d again: %v, %v", n, first, err)
-		}
+		require.True(t, err == nil && first.GetOutcome().GetDuplicate(), "call %d again: %v, %v", n, first, err)
 		again, err := s.Observe(t.Context(), request(n))
-		if err != nil || first.String() != again.String() {
-			t.Errorf("call %d a third time: %v, %v; want %v", n, again, err, first)
-		}
+		assert.True(t, err == nil && first.String() == again.String(), "call %d a third time: %v, %v; want %v", n, again, err, first)
 		sequences[first.GetOutcome().GetSequence()] = true
 	}
-	if len(sequences) != calls || sequences[0] || sequences[calls+1] {
-		t.Errorf("sequences %v", sequences)
-	}
+	assert.True(t, len(sequences) == calls && !sequences[0] && !sequences[calls+1], "sequences %v", sequences)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -73,13 +75,9 @@ func TestGetModelShowsWhatWasLearnedOfInputs(t *testing.T) {
 		s.observes(t, "m", goodRow(t, fmt.Sprintf(`{"city": %s, "load": %d, "größe": null}`, city, 2*n)), 1)
 	}
 	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	inputs := r.GetModel().GetInputs()
-	if len(inputs) != 7 {
-		t.Fatal(inputs)
-	}
+	require.Len(t, inputs, 7)
 	load, city, at, list := inputs[0], inputs[3], inputs[5], inputs[6]
 	if load.GetName() != "load" || load.GetMean() != 3 || math.Abs(load.GetDeviation()-math.Sqrt(5)) > 1e-12 || !slices.Equal(load.GetFeatures(), []string{"load", "load.missing"}) {
 		t.Errorf("%v", load)
@@ -88,16 +86,10 @@ func TestGetModelShowsWhatWasLearnedOfInputs(t *testing.T) {
 		len(city.GetCategories()) != 2 || city.GetCategories()[0].GetName() != "Malmö" || city.GetCategories()[0].GetObservations() != 2 {
 		t.Errorf("%v", city)
 	}
-	if at.Mean != nil || len(at.GetFeatures()) != 4 {
-		t.Errorf("%v", at)
-	}
-	if list.Mean != nil || !slices.Equal(list.GetFeatures(), []string{"größe[0]", "größe[1]", "größe.missing"}) {
-		t.Errorf("%v", list)
-	}
+	assert.True(t, at.Mean == nil && len(at.GetFeatures()) == 4, "%v", at)
+	assert.True(t, list.Mean == nil && slices.Equal(list.GetFeatures(), []string{"größe[0]", "größe[1]", "größe.missing"}), "%v", list)
 	all, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{})
-	if err != nil || len(all.GetModels()) != 1 || len(all.GetModels()[0].GetInputs()) != 0 {
-		t.Errorf("%v, %v", all, err)
-	}
+	assert.True(t, err == nil && len(all.GetModels()) == 1 && len(all.GetModels()[0].GetInputs()) == 0, "%v, %v", all, err)
 }
 
 // Every rejection says which field, of which row, and which field to use.

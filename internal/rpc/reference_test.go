@@ -17,6 +17,7 @@ import (
 	"unicode"
 
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
@@ -86,18 +87,13 @@ unknown reason by its code, and send again only with a RetryInfo. Without a reas
 	for _, answer := range answers {
 		fmt.Fprintf(&b, "| %s | %s", strings.Join(names[answer], ", "), answer)
 	}
-	if err := reference.Compare("../../docs/reference/errors.md", b.String(), *update); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, reference.Compare("../../docs/reference/errors.md", b.String(), *update))
 }
 
 // remedies adds the comments of the reasons.
 func remedies(t *testing.T, rejections map[string]rejection) {
 	t.Helper()
-	text, err := os.ReadFile("../../api/proto/hindsight/v1/error.proto")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(os.ReadFile("../../api/proto/hindsight/v1/error.proto"))(t)
 	for _, found := range regexp.MustCompile(`((?:  // .*\n)+)  ([A-Z_]+) = [1-9]`).FindAllStringSubmatch(string(text), -1) {
 		r, ok := rejections[found[2]]
 		if !ok {
@@ -109,9 +105,7 @@ func remedies(t *testing.T, rejections map[string]rejection) {
 		rejections[found[2]] = r
 	}
 	for name, r := range rejections {
-		if r.remedy == "" {
-			t.Errorf("error.proto has no comment of %s", name)
-		}
+		assert.NotEqual(t, "", r.remedy, name)
 	}
 }
 
@@ -148,9 +142,7 @@ func rejectionsOfHTTP(t *testing.T) map[string]rejection {
 				}
 				reason := reasonOf(node.Args[2], constants)
 				code, known := grpc[selected(node.Args[1])]
-				if reason == "" || !known {
-					t.Errorf("%s: a rejection that the reference cannot read", name)
-				}
+				assert.True(t, reason != "" && known, "%s: a rejection that the reference cannot read", name)
 				status, known := statuses[selected(node.Args[0])]
 				if !known { // That of the code.
 					status = runtime.HTTPStatusFromCode(code)
@@ -160,9 +152,7 @@ func rejectionsOfHTTP(t *testing.T) map[string]rejection {
 			return true
 		})
 	}
-	if len(found) < 8 {
-		t.Errorf("%d rejections of HTTP found", len(found))
-	}
+	assert.GreaterOrEqual(t, len(found), 8, "%d rejections of HTTP found", len(found))
 	return found
 }
 

@@ -84,18 +84,14 @@ func TestMetadata(t *testing.T) {
 		t.Errorf("created %v", m)
 	}
 	again, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: linear(1), DisplayName: "other"})
-	if err != nil || !proto.Equal(again.GetModel(), m) {
-		t.Errorf("created again it is %v, %v; want %v", again, err, m)
-	}
+	assert.True(t, err == nil && proto.Equal(again.GetModel(), m), "created again it is %v, %v; want %v", again, err, m)
 	s.end()
 	s = serveOver(t, fs, kept)
 	if got := s.get(t); !proto.Equal(got, m) {
 		t.Errorf("after a restart %v, want %v", got, m)
 	}
 	list, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{})
-	if err != nil || len(list.GetModels()) != 1 || !proto.Equal(list.GetModels()[0], m) {
-		t.Errorf("listed %v, %v", list, err)
-	}
+	assert.True(t, err == nil && len(list.GetModels()) == 1 && proto.Equal(list.GetModels()[0], m), "listed %v, %v", list, err)
 }
 
 // A mask names what changes. The rest stays, and so does what is fixed.
@@ -144,9 +140,7 @@ func TestUpdateModel(t *testing.T) {
 		t.Errorf("all fields: %v", m)
 	}
 	same, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m", DisplayName: "all"}, UpdateMask: mask("display_name")})
-	if err != nil || !proto.Equal(same.GetModel(), now) {
-		t.Errorf("nothing changed: %v, %v", same, err)
-	}
+	assert.True(t, err == nil && proto.Equal(same.GetModel(), now), "nothing changed: %v, %v", same, err)
 	s.end()
 	s = serveOver(t, fs, kept)
 	if got := s.get(t); !proto.Equal(got, now) {
@@ -233,9 +227,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: "old"})
 	rejected(t, err, codes.Aborted, "ETAG_MISMATCH")
 	checked, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", ValidateOnly: true})
-	if err != nil || checked.GetModel().GetDeleteTime() != nil {
-		t.Errorf("checked %v, %v", checked, err)
-	}
+	assert.True(t, err == nil && checked.GetModel().GetDeleteTime() == nil, "checked %v, %v", checked, err)
 	deleted := must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: created.GetModel().GetEtag()}))(t)
 	m := deleted.GetModel()
 	if d := m.GetPurgeTime().AsTime().Sub(m.GetDeleteTime().AsTime()); d != 24*time.Hour || m.GetSequence() != 5 || m.GetEtag() == created.GetModel().GetEtag() {
@@ -269,17 +261,13 @@ func TestDeleteAndUndelete(t *testing.T) {
 	}
 	sameMetadata(t, back.GetModel(), created.GetModel())
 	again, err := s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "m"})
-	if err != nil || !proto.Equal(again, back) {
-		t.Errorf("brought back again %v, %v", again, err)
-	}
+	assert.True(t, err == nil && proto.Equal(again, back), "brought back again %v, %v", again, err)
 	assert.Equal(t, digest, s.digest(t), "it came back in another state")
 	if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: waiting.GetPrediction().GetPredictionId(), Target: label(1)}); err != nil {
 		t.Errorf("the label of a prediction of before: %v", err)
 	}
 	twice, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{4}, Target: label(1), ObservationId: "4"})
-	if err != nil || !twice.GetOutcome().GetDuplicate() {
-		t.Errorf("an observation of before: %v, %v", twice, err)
-	}
+	assert.True(t, err == nil && twice.GetOutcome().GetDuplicate(), "an observation of before: %v, %v", twice, err)
 	_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "none"})
 	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 }
@@ -295,9 +283,7 @@ func TestPurge(t *testing.T) {
 	must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}))(t)
 	for _, id := range []string{"deleted", "there"} {
 		r, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: id, Purge: true})
-		if err != nil || r.GetModel() != nil {
-			t.Fatalf("%v, %v", r, err)
-		}
+		require.True(t, err == nil && r.GetModel() == nil, "%v, %v", r, err)
 		_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: id})
 		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 	}
@@ -490,8 +476,6 @@ func TestMetadataTravel(t *testing.T) {
 		data := s.exported(t, &hindsightv1.ExportModelRequest{Model: "m", WithoutIds: without})
 		m := must(s.importFrom(t, fmt.Sprint("copy-", n), data))(t)
 		sameMetadata(t, m, created.GetModel())
-		if m.GetEtag() == created.GetModel().GetEtag() {
-			t.Error("a copy has the etag of the model")
-		}
+		assert.NotEqual(t, created.GetModel().GetEtag(), m.GetEtag(), "a copy has the etag of the model")
 	}
 }

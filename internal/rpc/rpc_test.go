@@ -172,17 +172,13 @@ func TestRound(t *testing.T) {
 	p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "demo", Features: []float64{0.1, -0.4}}))(t)
 	request := &hindsightv1.ObserveRequest{Model: "demo", PredictionId: p.GetPrediction().GetPredictionId(), Target: label(0)}
 	first := must(s.Observe(t.Context(), request))(t)
-	if first.GetOutcome().GetSequence() != 1 || first.GetOutcome().ServedPrediction == nil {
-		t.Errorf("outcome %v", first)
-	}
+	assert.True(t, first.GetOutcome().GetSequence() == 1 && first.GetOutcome().ServedPrediction != nil, "outcome %v", first)
 	again := must(s.Observe(t.Context(), request))(t)
 	if !again.GetOutcome().GetDuplicate() {
 		t.Errorf("a retry is answered %v", again)
 	}
 	again.GetOutcome().Duplicate = false
-	if !proto.Equal(first, again) {
-		t.Errorf("a retry is answered %v, first %v", again, first)
-	}
+	assert.True(t, proto.Equal(first, again), "a retry is answered %v, first %v", again, first)
 	stats := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "demo", IncludeEffectiveDimension: true}))(t)
 	if st := stats.GetStats(); st.GetObservations() != 1 || !st.GetCertificateOk() || len(st.GetStateDigest()) != 64 ||
 		st.EffectiveDimension == nil || st.GetEffectiveDimension() <= 0 || st.GetFeatures() != 496 {
@@ -244,9 +240,7 @@ func TestBatches(t *testing.T) {
 	s.create(t, "m", linear(1))
 	rows := []*hindsightv1.Row{{Features: []float64{1}}, {Features: []float64{2}}}
 	predictions, err := s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows})
-	if err != nil || len(predictions.GetPredictions()) != 2 {
-		t.Fatal(predictions, err)
-	}
+	require.True(t, err == nil && len(predictions.GetPredictions()) == 2, "%v %v", predictions, err)
 	var observations []*hindsightv1.ObserveRequest
 	for n, p := range predictions.GetPredictions() {
 		observations = append(observations, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: label(float64(n))})
@@ -312,9 +306,7 @@ func TestEveryLearner(t *testing.T) {
 		spec.ProtoReflect().Set(learners.Get(i), spec.ProtoReflect().NewField(learners.Get(i)))
 		spec.Dimension = 2
 		m := s.create(t, strings.ReplaceAll(name, "_", "-"), spec)
-		if m.GetLearner() != name || proto.Equal(m.GetSpec(), spec) {
-			t.Errorf("%s: %v", name, m)
-		}
+		assert.True(t, m.GetLearner() == name && !proto.Equal(m.GetSpec(), spec), "%s: %v", name, m)
 		// The completed spec is itself a spec of the same model.
 		s.create(t, m.GetId(), m.GetSpec())
 		for n := range 40 {
@@ -331,9 +323,7 @@ func TestEveryLearner(t *testing.T) {
 				continue
 			}
 			first, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m.GetId()})
-			if err != nil || (first.GetStats().Regret != nil) != (name != "kons") {
-				t.Errorf("%s after one observation: %v (%v)", name, first, err)
-			}
+			assert.True(t, err == nil && (first.GetStats().Regret != nil) == (name != "kons"), "%s after one observation: %v (%v)", name, first, err)
 		}
 		stats := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: m.GetId(), IncludeEffectiveDimension: true}))(t)
 		st := stats.GetStats()

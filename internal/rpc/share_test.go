@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -45,18 +47,12 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: []float64{float64(k)}})
 		batch.Keys, batch.PredictionIds = append(batch.Keys, key), append(batch.PredictionIds, fmt.Sprint("b", k))
 	}
-	if want["a"] < 4 || want["b"] < 4 {
-		t.Fatalf("the keys are divided into %v", want)
-	}
+	require.True(t, want["a"] >= 4 && want["b"] >= 4, "the keys are divided into %v", want)
 	predicted, err := s.PredictBatch(ctx, batch)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	labels := &hindsightv1.ObserveBatchRequest{Model: "live"}
 	for k, p := range predicted.GetPredictions() {
-		if p.GetModel() != of[k] || p.GetPredictionId() != fmt.Sprint("b", k) {
-			t.Errorf("row %d: %v, want %s", k, p, of[k])
-		}
+		assert.True(t, p.GetModel() == of[k] && p.GetPredictionId() == fmt.Sprint("b", k), "row %d: %v, want %s", k, p, of[k])
 		labels.Observations = append(labels.Observations, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: label(1)})
 		for _, o := range []*hindsightv1.ObserveRequest{
 			{Features: []float64{1}, Key: batch.GetKeys()[k], ObservationId: fmt.Sprint("o", k)}, {PredictionId: fmt.Sprint("s", k)},
@@ -70,9 +66,7 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 	for _, duplicate := range []bool{false, true} {
 		learned := must(s.ObserveBatch(ctx, labels))(t)
 		for k, o := range learned.GetOutcomes() {
-			if o.GetModel() != of[k] || o.GetDuplicate() != duplicate || o.ServedLoss == nil {
-				t.Errorf("label %d: %v, want one of %s", k, o, of[k])
-			}
+			assert.True(t, o.GetModel() == of[k] && o.GetDuplicate() == duplicate && o.ServedLoss != nil, "label %d: %v, want one of %s", k, o, of[k])
 		}
 	}
 	batch.Keys = batch.GetKeys()[1:]
@@ -81,9 +75,7 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", Share: &hindsightv1.Share{Model: "b", Fraction: 2}})
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "share.fraction", "2")
 	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})
-	if err != nil || list.GetAliases()[0].GetShare().GetModel() != "b" {
-		t.Errorf("aliases %v, %v", list, err)
-	}
+	assert.True(t, err == nil && list.GetAliases()[0].GetShare().GetModel() == "b", "aliases %v, %v", list, err)
 }
 
 // min_sequence is that of the model that answers: a follower counts as its leader does.
@@ -112,15 +104,11 @@ func TestMinSequenceByAliasWithAShare(t *testing.T) {
 			t.Errorf("%v, %v, want sequence %d", p, err, sequence)
 		}
 	}
-	if !by["a"] || !by["b"] {
-		t.Errorf("predicted by %v", by)
-	}
+	assert.True(t, by["a"] && by["b"], "predicted by %v", by)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err := s.Predict(ctx, &hindsightv1.PredictRequest{Model: "live", Features: []float64{1}, Key: "k", Remember: proto.Bool(false), MinSequence: 1000})
-	if status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("a sequence to come: %v", err)
-	}
+	assert.Equal(t, codes.DeadlineExceeded, status.Code(err), err)
 }
 
 // A caller who may not see the second model neither sees nor uses the share.
@@ -134,13 +122,9 @@ func TestScopeOfAShare(t *testing.T) {
 	}
 	must(g.models.SetAlias(admin, request))(t)
 	list, err := g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{})
-	if err != nil || len(list.GetAliases()) != 1 || list.GetAliases()[0].GetShare() != nil {
-		t.Errorf("aliases %v, %v", list, err)
-	}
+	assert.True(t, err == nil && len(list.GetAliases()) == 1 && list.GetAliases()[0].GetShare() == nil, "aliases %v, %v", list, err)
 	compared, err := g.models.CompareModels(a, &hindsightv1.CompareModelsRequest{Model: "a-live"})
-	if err != nil || len(compared.GetComparisons()) != 1 {
-		t.Errorf("compared %v, %v", compared, err)
-	}
+	assert.True(t, err == nil && len(compared.GetComparisons()) == 1, "compared %v, %v", compared, err)
 	var answered, denied int
 	for n := range 40 {
 		key := strconv.Itoa(n)
@@ -160,7 +144,5 @@ func TestScopeOfAShare(t *testing.T) {
 			denied++
 		}
 	}
-	if answered == 0 || denied == 0 {
-		t.Errorf("%d answered, %d denied", answered, denied)
-	}
+	assert.True(t, answered != 0 && denied != 0, "%d answered, %d denied", answered, denied)
 }

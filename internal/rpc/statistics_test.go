@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -112,9 +113,7 @@ func TestStatsOfClasses(t *testing.T) {
 	} {
 		wantMessage(t, fmt.Sprint("class ", i), c.GetClasses()[i], want)
 	}
-	if n := len(c.GetReliability()); n != 10 {
-		t.Fatalf("%d bins", n)
-	}
+	require.Equal(t, 10, len(c.GetReliability()))
 	wantMessage(t, "bin 0", c.GetReliability()[0], `{"high": 0.1}`)
 	wantMessage(t, "bin 7", c.GetReliability()[7], `{"low": 0.7, "high": 0.8, "members": 4, "predicted": 0.71875, "found": 0.75}`)
 	wantMessage(t, "bin 9", c.GetReliability()[9], `{"low": 0.9, "high": 1}`)
@@ -161,9 +160,7 @@ func TestStatsOfWeights(t *testing.T) {
 		{Output: 1, Input: 2, Value: 4, Effect: nan},
 	}
 	got := rpc.StatsToProto(s).GetWeights()
-	if want := "0:city=Oslo=0.1 0:load=1 1:load=-1 1:city=Oslo=0 0:=4 1:x[2]=4 0:x[2]=-3"; order(got) != want {
-		t.Errorf("weights %s, want %s", order(got), want)
-	}
+	assert.Equal(t, "0:city=Oslo=0.1 0:load=1 1:load=-1 1:city=Oslo=0 0:=4 1:x[2]=4 0:x[2]=-3", order(got))
 	wantMessage(t, "a weight with an effect", got[0], `{"feature": "city=Oslo", "weight": 0.1, "effect": -2}`)
 	wantMessage(t, "a constant", got[4], `{"weight": 4}`)
 	many := engine.Stats{}

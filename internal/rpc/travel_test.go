@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -69,13 +70,9 @@ func TestTimeTravel(t *testing.T) {
 	observe(3)
 	at3, exported := digest("m"), s.export(t, "m")
 	list, err := s.models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Model: "m"})
-	if err != nil || len(list.GetSnapshots()) != 1 || !proto.Equal(list.GetSnapshots()[0], kept.GetSnapshot()) {
-		t.Errorf("%v, %v", list, err)
-	}
+	assert.True(t, err == nil && len(list.GetSnapshots()) == 1 && proto.Equal(list.GetSnapshots()[0], kept.GetSnapshot()), "%v, %v", list, err)
 	back, err := s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(2)})
-	if err != nil || back.GetModel().GetSequence() != 2 || digest("m") != at2 {
-		t.Errorf("%v, %v", back, err)
-	}
+	assert.True(t, err == nil && back.GetModel().GetSequence() == 2 && digest("m") == at2, "%v, %v", back, err)
 	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(3)})
 	rejected(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND", "sequence 3", "2 observations")
 	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(2), Time: timestamppb.Now()})
@@ -85,9 +82,7 @@ func TestTimeTravel(t *testing.T) {
 	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Time: &timestamppb.Timestamp{Seconds: 1}})
 	rejected(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND")
 	now, err := s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Time: timestamppb.Now()})
-	if err != nil || now.GetUndone() != 0 || digest("m") != at2 {
-		t.Errorf("%v, %v", now, err)
-	}
+	assert.True(t, err == nil && now.GetUndone() == 0 && digest("m") == at2, "%v, %v", now, err)
 	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m"})
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "sequence")
 	_, err = s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "nobody"})

@@ -84,9 +84,7 @@ func benchmarkPutWaiting(b *testing.B, minted bool) {
 	b.ReportAllocs()
 	for b.Loop() {
 		n++
-		if err := m.PutPending([]storage.Prediction{{ID: strconv.Itoa(n), Value: value, Expiry: time.Unix(1, 0), Minted: minted}}); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, m.PutPending([]storage.Prediction{{ID: strconv.Itoa(n), Value: value, Expiry: time.Unix(1, 0), Minted: minted}}))
 	}
 }
 

@@ -84,9 +84,7 @@ func TestCheckpointUnderLoad(t *testing.T) {
 func wantCheckpoint(t *testing.T, at string, acknowledged uint64) {
 	t.Helper()
 	s, waiting, err := store.Inspect(at, store.Options{})
-	if err != nil || waiting != nil {
-		t.Fatalf("after %d: %v, %v", acknowledged, err, waiting)
-	}
+	require.True(t, err == nil && waiting == nil, "after %d: %v, %v", acknowledged, err, waiting)
 	defer closed(t, s)
 	m := find(t, s, "m")
 	last, err1 := m.Last()
@@ -100,22 +98,16 @@ func wantCheckpoint(t *testing.T, at string, acknowledged uint64) {
 	}
 	next := oldest + 1
 	err = m.Replay(t.Context(), oldest, func(r storage.Record) error { next = r.Last + 1; return nil })
-	if err != nil || next != last+1 || newest > last {
-		t.Errorf("snapshots %v, log up to %d, replayed up to %d, %v", kept, last, next-1, err)
-	}
+	assert.True(t, err == nil && next == last+1 && newest <= last, "snapshots %v, log up to %d, replayed up to %d, %v", kept, last, next-1, err)
 	found := 0
 	err = m.EachPending(t.Context(), func(p storage.Prediction) error {
 		n, err := strconv.ParseUint(p.ID, 10, 64)
 		// The prediction of the moment, or one whose record is replayed.
-		if n > last+1 || n <= newest {
-			t.Errorf("prediction %d waits at %d, behind the snapshot %d", n, last, newest)
-		}
+		assert.True(t, n <= last+1 && n > newest, "prediction %d waits at %d, behind the snapshot %d", n, last, newest)
 		found++
 		return err
 	})
-	if err != nil || found > 4 {
-		t.Errorf("%d predictions wait, %v", found, err)
-	}
+	assert.True(t, err == nil && found <= 4, "%d predictions wait, %v", found, err)
 	s.Verify(func(problem error) { t.Error(problem) }, nil)
 }
 

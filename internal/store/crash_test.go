@@ -129,9 +129,7 @@ func learnedModel(t *testing.T, s *store.Store, name string) {
 			ids = append(ids, storage.ID{ID: strconv.Itoa(n), At: time.Unix(int64(n), 0), Value: []byte(strconv.Itoa(n))})
 		}
 		r := storage.Record{First: uint64(first), Last: uint64(first + 99), Data: []byte("record")}
-		if err := errors.Join(m.Append(t.Context(), storage.Commit{Record: r, IDs: ids}), m.WriteSnapshot(r.Last, []byte("state"))); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, errors.Join(m.Append(t.Context(), storage.Commit{Record: r, IDs: ids}), m.WriteSnapshot(r.Last, []byte("state"))))
 	}
 	require.NoError(t, s.Sync(t.Context()))
 }
@@ -161,9 +159,7 @@ func wantState(t *testing.T, m storage.Model, sequence int) {
 		t.Errorf("%d ids, want %d", len(got), sequence)
 	}
 	kept, err := m.Snapshots()
-	if err != nil || len(kept) != sequence/100 || kept[0] != uint64(sequence/100*100) {
-		t.Errorf("snapshots %v, %v", kept, err)
-	}
+	assert.True(t, err == nil && len(kept) == sequence/100 && kept[0] == uint64(sequence/100*100), "snapshots %v, %v", kept, err)
 }
 
 // cutPower cuts the power at every moment of an operation on a store with these models, in each durability and with and
@@ -236,9 +232,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 		case e.Err != nil:
 			return e.Err
 		case e.Name != "m":
-			if e.Rewinding != nil {
-				t.Errorf("entry %+v", e)
-			}
+			assert.Nil(t, e.Rewinding, "entry %+v", e)
 			wantState(t, e.Model, learned)
 			return nil
 		case e.Rewinding != nil && *e.Rewinding != back.Sequence:
@@ -271,9 +265,7 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 	require.NoError(t, m.Rewind(t.Context(), back))
 	wantState(t, m, int(back.Sequence))
 	if err := s.Models(t.Context(), func(e storage.RegistryEntry) error {
-		if e.Rewinding != nil {
-			t.Errorf("entry %+v of a rewind that was completed", e)
-		}
+		assert.Nil(t, e.Rewinding, "entry %+v of a rewind that was completed", e)
 		return nil
 	}); err != nil {
 		t.Error(err)

@@ -242,9 +242,7 @@ func TestUnreadableRows(t *testing.T) {
 		m.EachID(t.Context(), func(storage.ID) error { return nil }),
 		m.EachPending(t.Context(), func(storage.Prediction) error { return nil }),
 	} {
-		if !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), `id "b"`) {
-			t.Errorf("got %v, want the id b to be corrupt", err)
-		}
+		assert.True(t, errors.Is(err, storage.ErrCorrupt) && strings.Contains(err.Error(), `id "b"`), "got %v, want the id b to be corrupt", err)
 	}
 	undone := func(value []byte) bool { return string(value) == "c" }
 	require.NoError(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 1, Undone: undone}))
@@ -276,9 +274,7 @@ func TestLockErrors(t *testing.T) {
 	mem := vfs.NewMem()
 	denied := &fs.PathError{Op: "open", Path: "data/LOCK", Err: fs.ErrPermission}
 	_, err := store.Open("data", store.Options{FS: noLock{mem, denied}})
-	if !errors.Is(err, fs.ErrPermission) || errors.Is(err, store.ErrInUse) {
-		t.Errorf("opened with %v", err)
-	}
+	assert.True(t, errors.Is(err, fs.ErrPermission) && !errors.Is(err, store.ErrInUse), "opened with %v", err)
 	s := open(t, mem)
 	defer closed(t, s)
 	if _, err := store.Open("data", store.Options{FS: mem}); !errors.Is(err, store.ErrInUse) ||

@@ -203,9 +203,7 @@ func TestFullWhileOpening(t *testing.T) {
 		}
 		return nil
 	})})
-	if !errors.Is(err, syscall.ENOSPC) || strings.Contains(fmt.Sprint(err), "table") {
-		t.Errorf("Open: %v, want that the disk is full alone", err)
-	}
+	assert.True(t, errors.Is(err, syscall.ENOSPC) && !strings.Contains(fmt.Sprint(err), "table"), "Open: %v, want that the disk is full alone", err)
 	again := open(t, disk.CrashClone(vfs.CrashCloneCfg{}))
 	assert.Len(t, replayed(t, find(t, again, "m")), 2)
 	closed(t, again)

@@ -86,9 +86,7 @@ func TestFilterHasEveryID(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err)
-		if wrong > models*rounds/20 {
-			t.Errorf("the filter lets %d of %d new ids through", wrong, models*rounds)
-		}
+		assert.LessOrEqual(t, wrong, int(models*rounds/20), "the filter lets %d of %d new ids through", wrong, models*rounds)
 	}
 	require.NoError(t, s.Forget(t.Context(), time.Unix(0, 0), 0))
 	check(s)

@@ -80,9 +80,7 @@ func TestAnotherFormatIsRejected(t *testing.T) {
 			before := all(t, fs, "data")
 			for _, member := range []bool{false, true} {
 				_, err := store.Open("data", store.Options{FS: fs, Member: member})
-				if !errors.Is(err, store.ErrVersion) || !strings.Contains(err.Error(), want) {
-					t.Errorf("%v, want %q", err, want)
-				}
+				assert.True(t, errors.Is(err, store.ErrVersion) && strings.Contains(err.Error(), want), "%v, want %q", err, want)
 			}
 			assert.Equal(t, all(t, fs, "data"), before)
 		})

@@ -54,9 +54,7 @@ func sender(t *testing.T) *store.Store {
 	for n := range uint64(3) {
 		require.NoError(t, m.Append(storage.At(t.Context(), storage.Position{Index: 8 + n}), commit(n+1)))
 	}
-	if err := errors.Join(m.WriteSnapshot(2, []byte("state")), m.PutPending([]storage.Prediction{{ID: "p", Value: []byte("row")}})); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, errors.Join(m.WriteSnapshot(2, []byte("state")), m.PutPending([]storage.Prediction{{ID: "p", Value: []byte("row")}})))
 	return s
 }
 
@@ -65,9 +63,7 @@ func checkSent(t *testing.T, s *store.Store) {
 	t.Helper()
 	m := find(t, s, "sent")
 	state, err := m.ReadSnapshot(2)
-	if err != nil || string(state) != "state" {
-		t.Errorf("snapshot %q, %v", state, err)
-	}
+	assert.True(t, err == nil && string(state) == "state", "snapshot %q, %v", state, err)
 	if n := len(replayed(t, m)); n != 3 || s.CountPending() != 1 {
 		t.Errorf("%d records, %d predictions", n, s.CountPending())
 	}
@@ -180,9 +176,7 @@ func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
 		checkSent(t, s)
 		closed(t, s)
 	}
-	if swapping == 0 {
-		t.Error("no inspection came before the end of the swap")
-	}
+	assert.NotEqual(t, 0, swapping, "no inspection came before the end of the swap")
 	t.Logf("%d power cuts, %d before the end of the swap", len(cuts), swapping)
 }
 
@@ -197,8 +191,6 @@ func TestIncomingRejects(t *testing.T) {
 		t.Error("wrote no file")
 	}
 	require.NoError(t, in.Create("log/1"))
-	if in.Create("log/2") == nil || in.Complete(1) == nil {
-		t.Error("went on within a file")
-	}
+	assert.True(t, in.Create("log/2") != nil && in.Complete(1) != nil, "went on within a file")
 	assert.Error(t, in.End([]byte("other")), "took other bytes")
 }

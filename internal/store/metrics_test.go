@@ -8,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
@@ -16,23 +18,17 @@ import (
 func TestMetricsOfTheDisk(t *testing.T) {
 	var synced atomic.Int64
 	s, err := store.Open(t.TempDir(), store.Options{Synced: func(seconds float64) {
-		if seconds < 0 {
-			t.Errorf("a sync of %v s", seconds)
-		}
+		assert.GreaterOrEqual(t, seconds, 0.0, "a sync of %v s", seconds)
 		synced.Add(1)
 	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer closed(t, s)
 	appended(t, create(t, s, "m"), record(1), record(2))
 	m := s.Metrics()
 	if m.Fsyncs < 2 || synced.Load() < 2 {
 		t.Errorf("%d syncs, %d were told", m.Fsyncs, synced.Load())
 	}
-	if !(m.FreeBytes > 0) || m.SizeBytes < m.FreeBytes || m.DiskBytes == 0 || m.Stalls != 0 || m.StallSeconds != 0 {
-		t.Errorf("metrics %+v", m)
-	}
+	assert.True(t, m.FreeBytes > 0 && m.SizeBytes >= m.FreeBytes && m.DiskBytes != 0 && m.Stalls == 0 && m.StallSeconds == 0, "metrics %+v", m)
 }
 
 // A write that waits until a flush makes room is counted, with its time.
@@ -61,9 +57,7 @@ func TestStallsAreCounted(t *testing.T) {
 		runtime.Gosched()
 	}
 	close(flush)
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, <-done)
 	if got := s.Metrics(); got.StallSeconds <= 0 {
 		t.Errorf("metrics %+v", got)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
@@ -38,9 +39,7 @@ func withTables(t *testing.T, rng *rand.Rand) (fs *vfs.MemFS, waiting int) {
 			for n := range value {
 				value[n] = byte(rng.Uint32())
 			}
-			if err := m.PutPending([]storage.Prediction{{ID: strconv.Itoa(waiting), Value: value, Expiry: time.Unix(int64(waiting), 0)}}); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, m.PutPending([]storage.Prediction{{ID: strconv.Itoa(waiting), Value: value, Expiry: time.Unix(int64(waiting), 0)}}))
 			waiting++
 		}
 		closed(t, s)
@@ -57,9 +56,7 @@ func tablesOf(t *testing.T, fs vfs.FS, directory string) (paths []string) {
 			paths = append(paths, directory+"/"+name)
 		}
 	}
-	if len(paths) == 0 {
-		t.Fatalf("no tables among %v", names)
-	}
+	require.True(t, len(paths) != 0, "no tables among %v", names)
 	return paths
 }
 
@@ -120,9 +117,7 @@ func TestDamagedPendingTable(t *testing.T) {
 		}
 		closed(t, s)
 		_, err := disk.Stat("data/pending.damaged-1")
-		if err != nil && there < waiting {
-			t.Fatalf("%s: %d of %d predictions are there, and nothing was set aside", at, there, waiting)
-		}
+		require.True(t, err == nil || there >= waiting, "%s: %d of %d predictions are there, and nothing was set aside", at, there, waiting)
 		if err == nil {
 			aside[atRest]++
 		}
@@ -131,9 +126,7 @@ func TestDamagedPendingTable(t *testing.T) {
 		closed(t, s)
 	}
 	t.Logf("%d flips: set aside at a start %d, later %d", flips, aside[true], aside[false])
-	if aside[true] == 0 || aside[false] == 0 {
-		t.Error("no damage was found at a start, or none later")
-	}
+	assert.True(t, aside[true] != 0 && aside[false] != 0, "no damage was found at a start, or none later")
 }
 
 // useWaiting calls all that the pending predictions are for, from several goroutines, and
@@ -151,9 +144,7 @@ func useWaiting(t *testing.T, m storage.Model, waiting int) (there int) {
 					t.Errorf("get %s: %v", id, err)
 					return
 				}
-				if ok && (len(p.Value) != 100 || p.Expiry.Unix() != int64(n)) {
-					t.Errorf("prediction %s is %v", id, p)
-				}
+				assert.True(t, !ok || len(p.Value) == 100 && p.Expiry.Unix() == int64(n), "prediction %s is %v", id, p)
 				if ok {
 					mu.Lock()
 					there++

@@ -272,9 +272,7 @@ func TestRaftLogCrashes(t *testing.T) {
 				t.Fatalf("after %d operations: %v", left.done, slices.Sorted(maps.Keys(got.entries)))
 			}
 			next, err := raftStep(choices, l, got)
-			if err != nil || !sameRaft(raftStateOf(t, l), next) {
-				t.Fatalf("the log does not go on: %v", err)
-			}
+			require.True(t, err == nil && sameRaft(raftStateOf(t, l), next), "the log does not go on: %v", err)
 			closedRaft(t, l)
 		}
 	}
@@ -304,9 +302,7 @@ func TestRaftLogRejectedWrites(t *testing.T) {
 					e := entry(n, 1)
 					e.Data = make([]byte, 8000)
 					if err := l.Append([]store.RaftEntry{e}); err != nil {
-						if !errors.Is(err, storage.ErrFailed) || !errors.Is(err, syscall.EIO) {
-							t.Errorf("append: %v", err)
-						}
+						assert.True(t, errors.Is(err, storage.ErrFailed) && errors.Is(err, syscall.EIO), "append: %v", err)
 						return
 					}
 					acknowledged = n
@@ -374,9 +370,7 @@ func TestRaftLogDamage(t *testing.T) {
 		}
 		closedRaft(t, l)
 	}
-	if images[true] == 0 || images[false] == 0 {
-		t.Errorf("not both outcomes: %v", images)
-	}
+	assert.True(t, images[true] != 0 && images[false] != 0, "not both outcomes: %v", images)
 	t.Log(images)
 }
 

@@ -71,9 +71,7 @@ func find(t *testing.T, s *store.Store, name string) storage.Model {
 		}
 		return nil
 	})
-	if err != nil || out == nil {
-		t.Fatalf("model %q: %v, %v", name, out, err)
-	}
+	require.True(t, err == nil && out != nil, "model %q: %v, %v", name, out, err)
 	return out
 }
 
@@ -225,9 +223,7 @@ func TestUnfinishedSnapshots(t *testing.T) {
 		t.Errorf("files %v, %v", files, err)
 	}
 	f, err := find(t, s, "m").StatSnapshot(20, 9)
-	if err != nil || f.Place != "data/snapshots/1/00000000000000000020.hs" || string(f.Head) != "20" {
-		t.Errorf("%+v, %v", f, err)
-	}
+	assert.True(t, err == nil && f.Place == "data/snapshots/1/00000000000000000020.hs" && string(f.Head) == "20", "%+v, %v", f, err)
 }
 
 // Power cuts at random moments under concurrent appends: what was
@@ -250,9 +246,7 @@ func TestPowerCuts(t *testing.T) {
 						return
 					}
 					acknowledged[n].Store(k)
-					if err := m.PutIDs(t.Context(), []storage.ID{{ID: strconv.FormatUint(k, 10), At: time.Unix(int64(k), 0)}}); err != nil {
-						t.Error(err)
-					}
+					assert.NoError(t, m.PutIDs(t.Context(), []storage.ID{{ID: strconv.FormatUint(k, 10), At: time.Unix(int64(k), 0)}}))
 					select {
 					case <-stop:
 						return
@@ -283,9 +277,7 @@ func TestPowerCuts(t *testing.T) {
 		for n := range models {
 			m := find(t, s, string(rune('a'+n)))
 			got := replayed(t, m)
-			if uint64(len(got)) < minIDs[n] {
-				t.Fatalf("model %d: %d records after the cut, %d acknowledged", n, len(got), minIDs[n])
-			}
+			require.GreaterOrEqual(t, uint64(len(got)), minIDs[n], "model %d: %d records after the cut, %d acknowledged", n, len(got), minIDs[n])
 			for k, r := range got {
 				if !reflect.DeepEqual(r, record(uint64(k+1))) {
 					t.Fatalf("model %d, record %d: %+v", n, k+1, r)
@@ -404,9 +396,7 @@ func kill(t *testing.T, async string) {
 	victim.Env = append(os.Environ(), childDirectory+"="+dir, childAsync+"="+async)
 	out, err := victim.CombinedOutput()
 	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		t.Fatalf("the child ended with %v: %s", err, out)
-	}
+	require.True(t, errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL, "the child ended with %v: %s", err, out)
 	s, err := store.Open(dir, store.Options{})
 	require.NoError(t, err)
 	defer closed(t, s)
@@ -438,9 +428,7 @@ func TestAsyncSyncsInTheBackground(t *testing.T) {
 		return len(replayed(t, find(t, cut, "m")))
 	}
 	for deadline := time.Now().Add(20 * time.Second); synced() != 1; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("never synced")
-		}
+		require.False(t, time.Now().After(deadline), "never synced")
 	}
 }
 

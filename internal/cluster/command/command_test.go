@@ -86,17 +86,13 @@ func decode(data []byte) (h command.Header, out []command.Command, err error) {
 func TestRoundTrip(t *testing.T) {
 	want := all()
 	h, got, err := decode(encode(header(), want))
-	if err != nil || h != header() {
-		t.Fatalf("header %+v, %v", h, err)
-	}
+	require.True(t, err == nil && h == header(), "header %+v, %v", h, err)
 	require.Equal(t, len(want), len(got))
 	for n := range want {
 		assert.Equal(t, want[n], got[n])
 	}
 	_, none, err := decode(encode(command.Header{Format: storage.Format}, nil))
-	if err != nil || len(none) > 0 {
-		t.Errorf("an entry without commands has %d, %v", len(none), err)
-	}
+	assert.True(t, err == nil && len(none) <= 0, "an entry without commands has %d, %v", len(none), err)
 }
 
 // A command that is decoded again keeps nothing of the one before.
@@ -189,9 +185,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, got, err := decode(encode(h, commands))
-		if err != nil || again != h || !reflect.DeepEqual(got, commands) {
-			t.Errorf("%+v, %+v, %v\nwant %+v, %+v", again, got, err, h, commands)
-		}
+		assert.True(t, err == nil && again == h && reflect.DeepEqual(got, commands), "%+v, %+v, %v\nwant %+v, %+v", again, got, err, h, commands)
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/cluster/consensus"
 )
@@ -20,9 +21,7 @@ func TestConfirm(t *testing.T) {
 	}
 	first := owner(t, servers...)
 	first.ahead.Add(int64(time.Hour)) // As after a suspension.
-	if !first.Confirm(t.Context()) && first.Owns() {
-		t.Error("the owner does not confirm after its lease")
-	}
+	assert.True(t, first.Confirm(t.Context()) || !first.Owns(), "the owner does not confirm after its lease")
 	next := servers[1]
 	if first == next {
 		next = servers[2]
@@ -32,9 +31,7 @@ func TestConfirm(t *testing.T) {
 		return next.Owns()
 	})
 	for _, s := range servers {
-		if s != next && s.Confirm(t.Context()) && !s.Owns() {
-			t.Errorf("%s confirms after %s has replaced it", s.self.ID, next.self.ID)
-		}
+		assert.True(t, s == next || !s.Confirm(t.Context()) || s.Owns(), "%s confirms after %s has replaced it", s.self.ID, next.self.ID)
 	}
 
 	last := owner(t, servers...)
@@ -44,12 +41,8 @@ func TestConfirm(t *testing.T) {
 		}
 	}
 	last.ahead.Add(int64(time.Hour))
-	if last.Confirm(t.Context()) {
-		t.Error("a server confirms without a majority")
-	}
-	if age := last.Age(); age < time.Hour {
-		t.Errorf("the state of a server without a majority is %v old, want an hour", age)
-	}
+	assert.False(t, last.Confirm(t.Context()), "a server confirms without a majority")
+	assert.GreaterOrEqual(t, last.Age(), time.Hour)
 }
 
 // TestAge: a follower dates a request of the owner by its time at the owner, whenever the request arrives, and however
@@ -91,9 +84,7 @@ func TestAge(t *testing.T) {
 		for _, r := range c.requests {
 			f.Heard(begin.Add(r.at), r.term, r.number, r.answer, r.after, r.commit)
 		}
-		if got := f.Age(begin.Add(c.at)); got != c.want {
-			t.Errorf("%s: %v old, want %v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, f.Age(begin.Add(c.at)), c.name)
 	}
 }
 

@@ -225,9 +225,7 @@ func TestAnotherServerOwnsWhenTheOwnerIsGone(t *testing.T) {
 
 	servers[0].open(t)
 	haveAll(t, []string{"one", "two"}, servers...)
-	if servers[0].Owns() {
-		t.Error("two servers own the log")
-	}
+	assert.False(t, servers[0].Owns(), "two servers own the log")
 }
 
 func TestMove(t *testing.T) {
@@ -337,9 +335,7 @@ func TestAStateThatFailsEndsTheLog(t *testing.T) {
 	case <-time.After(patience):
 		t.Error("no failure was reported")
 	}
-	if servers[0].Owns() {
-		t.Error("a server without a disk owns the log")
-	}
+	assert.False(t, servers[0].Owns(), "a server without a disk owns the log")
 	servers[0].close(t)
 	propose(t, owner(t, servers[1:]...), "two")
 	haveAll(t, []string{"one", "two"}, servers[1:]...)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/cluster/consensus"
 )
@@ -47,22 +48,16 @@ func TestQuiet(t *testing.T) {
 		for _, at := range c.beats {
 			q.Heard(begin.Add(at), "a", heartbeat, nil)
 		}
-		if got := q.Answer(begin.Add(c.at), c.to, c.r); got != c.want {
-			t.Errorf("%s: answered %v, want %v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, q.Answer(begin.Add(c.at), c.to, c.r), c.name)
 	}
 
 	q := consensus.NewQuiet()
 	q.Heard(begin, "a", said(3, 9, 9), nil)
 	q.Heard(begin, "a", entry, nil)
-	if q.Answer(begin, "a", said(3, 9, 9)) {
-		t.Error("a follower with new entries has to hear the commit index again")
-	}
+	assert.False(t, q.Answer(begin, "a", said(3, 9, 9)), "a follower with new entries has to hear the commit index again")
 	q.Heard(begin, "a", said(3, 10, 9), nil)
 	q.Heard(begin, "a", heartbeat, errors.New("the connection broke"))
-	if q.Answer(begin, "a", said(3, 10, 9)) {
-		t.Error("a follower that has failed has to hear everything again")
-	}
+	assert.False(t, q.Answer(begin, "a", said(3, 10, 9)), "a follower that has failed has to hear everything again")
 	if lease, election := consensus.CalmTimeouts(); lease+consensus.AnsweredWithin >= election {
 		t.Errorf("an owner without a majority may stay for %v, and the others elect after %v", lease+consensus.AnsweredWithin, election)
 	}
@@ -105,9 +100,7 @@ func TestRest(t *testing.T) {
 				})
 				begin := time.Now()
 				q.Rest(&raft.AppendEntriesRequest{PrevLogEntry: c.index, LeaderCommitIndex: c.commit})
-				if got := time.Since(begin); got != c.want {
-					t.Errorf("waited %v, want %v", got, c.want)
-				}
+				assert.Equal(t, c.want, time.Since(begin))
 				if half.Wait(); err != nil {
 					t.Error(err)
 				}

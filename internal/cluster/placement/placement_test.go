@@ -103,13 +103,9 @@ func check(t *testing.T, groups []placement.Group, servers []string) {
 			t.Fatalf("group %d has the members %v, want %d", g.Number, g.Members, want)
 		}
 		for _, m := range append(g.Members, g.Owner) {
-			if !slices.Contains(servers, m) {
-				t.Fatalf("%+v has a server that left", g)
-			}
+			require.True(t, slices.Contains(servers, m), "%+v has a server that left", g)
 		}
-		if !slices.Contains(g.Members, g.Owner) {
-			t.Fatalf("%+v: the owner is no member", g)
-		}
+		require.True(t, slices.Contains(g.Members, g.Owner), "%+v: the owner is no member", g)
 	}
 	has, owns := counts(groups)
 	if fullest, fewest := spread(has, servers); fullest-fewest > 1 {
@@ -198,9 +194,7 @@ func TestOf(t *testing.T) {
 		load[g]++
 	}
 	for g, n := range load[1:] {
-		if n < names/groups*8/10 || n > names/groups*12/10 {
-			t.Errorf("group %d has %d of %d names", g+1, n, names)
-		}
+		assert.True(t, n >= names/groups*8/10 && n <= names/groups*12/10, "group %d has %d of %d names", g+1, n, names)
 	}
 	// Stored models stay where they are: these numbers never change.
 	for name, want := range map[string]int{"fraud": 5, "price.eu": 12, "a": 12} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/cluster/replicated/logtest"
@@ -32,9 +33,7 @@ func find(t *testing.T, s storage.Store, name string) (m storage.Model) {
 		}
 		return nil
 	}))
-	if m == nil {
-		t.Fatalf("no model %q", name)
-	}
+	require.NotNil(t, m, "no model %q", name)
 	return m
 }
 
@@ -81,9 +80,7 @@ func TestChanged(t *testing.T) {
 	for n, s := range c.servers {
 		got := s.told()
 		if n == 0 {
-			if len(got) != 1 || !strings.HasPrefix(got[0], `8 m "" of 1 to 8`) || len(got[0]) < 64 {
-				t.Fatalf("the owner was told %q", got)
-			}
+			require.True(t, len(got) == 1 && strings.HasPrefix(got[0], `8 m "" of 1 to 8`) && len(got[0]) >= 64, "the owner was told %q", got)
 			want[7] = got[0]
 			continue
 		}
@@ -296,9 +293,7 @@ func TestOutcomes(t *testing.T) {
 		assert.ErrorIs(t, err, logtest.ErrLost)
 	}
 	assert.Equal(t, want, got, err)
-	if c.servers[0].log.Owner() || !c.servers[1].log.Owner() {
-		t.Error("the owner is not the other server")
-	}
+	assert.True(t, !c.servers[0].log.Owner() && c.servers[1].log.Owner(), "the owner is not the other server")
 	c.log.SetFault(nil)
 	must(t, find(t, c.servers[1], "m").Append(ctx, storage.Commit{Record: record(3, 3)}))
 	c.same(t)

@@ -67,9 +67,7 @@ func TestLargeChanges(t *testing.T) {
 	}
 	c.same(t)
 	for _, entry := range c.log.Entries() {
-		if len(entry) > 513<<10 {
-			t.Errorf("an entry of %d bytes", len(entry))
-		}
+		assert.LessOrEqual(t, len(entry), int(513<<10), "an entry of %d bytes", len(entry))
 	}
 }
 

@@ -104,9 +104,7 @@ func TestParquetFloats(t *testing.T) {
 		table, err := parquetfile.NewTable(bytes.NewReader(written(t, []row{{v, 1000185, []float64{1, v}}})), "a.parquet", 0)
 		require.NoError(t, err)
 		record, err := table.Read()
-		if err != nil || record[0] != want || record[1] != "1000185" {
-			t.Errorf("%v is %q, %v, want %q", v, record, err, want)
-		}
+		assert.True(t, err == nil && record[0] == want && record[1] == "1000185", "%v is %q, %v, want %q", v, record, err, want)
 		// A list keeps its places.
 		assert.Len(t, strings.Fields(record[2]), 2, "%v %v", v, record[2])
 	}

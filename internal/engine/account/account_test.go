@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/recent"
 	"hindsight/internal/model"
@@ -111,9 +114,7 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 				s := served{values: draw(rng, outputs)}
 				s.notes = a.AppendNotes(nil, s.values, 1)
 				s.means, s.last = n.baselines(outputs)
-				if len(s.notes) != account.NotesLength(outputs, len(levels)) {
-					t.Fatalf("%d notes", len(s.notes))
-				}
+				require.True(t, len(s.notes) == account.NotesLength(outputs, len(levels)), "%d notes", len(s.notes))
 				waiting = append(waiting, s)
 			}
 			y, weight := draw(rng, outputs), math.Exp(rng.NormFloat64())
@@ -176,9 +177,7 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 			if s.Predicted != predicted || !near(s.Served, only) {
 				t.Fatalf("%d had been predicted, %+v; want %d, %+v", s.Predicted, s.Served, predicted, only)
 			}
-			if math.Abs(s.Excess-excess) > 1e-9*(1+math.Abs(excess)) {
-				t.Fatalf("excess %g, want %g", s.Excess, excess)
-			}
+			require.InDelta(t, excess, s.Excess, 1e-9*(1+math.Abs(excess)), "excess %g, want %g", s.Excess, excess)
 		}
 		if len(a.Intervals()) != outputs || len(a.Summary().Intervals) != len(levels) {
 			t.Errorf("statistics of %d outputs and %d levels", len(a.Intervals()), len(a.Summary().Intervals))
@@ -204,9 +203,7 @@ func TestTheFirstObservationIsNotScored(t *testing.T) {
 			if s.Predicted != 0 || s.Whole != (account.Performance{}) || s.Recent != s.Whole || a.Discounted() != s.Whole {
 				t.Errorf("after the first: %+v", s)
 			}
-			if s.Excess != squared(0, y)-loss {
-				t.Errorf("an excess of %g", s.Excess)
-			}
+			assert.True(t, s.Excess == squared(0, y)-loss, "an excess of %g", s.Excess)
 			if !math.IsNaN(s.Whole.MeanLoss(&s.Whole.Served)) || math.Float64bits(s.Whole.MeanLoss(&s.Whole.Served)) != math.Float64bits(math.NaN()) {
 				t.Error("the mean loss of none has other bits than math.NaN")
 			}
@@ -284,9 +281,7 @@ func TestRoundTrip(t *testing.T) {
 			a := trained(c.outputs, c.levels, rounds)
 			data := a.Append(nil)
 			b, err := decode(data, c.outputs, c.levels)
-			if err != nil {
-				t.Fatalf("%d rounds: %v", rounds, err)
-			}
+			require.NoError(t, err, rounds)
 			rng := rand.New(rand.NewPCG(9, 9))
 			for range 60 {
 				r := account.Round{Labels: draw(rng, c.outputs), Predictions: draw(rng, c.outputs), Weight: 2}
@@ -319,9 +314,7 @@ func TestNotesOfAnotherShape(t *testing.T) {
 		got := trained(1, []float64{0.9}, 100)
 		r.Notes = notes
 		got.Observe(r, squared)
-		if !bytes.Equal(got.Append(nil), want.Append(nil)) {
-			t.Errorf("notes %v are used", notes)
-		}
+		assert.Equal(t, want.Append(nil), got.Append(nil), notes)
 	}
 }
 
@@ -337,9 +330,7 @@ func TestInterval(t *testing.T) {
 		if !ok || !wideOK || !(wideLower < lower && lower < 5 && 5 < upper && upper < wideUpper) {
 			t.Errorf("output %d: [%g, %g] within [%g, %g]", output, lower, upper, wideLower, wideUpper)
 		}
-		if math.Abs(5-lower-(upper-5)) > 1e-12 {
-			t.Errorf("[%g, %g] is not around 5", lower, upper)
-		}
+		assert.InDelta(t, (upper - 5), 5-lower, 1e-12, "[%g, %g] is not around 5", lower, upper)
 	}
 }
 
@@ -354,9 +345,7 @@ func TestIntervalsOfPossibleLabels(t *testing.T) {
 		value, y := 2*rng.Float64(), math.Floor(3*rng.ExpFloat64())
 		notes := a.AppendNotes(nil, []float64{value}, 1)
 		if lower, upper, ok := account.Interval(value, notes, 1, 1, 0, 0, counts); ok {
-			if counts.Check([]float64{lower, upper}) != nil || lower > upper {
-				t.Fatalf("[%g, %g] are no counts", lower, upper)
-			}
+			require.True(t, counts.Check([]float64{lower, upper}) == nil && lower <= upper, "[%g, %g] are no counts", lower, upper)
 			scored++
 			width += upper - lower
 			score += upper - lower
@@ -392,9 +381,7 @@ func TestLargeNumbers(t *testing.T) {
 		a.Observe(r, squared)
 	}
 	for _, v := range append(numbers(a.Summary().Whole), a.AppendNotes(nil, []float64{1}, 1)...) {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			t.Fatalf("a figure of %g", v)
-		}
+		require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "a figure of %g", v)
 	}
 	if _, err := decode(a.Append(nil), 1, []float64{0.9}); err != nil {
 		t.Error(err)
@@ -412,9 +399,7 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		b, err := decode(a.Append(nil), 1, []float64{0.9})
-		if err != nil || !bytes.Equal(a.Append(nil), b.Append(nil)) {
-			t.Fatalf("%x is read and cannot be read again: %v", data, err)
-		}
+		require.True(t, err == nil && bytes.Equal(a.Append(nil), b.Append(nil)), "%x is read and cannot be read again: %v", data, err)
 		r := account.Round{Labels: []float64{1}, Predictions: []float64{2}, Weight: 1, Loss: 1, ServedLoss: 4, Served: []float64{3}, Notes: a.AppendNotes(nil, []float64{3}, 1)}
 		a.Observe(r, squared)
 		a.Summary()

@@ -64,9 +64,7 @@ func TestFractions(t *testing.T) {
 	const keys = 40_000
 	among := func(hits int, n, fraction float64, what string) {
 		t.Helper()
-		if d := math.Abs(float64(hits) - n*fraction); d > 5*math.Sqrt(n*fraction*(1-fraction)) {
-			t.Errorf("%s: %d of %g, want a fraction of %g", what, hits, n, fraction)
-		}
+		assert.LessOrEqual(t, math.Abs(float64(hits)-n*fraction), 5*math.Sqrt(n*fraction*(1-fraction)), "%v %v %v %v", what, hits, n, fraction)
 	}
 	fractions := []float64{0.01, 0.2, 0.5, 0.9}
 	other, model := bound(t, "other", "b", 0.5), bound(t, "live", "c", 0.5)
@@ -76,9 +74,7 @@ func TestFractions(t *testing.T) {
 		for key := range keys {
 			key := strconv.Itoa(key)
 			in := b.ToSecond(key)
-			if in != b.ToSecond(key) || in && !larger.ToSecond(key) {
-				t.Fatalf("key %s does not stay", key)
-			}
+			require.True(t, in == b.ToSecond(key) && (!in || larger.ToSecond(key)), "key %s does not stay", key)
 			if b.ToSecond("") {
 				drawn++
 			}

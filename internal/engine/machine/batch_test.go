@@ -85,12 +85,8 @@ func TestRecordsOfManyAreRecordsOfOne(t *testing.T) {
 			}
 			a, errA := one.Snapshot(nil)
 			b, errB := many.Snapshot(nil)
-			if errA != nil || errB != nil || !reflect.DeepEqual(a, b) {
-				t.Errorf("the states differ: %v, %v", errA, errB)
-			}
-			if counted.together < 1500 {
-				t.Errorf("%d observations were learned together", counted.together)
-			}
+			assert.True(t, errA == nil && errB == nil && reflect.DeepEqual(a, b), "the states differ: %v, %v", errA, errB)
+			assert.GreaterOrEqual(t, counted.together, 1500, "%d observations were learned together", counted.together)
 		})
 	}
 }

@@ -247,9 +247,7 @@ func TestHistoryWithoutStatistics(t *testing.T) {
 func TestNothingButNumbersIsServed(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 		f := &failing{predict: v}
-		if err := made(t, f.learners).Predict(&model.ClassPrediction{}, machine.Input{Features: []float64{1, 2}}); !errors.Is(err, machine.ErrCorrupt) {
-			t.Errorf("a prediction of %g: %v", v, err)
-		}
+		assert.ErrorIs(t, made(t, f.learners).Predict(&model.ClassPrediction{}, machine.Input{Features: []float64{1, 2}}), machine.ErrCorrupt, v)
 	}
 }
 

@@ -136,9 +136,7 @@ func TestTryDo(t *testing.T) {
 		r := &recorder{hold: make(chan struct{})}
 		box, group := newBox(r, 100, 100)
 		require.NoError(t, box.Put(1, 1))
-		if box.TryDo(func() { t.Error("it ran beside a job") }) {
-			t.Error("it says that it ran")
-		}
+		assert.False(t, box.TryDo(func() { t.Error("it ran beside a job") }), "it says that it ran")
 		close(r.hold)
 		group.Wait()
 		// What comes meanwhile waits, and is run afterwards.
@@ -305,7 +303,5 @@ func TestAnsweredCallersShareTheNextBatch(t *testing.T) {
 	}
 	all.Wait()
 	group.Wait()
-	if a.batches > 2*calls {
-		t.Errorf("%d batches for %d calls of each caller", a.batches, calls)
-	}
+	assert.LessOrEqual(t, a.batches, int(2*calls), "%d batches for %d calls of each caller", a.batches, calls)
 }

@@ -39,9 +39,7 @@ func encoded(r record.Record) []byte { return r.Append(nil) }
 func TestRecordRoundTrip(t *testing.T) {
 	data := encoded(sampleRecord())
 	got, err := record.Decode(data)
-	if err != nil || !reflect.DeepEqual(got, sampleRecord()) {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	require.True(t, err == nil && reflect.DeepEqual(got, sampleRecord()), "%+v, %v", got, err)
 	for n := range data {
 		if _, err := record.Decode(data[:n]); err == nil {
 			t.Errorf("cut at %d of %d is read", n, len(data))
@@ -81,9 +79,7 @@ func TestWaitingThatMayNotBeServed(t *testing.T) {
 		w := samplePending()
 		w.Leverage, w.StandardErrors = leverage, []float64{}
 		got, err := record.DecodePending(w.Encode(false), 1)
-		if err != nil || !reflect.DeepEqual(got, w) {
-			t.Errorf("%+v became %+v, %v", w, got, err)
-		}
+		assert.True(t, err == nil && reflect.DeepEqual(got, w), "%+v became %+v, %v", w, got, err)
 	}
 }
 
@@ -94,12 +90,8 @@ func TestWaitingOfAParametricPart(t *testing.T) {
 	plain.Values, plain.StandardErrors = w.Values, w.StandardErrors
 	data, rest := w.Encode(false), plain.Encode(false)
 	got, err := record.DecodePending(data, 2)
-	if err != nil || !reflect.DeepEqual(got, w) {
-		t.Errorf("%+v became %+v, %v", w, got, err)
-	}
-	if len(data) != len(rest)+16 || !bytes.Equal(data[2:len(rest)], rest[2:]) {
-		t.Errorf("%x beside %x", data, rest)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(got, w), "%+v became %+v, %v", w, got, err)
+	assert.True(t, len(data) == len(rest)+16 && bytes.Equal(data[2:len(rest)], rest[2:]), "%x beside %x", data, rest)
 	for n := range data {
 		if got, err := record.DecodePending(data[:n], 2); err == nil {
 			t.Errorf("%d bytes of %d are %+v", n, len(data), got)
@@ -135,9 +127,7 @@ func TestCarriedRoundTrip(t *testing.T) {
 	want := sampleCarried()
 	data := want.Encode()
 	got, err := record.DecodeCarried(data, 1)
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	require.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v", got, err)
 	for n := range data {
 		if _, err := record.DecodeCarried(data[:n], 1); err == nil {
 			t.Errorf("cut at %d of %d is read", n, len(data))
@@ -329,9 +319,7 @@ func FuzzDecode(f *testing.F) {
 		}
 		if e, err := record.DecodeRegistryValue(data); err == nil {
 			again, err := record.DecodeRegistryValue(e.Encode())
-			if err != nil || !reflect.DeepEqual(again, e) {
-				t.Fatalf("%+v became %+v, %v", e, again, err)
-			}
+			require.True(t, err == nil && reflect.DeepEqual(again, e), "%+v became %+v, %v", e, again, err)
 		}
 		if a, err := record.DecodeAlias(data); err == nil {
 			if again, err := record.DecodeAlias(a.Encode()); err != nil || again != a {

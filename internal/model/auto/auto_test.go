@@ -217,9 +217,7 @@ func TestRegret(t *testing.T) {
 				o := observe(t, l, r)
 				total += o.Loss
 				s := l.Stats()
-				if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound {
-					t.Fatalf("round %d: %+v", n, s)
-				}
+				require.True(t, s.Certified && s.CertificateOK && s.Regret <= s.Certificate && s.Certificate <= s.RegretBound, "round %d: %+v", n, s)
 				if o.Regret != s.Regret || math.Abs(s.Loss-total) > 1e-9*total || math.Abs(s.Loss-s.Regret-s.HindsightLoss) > 1e-9*total {
 					t.Fatalf("round %d: %+v, %+v, %g", n, o, s, total)
 				}
@@ -249,14 +247,10 @@ func TestReport(t *testing.T) {
 		for _, e := range r.Experts {
 			output, _, _ := strings.Cut(e.Name, "/")
 			sums[output] += e.Weight
-			if !e.Awake && e.Weight != 0 || !e.Awake && n > 8 {
-				t.Fatalf("round %d: %+v", n, e)
-			}
+			require.True(t, (e.Awake || e.Weight == 0) && (e.Awake || n <= 8), "round %d: %+v", n, e)
 		}
 		for _, output := range []string{"output_0", "output_1"} {
-			if math.Abs(sums[output]-indicator(n > 0)) > 1e-12 {
-				t.Fatalf("round %d: weights add up to %v", n, sums)
-			}
+			require.InDelta(t, indicator(n > 0), sums[output], 1e-12, "round %d: weights add up to %v", n, sums)
 		}
 		observe(t, l, observation{x: []float64{float64(n), 1}, y: []float64{float64(n % 3), float64(n % 5)}, weight: 1})
 	}
@@ -316,7 +310,5 @@ func TestStackRegret(t *testing.T) {
 	regret, bound := lost-best, size*size*determinant
 	t.Logf("loss %g, best linear combination %g, regret %g, bound %g", lost, best, regret, bound)
 	// Weights are part of the forecaster's own prediction, not of this one.
-	if regret > bound || regret < -1e-9*lost {
-		t.Errorf("regret %g, bound %g", regret, bound)
-	}
+	assert.True(t, regret <= bound && regret >= -1e-9*lost, "regret %g, bound %g", regret, bound)
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -89,27 +90,21 @@ func TestWhatMatters(t *testing.T) {
 	for _, f := range r.Families {
 		weights[f.Family] = f.Weights[0]
 	}
-	if weights["trees"] < 0.5 {
-		t.Errorf("trees have the weight %g of %v", weights["trees"], weights)
-	}
+	assert.GreaterOrEqual(t, weights["trees"], 0.5, "trees have the weight %g of %v", weights["trees"], weights)
 	gains, gain := map[string]model.Importance{}, 0.0
 	for _, i := range r.Importances {
 		gains[fmt.Sprintf("%d-%d%s", i.From, i.To, i.Name)] = i
 		gain += i.Gain
 	}
 	t.Log(r.Importances)
-	if math.Abs(gain-1) > 1e-9 || len(r.Importances) != 6 {
-		t.Errorf("gains of %g, %v", gain, r.Importances)
-	}
+	assert.True(t, math.Abs(gain-1) <= 1e-9 && len(r.Importances) == 6, "gains of %g, %v", gain, r.Importances)
 	inputs := []string{"0-1", "1-2", "2-5", "5-7"}
 	for _, what := range inputs {
 		if i, matters := gains[what], what == inputs[0] || what == inputs[2]; matters != (i.Permutation > 0.05) || matters != (i.Gain > 0.05) {
 			t.Errorf("%s: %+v", what, i)
 		}
 	}
-	if got := l.Report(model.ReportOptions{}).Importances; got != nil {
-		t.Errorf("%v without being asked", got)
-	}
+	assert.Nil(t, l.Report(model.ReportOptions{}).Importances)
 	if !slices.ContainsFunc(r.Importances, func(i model.Importance) bool { return i.Name == model.PastLabels }) {
 		t.Errorf("no past labels among %v", r.Importances)
 	}

@@ -34,13 +34,9 @@ func (w *lateLabels) observe(t *testing.T, l *auto.Learner, n int, r observation
 	require.NoError(t, l.ObserveAdvised(&o, r.x, r.y, r.weight, w.advice[n-3]))
 	s := l.Stats()
 	for _, v := range append(append([]float64{o.Loss, o.Regret, s.Loss, s.Regret, s.HindsightLoss}, p.Values...), o.Predictions...) {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			t.Fatalf("round %d: %+v, %+v, %+v", n, p, o, s)
-		}
+		require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "round %d: %+v, %+v, %+v", n, p, o, s)
 	}
-	if !s.CertificateOK || s.Certified && n > 3 {
-		t.Fatalf("round %d: %+v", n, s)
-	}
+	require.True(t, s.CertificateOK && (!s.Certified || n <= 3), "round %d: %+v", n, s)
 }
 
 // sound takes a round through the learner and fails unless all it says is
@@ -53,17 +49,13 @@ func sound(t *testing.T, l *auto.Learner, n int, r observation, low, high float6
 	for _, v := range append(append([]float64{
 		o.Loss, o.Regret, s.Loss, s.Regret, s.HindsightLoss, s.Certificate, s.RegretBound, s.LabelBound, p.Probability,
 	}, p.Advice...), append(p.Values, o.Predictions...)...) {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			t.Fatalf("round %d: %+v, %+v, %+v", n, p, o, s)
-		}
+		require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "round %d: %+v, %+v, %+v", n, p, o, s)
 	}
 	if !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound || p.Probability < 0 || p.Probability >= 1 {
 		t.Fatalf("round %d: %+v, %+v", n, p, s)
 	}
 	for _, v := range append(p.Values, o.Predictions...) {
-		if n > 0 && (v < low || v > high) {
-			t.Fatalf("round %d: %g is predicted of labels from %g to %g", n, v, low, high)
-		}
+		require.True(t, n <= 0 || v >= low && v <= high, "round %d: %g is predicted of labels from %g to %g", n, v, low, high)
 	}
 }
 
@@ -217,9 +209,7 @@ func TestProbability(t *testing.T) {
 			y = 1
 		}
 		p := predict(t, l, x)
-		if (n == 0) != (p.Probability == 0) || p.Probability < 0 || p.Probability >= 1 {
-			t.Fatalf("round %d: probability %g", n, p.Probability)
-		}
+		require.True(t, (n == 0) == (p.Probability == 0) && p.Probability >= 0 && p.Probability < 1, "round %d: probability %g", n, p.Probability)
 		if n >= 500 {
 			log := func(p float64) float64 { return -math.Log(1/2. + y*(p-1/2.)) }
 			loss, truth, ignorant, count = loss+log(p.Probability), truth+log(probability), ignorant+math.Ln2, count+1
@@ -227,9 +217,7 @@ func TestProbability(t *testing.T) {
 		observe(t, l, observation{x: x, y: []float64{y}, weight: 1})
 	}
 	t.Logf("logarithmic loss %.4f, of the truth %.4f, of a coin %.4f", loss/count, truth/count, ignorant/count)
-	if loss > 1.1*truth {
-		t.Errorf("logarithmic loss %g, that of the truth %g", loss/count, truth/count)
-	}
+	assert.LessOrEqual(t, loss, 1.1*truth, "logarithmic loss %g, that of the truth %g", loss/count, truth/count)
 	observe(t, l, observation{x: []float64{0, 0}, y: []float64{0.5}, weight: 1})
 	if p := predict(t, l, []float64{0, 0}); p.Probability != 0 {
 		t.Errorf("of labels that are no classes the probability is %g", p.Probability)

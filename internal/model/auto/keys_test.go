@@ -61,9 +61,7 @@ func TestKeysAreLearnedEarly(t *testing.T) {
 	}
 	without := loss(auto.New(plain))
 	for name, l := range map[string]*auto.Learner{"both levels": auto.New(keyOptions()), "level 1": auto.NewLevel1(keyOptions())} {
-		if with := loss(l); with > 0.5*without {
-			t.Errorf("%s: a loss of %g with the keys, %g without", name, with, without)
-		}
+		assert.LessOrEqual(t, loss(l), 0.5*without, "%v %v", name, without)
 	}
 }
 
@@ -107,9 +105,7 @@ func TestNaiveKeyed(t *testing.T) {
 		for n, r := range visits(3, 500) {
 			p := predict(t, l, r.x)
 			said, u := l.SaidKeyed(p.Advice)
-			if want := poly.mix(said, len(said)); math.Abs(u-want) > 1e-9 {
-				t.Fatalf("%d late, row %d: u is %g, want %g", late, n, u, want)
-			}
+			require.InDelta(t, poly.mix(said, len(said)), u, 1e-9, "%v %v", late, n)
 			all = append(all, waiting{r, p.Advice, said, u, labels})
 			if n < late {
 				continue
@@ -180,9 +176,7 @@ func TestForgedKeys(t *testing.T) {
 		return encoded(t, l)
 	}
 	plain := learned(nil)
-	if bytes.Equal(plain, learned(p.Advice)) {
-		t.Fatal("true advice is not learned")
-	}
+	require.False(t, bytes.Equal(plain, learned(p.Advice)), "true advice is not learned")
 	from, to := base.KeyAdvice()
 	for i := from; i < to; i++ {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), 1e90, -1e90} {
@@ -210,9 +204,7 @@ func TestKeysMatter(t *testing.T) {
 			of[i.From] += i.Permutation
 		}
 	}
-	if of[0] < 0.2 || of[2] < 0.2 || math.Abs(gain-1) > 1e-9 {
-		t.Errorf("importances of %v, gains of %g together", of, gain)
-	}
+	assert.True(t, of[0] >= 0.2 && of[2] >= 0.2 && math.Abs(gain-1) <= 1e-9, "importances of %v, gains of %g together", of, gain)
 	effects := l.Report(model.ReportOptions{}).Effects
 	require.Len(t, effects, 10)
 	mean, count := 0.0, 0.0
@@ -338,9 +330,7 @@ func TestOneWrongNumberOfKeys(t *testing.T) {
 			}
 		}
 	}
-	if rejected < len(state)/8 {
-		t.Errorf("only %d states are rejected", rejected)
-	}
+	assert.GreaterOrEqual(t, rejected, len(state)/8, "only %d states are rejected", rejected)
 }
 
 // Many keys have fewer kinds of columns, or none, and wide inputs have no affine experts: the
@@ -361,9 +351,7 @@ func TestManyKeys(t *testing.T) {
 			}
 			r := observation{x: x, y: []float64{x[0] + x[1] + 0.1*rng.NormFloat64()}, weight: 1}
 			p := predict(t, l, x)
-			if !slices.Contains(auto.AdviceSizes(o), len(p.Advice)) {
-				t.Fatalf("%d keys, row %d: advice of %d numbers", keys, n, len(p.Advice))
-			}
+			require.True(t, slices.Contains(auto.AdviceSizes(o), len(p.Advice)), "%d keys, row %d: advice of %d numbers", keys, n, len(p.Advice))
 			observe(t, l, r)
 			if n%53 == 0 || n == 140 {
 				require.NoError(t, again.Restore(encoded(t, l)), "%v %v", keys, n)
@@ -401,9 +389,7 @@ func TestEffectsLearnWhatWasServed(t *testing.T) {
 		for i, e := range said[:experts] {
 			if want := served[0] + e; want > low && want < high && n > late {
 				compared++
-				if math.Abs(served[1+i]-want) > 1e-9 {
-					t.Fatalf("row %d: expert %d says %g, want %g", n, i, served[1+i], want)
-				}
+				require.InDelta(t, want, served[1+i], 1e-9, "row %d: expert %d says %g, want %g", n, i, served[1+i], want)
 			}
 		}
 		all = append(all, pending{r, p.Advice, served})
@@ -423,9 +409,7 @@ func TestEffectsLearnWhatWasServed(t *testing.T) {
 		table.Learn(row, learned, counts, []float64{w.y[0], w.y[0]}, []float64{w.said[0], w.said[0]}, said, nil)
 		low, high = math.Min(low, w.y[0]), math.Max(high, w.y[0])
 	}
-	if compared < 3000 {
-		t.Errorf("%d predictions compared", compared)
-	}
+	assert.GreaterOrEqual(t, compared, 3000, "%d predictions compared", compared)
 }
 
 // Keys that other inputs identify have effects and no columns: the window, the trees and the
@@ -476,14 +460,10 @@ func TestWeightsOfKeysAndTrees(t *testing.T) {
 				trees += e.Weight
 			}
 		}
-		if math.Abs(total-1) > 1e-9 {
-			t.Fatalf("row %d: the weights sum to %g", n, total)
-		}
+		require.InDelta(t, 1, total, 1e-9, "row %d: the weights sum to %g", n, total)
 		if keys > 0 && trees > 0 {
 			both++
 		}
 	}
-	if both == 0 {
-		t.Error("trees and keys never have weights together")
-	}
+	assert.NotEqual(t, 0, both, "trees and keys never have weights together")
 }

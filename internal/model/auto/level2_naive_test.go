@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 )
@@ -66,9 +68,7 @@ func TestNaiveUpper(t *testing.T) {
 		x := []float64{rng.Float64(), rng.NormFloat64()}
 		y := math.Floor(4*x[0]) + math.Sin(2*x[1]) + 0.1*rng.NormFloat64()
 		weight := 0.5 + rng.Float64()
-		if err := l.Predict(&p, x); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Predict(&p, x))
 		experts, final, value, awake := l.Said(p.Advice)
 		if awake {
 			if upper == nil {
@@ -78,9 +78,7 @@ func TestNaiveUpper(t *testing.T) {
 			scale := l.LabelScale(0)
 			want, mixed, z := upper.predict(experts, scale, func(v float64) float64 { return math.Max(low, math.Min(high, v)) })
 			for i, f := range append(slices.Clone(final), value) {
-				if w := append(slices.Clone(want), mixed)[i]; math.Abs(f-w) > 1e-7*(high-low) {
-					t.Fatalf("row %d: finalist %d says %.12g, want %.12g", row, i, f, w)
-				}
+				require.InDelta(t, append(slices.Clone(want), mixed)[i], f, 1e-7*(high-low), "%v %v", row, i)
 			}
 			upper.learn(experts, final, z, value, scale, y, weight)
 		} else {
@@ -93,20 +91,14 @@ func TestNaiveUpper(t *testing.T) {
 			}
 			regrets[e] += weight * ((value-y)*(value-y) - (f-y)*(f-y))
 		}
-		if err := l.Observe(&out, x, []float64{y}, weight); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&out, x, []float64{y}, weight))
 		compared := regrets
 		if row < 128 { // v is what level 1 says.
 			compared = regrets[1:]
 		}
-		if want := slices.Max(compared); math.Abs(out.Regret-want) > 1e-9*(1+l.Stats().Loss) {
-			t.Fatalf("row %d: regret %.12g, want %.12g", row, out.Regret, want)
-		}
+		require.InDelta(t, slices.Max(compared), out.Regret, 1e-9*(1+l.Stats().Loss), row)
 	}
-	if upper == nil {
-		t.Fatal("level 2 slept")
-	}
+	require.NotNil(t, upper, "level 2 slept")
 }
 
 // TestStackGain: what the stack gains by experts is what it explains more than a stack without them, also

@@ -116,9 +116,7 @@ func TestLevel2BeatsTheFirst(t *testing.T) {
 		observe(t, second, s)
 	}
 	a, b := first.Stats(), second.Stats()
-	if b.Loss > 0.8*a.Loss {
-		t.Errorf("a loss of %g, the first version's is %g", b.Loss, a.Loss)
-	}
+	assert.LessOrEqual(t, b.Loss, 0.8*a.Loss, "a loss of %g, the first version's is %g", b.Loss, a.Loss)
 	sum := 0.0
 	for _, e := range second.Report(model.ReportOptions{}).Experts {
 		sum += e.Weight
@@ -141,9 +139,7 @@ func TestLevel2LearnsLate(t *testing.T) {
 		if n < 300+late {
 			want = auto.AdviceSizes(o)[3] // With an opening.
 		}
-		if n >= 128+late && len(p.Advice) != want {
-			t.Fatalf("row %d: advice of %d numbers, want %d", n, len(p.Advice), want)
-		}
+		require.True(t, n < 128+late || len(p.Advice) == want, "row %d: advice of %d numbers, want %d", n, len(p.Advice), want)
 		advice = append(advice, p.Advice)
 		if n < late {
 			continue
@@ -159,9 +155,7 @@ func TestLevel2LearnsLate(t *testing.T) {
 			require.NoError(t, again.Restore(encoded(t, l)), n)
 		}
 	}
-	if l.Stats().Certified {
-		t.Error("late labels are certified")
-	}
+	assert.False(t, l.Stats().Certified, "late labels are certified")
 	for _, s := range samples {
 		observe(t, plain, s)
 	}
@@ -196,9 +190,7 @@ func FuzzLevel2Restore(f *testing.F) {
 		}
 		state, err := l.AppendBinary(nil)
 		require.NoError(f, err)
-		if len(state) > 200_000 {
-			f.Fatalf("a state of %d bytes", len(state))
-		}
+		require.LessOrEqual(f, len(state), 200_000, "a state of %d bytes", len(state))
 		f.Add(state)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {
@@ -263,7 +255,5 @@ func TestNeighborsRest(t *testing.T) {
 			t.Fatalf("row %d: %+v", n, s)
 		}
 	}
-	if rested < 500 || rested > 2000*7/8 {
-		t.Errorf("the neighbors rest in %d of %d rows", rested, len(rows))
-	}
+	assert.True(t, rested >= 500 && rested <= 2000*7/8, "the neighbors rest in %d of %d rows", rested, len(rows))
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -53,9 +54,7 @@ func TestLightRowsCountNextToNothing(t *testing.T) {
 				}
 			}
 			t.Logf("loss beside light rows over the loss without: %.3f", lossBeside/loss)
-			if lossBeside > 1.25*loss {
-				t.Errorf("loss %g beside light rows, %g without", lossBeside, loss)
-			}
+			assert.LessOrEqual(t, lossBeside, 1.25*loss, "loss %g beside light rows, %g without", lossBeside, loss)
 		})
 	}
 }
@@ -83,9 +82,7 @@ func TestRoundingIsNoInput(t *testing.T) {
 				}
 			}
 			t.Logf("loss beside rounding over the loss beside constants: %.4f", sums[1]/sums[0])
-			if sums[1] > 1.01*sums[0] {
-				t.Errorf("loss %g beside rounding, %g beside constants", sums[1], sums[0])
-			}
+			assert.LessOrEqual(t, sums[1], 1.01*sums[0], "loss %g beside rounding, %g beside constants", sums[1], sums[0])
 		})
 	}
 }

@@ -239,9 +239,7 @@ func TestOpeningEnds(t *testing.T) {
 	loss, levelsLoss, names := 0.0, 0.0, len(l.WeightNames())
 	for n, s := range wave(400, 3) {
 		p, q := predict(t, l, s.x), predict(t, levels, s.x)
-		if !slices.Contains(auto.AdviceSizes(o), len(p.Advice)) {
-			t.Fatalf("row %d: advice of %d numbers", n, len(p.Advice))
-		}
+		require.True(t, slices.Contains(auto.AdviceSizes(o), len(p.Advice)), "row %d: advice of %d numbers", n, len(p.Advice))
 		if n >= 300 && (p.Values[0] != q.Values[0] || !slices.Equal(p.Advice, q.Advice)) {
 			t.Fatalf("row %d: the prediction is %g, without an opening %g", n, p.Values[0], q.Values[0])
 		}
@@ -327,7 +325,5 @@ func TestOpeningCutsSentinels(t *testing.T) {
 		lossOfDirty += observe(t, dirty, r).Loss
 	}
 	t.Logf("loss with sentinels over the loss without: %.3f", lossOfDirty/loss)
-	if lossOfDirty > 1.05*loss {
-		t.Errorf("loss %g with sentinels, %g without", lossOfDirty, loss)
-	}
+	assert.LessOrEqual(t, lossOfDirty, 1.05*loss, "loss %g with sentinels, %g without", lossOfDirty, loss)
 }

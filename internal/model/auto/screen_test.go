@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -60,9 +61,7 @@ func TestScreenedStatesContinue(t *testing.T) {
 			} else {
 				err = l.Observe(&outcome, x, y, 1)
 			}
-			if err != nil || math.IsNaN(outcome.Loss) {
-				t.Fatalf("row %d: a loss of %g: %v", i, outcome.Loss, err)
-			}
+			require.True(t, err == nil && !math.IsNaN(outcome.Loss), "row %d: a loss of %g: %v", i, outcome.Loss, err)
 			if now := l.Slots(); i >= 256 {
 				for s := range now {
 					if now[s] != before[s] {
@@ -74,9 +73,7 @@ func TestScreenedStatesContinue(t *testing.T) {
 				before = now
 			}
 		}
-		if moved == 0 {
-			t.Error("no input has left or entered since row 256")
-		}
+		assert.NotEqual(t, 0, moved, "no input has left or entered since row 256")
 		if s := l.Stats(); !s.CertificateOK {
 			t.Errorf("certificate %g of regret %g", s.Certificate, s.Regret)
 		}
@@ -91,9 +88,7 @@ func readAndObserve(t *testing.T, l *auto.Learner, o auto.Options, x, y []float6
 	read := auto.New(o)
 	require.NoError(t, read.Restore(state))
 	again, err := read.AppendBinary(nil)
-	if err != nil || !bytes.Equal(state, again) {
-		t.Fatalf("another state: %v", err)
-	}
+	require.True(t, err == nil && bytes.Equal(state, again), "another state: %v", err)
 	var outcome, want model.Outcome
 	require.NoError(t, l.Observe(&want, x, y, 1))
 	if err := read.Observe(&outcome, x, y, 1); err != nil || outcome.Loss != want.Loss {
@@ -119,9 +114,7 @@ func TestTheScreenFindsInputs(t *testing.T) {
 			late += outcome.Loss / 130
 		}
 		if i == 128 {
-			if noise := len(slices.DeleteFunc(l.Slots(), func(j int) bool { return j < 0 })) - 4; noise > 4 {
-				t.Errorf("%d inputs that say nothing are in the levels", noise)
-			}
+			assert.LessOrEqual(t, len(slices.DeleteFunc(l.Slots(), func(j int) bool { return j < 0 }))-4, 4)
 		}
 	}
 	found := map[int]bool{}
@@ -137,9 +130,7 @@ func TestTheScreenFindsInputs(t *testing.T) {
 		t.Errorf("a late loss of %g at a variance of %g", late, variance)
 	}
 	for _, i := range l.Report(model.ReportOptions{Importances: true}).Importances {
-		if i.Name == "" && (i.From < 0 || i.To != i.From+1 || !found[i.From]) {
-			t.Errorf("importance of the inputs from %d to %d", i.From, i.To)
-		}
+		assert.True(t, i.Name != "" || i.From >= 0 && i.To == i.From+1 && found[i.From], "importance of the inputs from %d to %d", i.From, i.To)
 	}
 }
 
@@ -172,9 +163,7 @@ func TestScreeningKeepsCategories(t *testing.T) {
 	if slots := l.Slots(); slots[0] != 1 || slots[3] != 4 || slots[4] != 9 || slots[5] != 10 {
 		t.Errorf("slots %v, want the categories and the cycle first", slots)
 	}
-	if late > 0.2 {
-		t.Errorf("a late loss of %g", late)
-	}
+	assert.LessOrEqual(t, late, 0.2, "a late loss of %g", late)
 	if got, most := l.Size(), auto.Cost(o).StateBytes; got > most {
 		t.Errorf("a state of %d bytes, of at most %d", got, most)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -107,13 +108,9 @@ func TestStreams(t *testing.T) {
 			if !*whole {
 				bar = p.start
 			}
-			if scaled > bar {
-				t.Errorf("%g, want at most %g", scaled, bar)
-			}
+			assert.LessOrEqual(t, scaled, bar, "%g, want at most %g", scaled, bar)
 			if *whole && !p.asIs {
-				if raw := measure(t, p, n, true); raw > 1.01*scaled {
-					t.Errorf("raw %g, scaled %g", raw, scaled)
-				}
+				assert.LessOrEqual(t, measure(t, p, n, true), 1.01*scaled, scaled)
 			}
 		})
 	}
@@ -140,9 +137,7 @@ func measure(t *testing.T, p published, n int, raw bool) float64 {
 	t.Logf("raw %v: mean squared error %.4g, errors %.3f %%, best expert %.4g (%s), b %.4g, regret %.3g, certificate %.3g, bound %.3g, %.0f µs",
 		raw, mean, 100*float64(errors)/count, best.Loss/count/unit/unit, best.Name, experts[l.Experts()].Loss/count/unit/unit,
 		s.Regret, s.Certificate, s.RegretBound, took.Seconds()*1e6/count)
-	if !s.CertificateOK || !s.Certified {
-		t.Errorf("%+v", s)
-	}
+	assert.True(t, s.CertificateOK && s.Certified, "%+v", s)
 	if p.signs {
 		return float64(errors) / count
 	}

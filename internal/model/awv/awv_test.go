@@ -47,9 +47,7 @@ func TestConformance(t *testing.T) {
 
 func near(t *testing.T, what string, got, want, scale, tolerance float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tolerance*(scale+math.Abs(want)) {
-		t.Fatalf("%s: got %.17g, want %.17g", what, got, want)
-	}
+	require.True(t, !math.IsNaN(got) && math.Abs(got-want) <= tolerance*(scale+math.Abs(want)), "%s: got %.17g, want %.17g", what, got, want)
 }
 
 // mapped is a feature map as a function.
@@ -161,9 +159,7 @@ func TestCertificateNoticesCorruption(t *testing.T) {
 		bad[at+6] ^= 0x08 // A digit of the mantissa, about half of one.
 		spoiled := awv.New(feature.NewAffine(2), awv.Options{Lambda: 1})
 		require.NoError(t, spoiled.Restore(bad), name)
-		if spoiled.Stats().CertificateOK {
-			t.Errorf("a changed %s is not noticed", name)
-		}
+		assert.False(t, spoiled.Stats().CertificateOK, "a changed %s is not noticed", name)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
@@ -84,9 +85,7 @@ func TestAGrowingDictionaryIsCertified(t *testing.T) {
 		}
 		var chol mat.Cholesky
 		var w mat.VecDense
-		if !chol.Factorize(a) || chol.SolveVecTo(&w, b) != nil {
-			t.Fatal("not positive definite")
-		}
+		require.True(t, chol.Factorize(a) && chol.SolveVecTo(&w, b) == nil, "not positive definite")
 		smallest := energy - mat.Dot(&w, b)
 		logDet += chol.LogDet()
 		s := l.Stats()
@@ -101,9 +100,7 @@ func TestAGrowingDictionaryIsCertified(t *testing.T) {
 		}
 		worst = math.Max(worst, s.Regret/s.Certificate)
 	}
-	if worst < 0.1 {
-		t.Errorf("regret is at most %g of the certificate: the adversaries do nothing", worst)
-	}
+	assert.GreaterOrEqual(t, worst, 0.1, "regret is at most %g of the certificate: the adversaries do nothing", worst)
 }
 
 func learnOne(t *testing.T, l model.Learner, samples []modeltest.Sample) {

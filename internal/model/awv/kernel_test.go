@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -182,9 +183,7 @@ func TestNystromOnRealStreams(t *testing.T) {
 			for window, within := range map[int]float64{0: 5e-3, awv.WholeHistory: 2e-3} {
 				s := learners[window].Stats()
 				t.Logf("window %d: %d centres, loss ratio %.5f", window, s.Dictionary, s.Loss/want)
-				if s.Loss > want*(1+within) {
-					t.Errorf("window %d: loss %g, exact %g", window, s.Loss, want)
-				}
+				assert.LessOrEqual(t, s.Loss, want*(1+within), "window %d: loss %g, exact %g", window, s.Loss, want)
 			}
 		})
 	}
@@ -221,9 +220,7 @@ func TestNystromConvergesToKernelAWV(t *testing.T) {
 	for r, l := range learners {
 		s := l.Stats()
 		t.Logf("μ = %g, window %d: %d centres, loss ratio %.5f", r.mu, r.window, s.Dictionary, s.Loss/want)
-		if math.Abs(s.Loss/want-1) > r.within {
-			t.Errorf("μ = %g, window %d: loss %g, exact %g", r.mu, r.window, s.Loss, want)
-		}
+		assert.InDelta(t, 1, s.Loss/want, r.within, "μ = %g, window %d: loss %g, exact %g", r.mu, r.window, s.Loss, want)
 	}
 }
 

@@ -117,9 +117,7 @@ func TestForgettingTracks(t *testing.T) {
 			}
 		}
 	}
-	if late[forgets] > 0.02*late[keeps] {
-		t.Errorf("loss %g with forgetting, %g without", late[forgets], late[keeps])
-	}
+	assert.LessOrEqual(t, late[forgets], 0.02*late[keeps], "loss %g with forgetting, %g without", late[forgets], late[keeps])
 	p := must(modeltest.Predict(forgets, []float64{0, 1}))(t)
 	// Its ridge is between λ/1000 and λ, discounted once more for the prediction.
 	if q := p.Leverage / (1 - p.Leverage); q < 1/0.98 || q > 1000/0.98 {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -140,7 +141,5 @@ func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
 			t.Fatalf("round %d: restored, it is another", n)
 		}
 	}
-	if !late || !freed {
-		t.Errorf("centres after the window: %t, freed: %t: nothing is tested", late, freed)
-	}
+	assert.True(t, late && freed, "centres after the window: %t, freed: %t: nothing is tested", late, freed)
 }

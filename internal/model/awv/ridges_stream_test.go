@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
@@ -85,9 +86,7 @@ func TestRidgesAgreeWithDenseRecursion(t *testing.T) {
 				near(t, e.Name, e.Loss, dense[k].loss, 1, 1e-10)
 			}
 			t.Logf("largest deviation over %d rounds: %.2g", len(samples), worst)
-			if worst > 1e-9 || !stats.Certified || !stats.CertificateOK {
-				t.Errorf("predictions deviate by %g: %+v", worst, stats)
-			}
+			assert.True(t, worst <= 1e-9 && stats.Certified && stats.CertificateOK, "predictions deviate by %g: %+v", worst, stats)
 		})
 	}
 }
@@ -148,9 +147,7 @@ func TestRidgesOnStreams(t *testing.T) {
 				best = math.Min(best, e.Loss)
 			}
 			t.Logf("%.4f times the best ridge's %.5g", s.Loss/best, best)
-			if s.Loss > 1.02*best || !s.Certified || !s.CertificateOK {
-				t.Errorf("loss %g, the best ridge %g: %+v", s.Loss, best, s)
-			}
+			assert.True(t, s.Loss <= 1.02*best && s.Certified && s.CertificateOK, "loss %g, the best ridge %g: %+v", s.Loss, best, s)
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -118,13 +119,9 @@ func TestEqualRidgesWeighTheSame(t *testing.T) {
 		require.NoError(t, err)
 		want, err := modeltest.Observe(plain, s.X, s.Y, s.Weight)
 		require.NoError(t, err)
-		if got.Prediction != want.Prediction {
-			t.Fatalf("round %d: %.17g, each says %.17g", n, got.Prediction, want.Prediction)
-		}
+		require.True(t, got.Prediction == want.Prediction, "round %d: %.17g, each says %.17g", n, got.Prediction, want.Prediction)
 		for _, e := range l.Report(model.ReportOptions{}).Experts {
-			if e.Name != "lambda_0.3" || math.Abs(e.Weight-1.0/3) > 1e-15 {
-				t.Fatalf("round %d: %+v", n, e)
-			}
+			require.True(t, e.Name == "lambda_0.3" && math.Abs(e.Weight-1.0/3) <= 1e-15, "round %d: %+v", n, e)
 		}
 	}
 }
@@ -169,9 +166,7 @@ func TestRidgesSeeNoUnits(t *testing.T) {
 		require.NoError(t, err)
 		q, err := modeltest.Observe(b, s.X, math.Ldexp(s.Y, -100), s.Weight)
 		require.NoError(t, err)
-		if math.Ldexp(p.Prediction, -100) != q.Prediction || math.Ldexp(p.Loss, -200) != q.Loss {
-			t.Fatalf("round %d: %g and %g", n, p, q)
-		}
+		require.True(t, math.Ldexp(p.Prediction, -100) == q.Prediction && math.Ldexp(p.Loss, -200) == q.Loss, "round %d: %g and %g", n, p, q)
 	}
 }
 
@@ -213,9 +208,7 @@ func TestHindsightPathIsThatOfFewerCentres_Camoriano_Alg41(t *testing.T) {
 		learnAll(t, l, samples)
 		return l
 	}
-	if got := create(3, 1).Report(model.ReportOptions{}).HindsightPath; got != nil {
-		t.Errorf("a path that was not asked for: %v", got)
-	}
+	assert.Nil(t, create(3, 1).Report(model.ReportOptions{}).HindsightPath)
 	for _, lambdas := range [][]float64{{0.3}, {0.3, 0.3}} {
 		path := create(len(centres), lambdas...).Report(model.ReportOptions{HindsightPath: true}).HindsightPath
 		require.Equal(t, len(centres)+1, len(path))

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -184,11 +185,7 @@ func TestAGrowingHistoryIsCertified_NeurIPS_Eq4(t *testing.T) {
 				tightest = math.Max(tightest, s.Regret/s.Certificate)
 			}
 		}
-		if grown == 0 {
-			t.Errorf("%s: no growth", name)
-		}
+		assert.True(t, grown != 0, "%s: no growth", name)
 	}
-	if tightest < 0.3 {
-		t.Errorf("regret is at most %g of the certificate", tightest)
-	}
+	assert.GreaterOrEqual(t, tightest, 0.3, "regret is at most %g of the certificate", tightest)
 }

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
@@ -124,9 +125,7 @@ func sameWeights(t *testing.T, got, want []model.Weight) {
 	t.Helper()
 	require.Equal(t, len(want), len(got))
 	for k, w := range want {
-		if got[k].Output != w.Output || got[k].Input != w.Input || !math.IsNaN(got[k].Effect) {
-			t.Errorf("weight %d is %+v, want %+v", k, got[k], w)
-		}
+		assert.True(t, got[k].Output == w.Output && got[k].Input == w.Input && math.IsNaN(got[k].Effect), "weight %d is %+v, want %+v", k, got[k], w)
 		near(t, fmt.Sprint("weight ", k), got[k].Value, w.Value, 1, 1e-10)
 	}
 }
@@ -143,9 +142,7 @@ func TestTheParametricPartComesFirst(t *testing.T) {
 	learnAll(t, few, samples)
 	learnAll(t, many, samples)
 	a, b := few.Report(model.ReportOptions{}), many.Report(model.ReportOptions{})
-	if len(a.Weights) != 4 || fmt.Sprint(a.Weights) != fmt.Sprint(b.Weights) {
-		t.Errorf("%v, with another rest %v", a.Weights, b.Weights)
-	}
+	assert.True(t, len(a.Weights) == 4 && fmt.Sprint(a.Weights) == fmt.Sprint(b.Weights), "%v, with another rest %v", a.Weights, b.Weights)
 	for k, want := range []model.Weight{{Output: 0, Input: 1}, {Output: 0, Input: model.NoInput}, {Output: 1, Input: 1}, {Output: 1, Input: model.NoInput}} {
 		if got := a.Weights[k]; got.Output != want.Output || got.Input != want.Input {
 			t.Errorf("weight %d is of output %d, input %d", k, got.Output, got.Input)
@@ -168,9 +165,7 @@ func TestWhatTheParametricPartSaysAlone(t *testing.T) {
 		for n, s := range modeltest.Samples(8, 3, 80) {
 			block := []float64{s.X[0], s.X[2]}
 			require.NoError(t, errors.Join(l.Predict(&p, s.X), alone.Predict(&q, block)))
-			if len(p.Parametric) != 2 || len(q.Parametric) != 0 {
-				t.Fatalf("round %d: %v, of linear_awv %v", n, p.Parametric, q.Parametric)
-			}
+			require.True(t, len(p.Parametric) == 2 && len(q.Parametric) == 0, "round %d: %v, of linear_awv %v", n, p.Parametric, q.Parametric)
 			want := make([]float64, 2)
 			for _, w := range l.Report(model.ReportOptions{}).Weights {
 				x := 1.0
@@ -189,9 +184,7 @@ func TestWhatTheParametricPartSaysAlone(t *testing.T) {
 			y := []float64{s.Y, math.Sin(3 * s.X[1])}
 			require.NoError(t, errors.Join(l.Observe(&o, s.X, y, s.Weight), alone.Observe(&o, block, y, s.Weight)))
 		}
-		if math.Abs(p.Parametric[0]) < 1e-3 && math.Abs(p.Parametric[1]) < 1e-3 {
-			t.Errorf("it says %v", p.Parametric)
-		}
+		assert.True(t, math.Abs(p.Parametric[0]) >= 1e-3 || math.Abs(p.Parametric[1]) >= 1e-3, "it says %v", p.Parametric)
 	}
 }
 

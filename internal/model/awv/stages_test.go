@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
@@ -124,9 +125,7 @@ func TestTheStagesAreThoseOfThesis83(t *testing.T) {
 			near(t, "loss", stats.Loss, total, total, 1e-10)
 			near(t, "hindsight loss", stats.HindsightLoss, hindsight, hindsight, 1e-9)
 			near(t, "certificate", stats.Certificate, certificate, certificate, 1e-9)
-			if !stats.Certified || !stats.CertificateOK || stats.Regret > stats.Certificate {
-				t.Errorf("%+v", stats)
-			}
+			assert.True(t, stats.Certified && stats.CertificateOK && stats.Regret <= stats.Certificate, "%+v", stats)
 			require.NoError(t, pi.SolveVec(gram, right))
 			for k, w := range l.Report(model.ReportOptions{}).Weights {
 				near(t, fmt.Sprint("weight ", k), w.Value, pi.AtVec(k%parameters), 1, 1e-10)

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/awv"
@@ -44,21 +46,14 @@ func TestRealStreamsAgreeWithDenseRecursion(t *testing.T) {
 					t.Fatal("not positive definite")
 				}
 				var w mat.VecDense
-				if err := c.SolveVecTo(&w, b); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, c.SolveVecTo(&w, b))
 				miss := s.Y - mat.Dot(z, &w)
 				b.AddScaledVec(b, s.Y, z)
-				out, err := modeltest.Observe(learner, s.X, s.Y, 1)
-				if err != nil {
-					t.Fatal(err)
-				}
+				out := must(modeltest.Observe(learner, s.X, s.Y, 1))(t)
 				worst = math.Max(worst, math.Abs(out.Loss-miss*miss)/(1+miss*miss))
 			}
 			t.Logf("largest deviation over %d rounds: %.2g", len(samples), worst)
-			if worst > 1e-8 {
-				t.Errorf("losses deviate by %g", worst)
-			}
+			assert.LessOrEqual(t, worst, 1e-8, "losses deviate by %g", worst)
 		})
 	}
 }

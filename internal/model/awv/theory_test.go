@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
@@ -165,9 +166,7 @@ func spectrumOf(t *testing.T, k func(a, b []float64) float64, points [][]float64
 		s.largest = math.Max(s.largest, s.gram.At(i, i))
 	}
 	var e mat.EigenSym
-	if !e.Factorize(s.gram, true) {
-		t.Fatal("no eigenvalues")
-	}
+	require.True(t, e.Factorize(s.gram, true), "no eigenvalues")
 	e.VectorsTo(s.vectors)
 	for _, v := range e.Values(nil) {
 		s.values = append(s.values, math.Max(v, 0))
@@ -294,9 +293,7 @@ func TestRegretByEffectiveDimension_HAL_Prop21_Prop22_Eq5(t *testing.T) {
 				}
 			}
 			t.Logf("regret at most %.3f of C and %.3f of B² log det, that at most %.3f of B² log(e+enκ²/λ) d_eff", byCertificate, byDet, byDimension)
-			if byCertificate < 0.1 {
-				t.Errorf("regret is at most %g of C: the adversaries do nothing", byCertificate)
-			}
+			assert.GreaterOrEqual(t, byCertificate, 0.1, "regret is at most %g of C: the adversaries do nothing", byCertificate)
 		})
 	}
 }
@@ -523,9 +520,7 @@ func TestNystromIsWithinMuOfKernelAWV_NeurIPS_Prop5(t *testing.T) {
 			}
 			m := l.Stats().Dictionary
 			t.Logf("seed %d, μ = %g: %d of %d kept, at most %.2g off, %.2g of the bound", seed, mu, m, n, worst, used)
-			if m == n && mu == 200 {
-				t.Errorf("seed %d, μ = %g: every point was kept", seed, mu)
-			}
+			assert.True(t, m != n || mu != 200, "seed %d, μ = %g: every point was kept", seed, mu)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -143,9 +144,7 @@ func TestCertificateOfWeightsDenseOracle(t *testing.T) {
 			})
 		}
 	}
-	if worst < 0.5 {
-		t.Errorf("regret is at most %g of the certificate: the labels do nothing", worst)
-	}
+	assert.GreaterOrEqual(t, worst, 0.5, "regret is at most %g of the certificate: the labels do nothing", worst)
 }
 
 // Beyond a weight of 2+q no bound holds beforehand: the label is 0, the prediction is not, and

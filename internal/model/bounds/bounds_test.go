@@ -111,9 +111,7 @@ func (n *naive) round(t *testing.T, l model.Learner, x, y []float64, weight, for
 	loss, saved := 0.0, 0.0
 	for j, v := range want.Predictions {
 		shown := math.Max(v, 0)
-		if got.Predictions[j] != shown {
-			t.Fatalf("observes %g, want %g of %g", got.Predictions[j], shown, v)
-		}
+		require.True(t, got.Predictions[j] == shown, "observes %g, want %g of %g", got.Predictions[j], shown, v)
 		near(t, 0, "prediction", p.Values[j], shown, 0)
 		loss += weight * (shown - y[j]) * (shown - y[j])
 		saved += weight * ((v-y[j])*(v-y[j]) - (shown-y[j])*(shown-y[j]))
@@ -144,9 +142,7 @@ func TestGateBeforeBounds(t *testing.T) {
 			y = 1e9
 		}
 		require.NoError(t, l.Observe(&o, []float64{x}, []float64{y}, 1))
-		if o.Predictions[0] < 0 || round == 700 && !o.SetAside {
-			t.Fatalf("round %d: %+v", round, o)
-		}
+		require.True(t, o.Predictions[0] >= 0 && (round != 700 || o.SetAside), "round %d: %+v", round, o)
 	}
 	if g := l.Stats().Gate; !g.Compared || g.SetAside == 0 {
 		t.Errorf("%+v", g)
@@ -159,9 +155,7 @@ func TestRejectedBytes(t *testing.T) {
 	l := create(t, s)
 	good, err := l.AppendBinary(nil)
 	require.NoError(t, err)
-	if len(good) < bounds.OwnBytes/3 {
-		t.Fatalf("a state of %d bytes", len(good))
-	}
+	require.GreaterOrEqual(t, len(good), int(bounds.OwnBytes/3), "a state of %d bytes", len(good))
 	for n := range good {
 		assert.Error(t, l.Restore(good[:n]), "%v %v", n, len(good))
 	}

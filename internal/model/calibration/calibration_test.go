@@ -252,9 +252,7 @@ func TestProbabilities(t *testing.T) {
 			}
 			sum += v
 		}
-		if math.Abs(sum-1) > 1e-12 {
-			t.Fatalf("round %d: a sum of %.17g", n, sum)
-		}
+		require.InDelta(t, 1, sum, 1e-12, "round %d: a sum of %.17g", n, sum)
 		c.Learn(scores, counts, total, rng.IntN(classes), math.Pow(10, 18*rng.Float64()-9))
 	}
 }
@@ -287,9 +285,7 @@ func TestLinkLearns(t *testing.T) {
 		c.Learn(scores, share, 1, label, 1)
 	}
 	t.Logf("a mean loss of %.5f, the least %.5f", loss/29_000, best/29_000)
-	if loss-best > 0.02*29_000 {
-		t.Errorf("a mean loss of %.5f, the least is %.5f", loss/29_000, best/29_000)
-	}
+	assert.LessOrEqual(t, loss-best, float64(0.02*29_000), "a mean loss of %.5f, the least is %.5f", loss/29_000, best/29_000)
 }
 
 func state(l *calibration.Link) []byte {

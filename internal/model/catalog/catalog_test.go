@@ -17,6 +17,7 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -65,13 +66,9 @@ func TestDefaults(t *testing.T) {
 		},
 	} {
 		got, cost, err := catalog.Complete(c.spec)
-		if err != nil || !reflect.DeepEqual(got, c.want) || cost.Features != c.size {
-			t.Errorf("%+v: %+v, %+v, %v", c.spec, got, cost, err)
-		}
+		assert.True(t, err == nil && reflect.DeepEqual(got, c.want) && cost.Features == c.size, "%+v: %+v, %+v, %v", c.spec, got, cost, err)
 		again, _, err := catalog.Complete(got)
-		if err != nil || !reflect.DeepEqual(again, got) {
-			t.Errorf("completed twice: %+v, %v", again, err)
-		}
+		assert.True(t, err == nil && reflect.DeepEqual(again, got), "completed twice: %+v, %v", again, err)
 		learner, err := catalog.New(c.spec)
 		require.NoError(t, err)
 		// What auto keeps of its first rows is in the cost, and not yet there.
@@ -162,12 +159,8 @@ func TestBetaFollowsFromHorizonAndDelta_ICML_Thm2(t *testing.T) {
 	created, _, err := catalog.Complete(given)
 	require.NoError(t, err)
 	n := created.PKAWVNystrom
-	if n.Horizon != nil || n.Delta != nil || n.Beta == nil || math.Abs(*n.Beta-48*math.Log(4)) > 1e-9 {
-		t.Errorf("created %+v", n)
-	}
-	if given.PKAWVNystrom.Beta != nil || given.PKAWVNystrom.Horizon == nil {
-		t.Errorf("what was given has changed: %+v", given.PKAWVNystrom)
-	}
+	assert.True(t, n.Horizon == nil && n.Delta == nil && n.Beta != nil && math.Abs(*n.Beta-48*math.Log(4)) <= 1e-9, "created %+v", n)
+	assert.True(t, given.PKAWVNystrom.Beta == nil && given.PKAWVNystrom.Horizon != nil, "what was given has changed: %+v", given.PKAWVNystrom)
 }
 
 // Snapshots written by this version are read for ever: the golden ones must
@@ -224,9 +217,7 @@ func TestGoldenSnapshots(t *testing.T) {
 			require.NoError(t, err)
 			s, err := codec.Decode(data)
 			require.NoError(t, err)
-			if s.Sequence != 20 || string(s.Account) != "account" {
-				t.Errorf("sequence %d, account %q", s.Sequence, s.Account)
-			}
+			assert.True(t, s.Sequence == 20 && string(s.Account) == "account", "sequence %d, account %q", s.Sequence, s.Account)
 			learner, err := catalog.New(s.Spec)
 			require.NoError(t, err)
 			require.NoError(t, learner.Restore(s.Learner))
@@ -276,9 +267,7 @@ func compareAnswers(t *testing.T, got, want string) {
 	for i := range g {
 		var a, b float64
 		must(fmt.Sscan(g[i]+" "+w[i], &a, &b))(t)
-		if math.Abs(a-b) > 1e-13*(1+math.Abs(b)) {
-			t.Errorf("number %d: %s, want %s", i, g[i], w[i])
-		}
+		assert.InDelta(t, b, a, 1e-13*(1+math.Abs(b)), "%v %v %v", i, g[i], w[i])
 	}
 }
 

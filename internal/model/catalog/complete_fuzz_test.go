@@ -36,9 +36,7 @@ func FuzzComplete(f *testing.F) {
 		require.Equal(t, before, encode(t, given))
 		if err != nil {
 			var field *model.FieldError
-			if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "spec.") {
-				t.Fatalf("%v names no field", err)
-			}
+			require.True(t, errors.As(err, &field) && strings.HasPrefix(field.Field, "spec."), "%v names no field", err)
 			return
 		}
 		again, cost2, err := catalog.Complete(spec)

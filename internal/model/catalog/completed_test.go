@@ -65,9 +65,7 @@ func complete(t *testing.T, given json.RawMessage, covered map[string]bool) comp
 	done, cost, err := catalog.Complete(spec)
 	if err != nil {
 		var field *model.FieldError
-		if !errors.As(err, &field) {
-			t.Fatalf("%s: %v names no field", given, err)
-		}
+		require.True(t, errors.As(err, &field), "%s: %v names no field", given, err)
 		c.Field, c.Error = field.Field, field.Err.Error()+": "+err.Error()
 		return c
 	}
@@ -135,9 +133,7 @@ func TestEveryLearnerIsDocumented(t *testing.T) {
 	for _, file := range []string{"using.md", "theory.md", "format/snapshot.md"} {
 		text := must(os.ReadFile(filepath.Join("..", "..", "..", "docs", file)))(t)
 		for _, name := range model.LearnerNames() {
-			if !bytes.Contains(text, []byte("`"+name+"`")) {
-				t.Errorf("docs/%s does not mention `%s`", file, name)
-			}
+			assert.True(t, bytes.Contains(text, []byte("`"+name+"`")), "docs/%s does not mention `%s`", file, name)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -167,9 +168,7 @@ func TestGoldenSnapshotsOfLongStreams(t *testing.T) {
 				require.NoError(t, os.WriteFile(path, got, 0o600))
 			}
 			want := must(os.ReadFile(path))(t)
-			if !bytes.HasPrefix(want, got) {
-				t.Errorf("%s\nwant %s", got, want)
-			}
+			assert.True(t, bytes.HasPrefix(want, got), "%s\nwant %s", got, want)
 		})
 	}
 }

@@ -3,6 +3,7 @@ package catalog_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -27,9 +28,7 @@ func TestAFullHistoryIsBounded(t *testing.T) {
 			spec, cost, err := catalog.Complete(model.Spec{Dimension: 2, PKAWVNystrom: &given})
 			require.NoError(t, err)
 			window, centres := *spec.PKAWVNystrom.HistoryWindow, *spec.PKAWVNystrom.MaxDictionary
-			if given.HistoryWindow == nil && window != 8*centres {
-				t.Errorf("a window of %d for %d centres", window, centres)
-			}
+			assert.True(t, given.HistoryWindow != nil || window == 8*centres, "a window of %d for %d centres", window, centres)
 			l, err := catalog.New(spec)
 			require.NoError(t, err)
 			samples := modeltest.Samples(11, 2, 1000)
@@ -37,9 +36,7 @@ func TestAFullHistoryIsBounded(t *testing.T) {
 			for n := range rounds {
 				s := &samples[n%len(samples)]
 				require.NoError(t, l.Observe(&model.Outcome{}, s.X, []float64{s.Y}, s.Weight))
-				if size := l.Size(); size > cost.StateBytes {
-					t.Fatalf("%d bytes after %d rounds, the cost says %d", size, n+1, cost.StateBytes)
-				}
+				require.LessOrEqual(t, l.Size(), cost.StateBytes, n+1)
 				if n+1 == window {
 					atWindow = l.Size()
 				}

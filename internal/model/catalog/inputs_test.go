@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -109,9 +110,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 		}
 		e.Learn(late)
 	}
-	if rejections < 100 || changed < 100 {
-		t.Errorf("%d rejections, %d whose features have changed", rejections, changed)
-	}
+	assert.True(t, rejections >= 100 && changed >= 100, "%d rejections, %d whose features have changed", rejections, changed)
 	var field *model.FieldError
 	if _, _, err := catalog.Complete(tight(t, 1+1e-6)); !errors.As(err, &field) || field.Field != "spec.inputs[0]" {
 		t.Errorf("%v, want a rejection of the first input", err)
@@ -190,7 +189,5 @@ func TestKeysOfManyOutputs(t *testing.T) {
 			c.spec = completed
 		}
 	}
-	if inputs[0].Categorical.MaxCategories != nil {
-		t.Error("Complete wrote to the spec")
-	}
+	assert.Nil(t, inputs[0].Categorical.MaxCategories, "Complete wrote to the spec")
 }

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -35,9 +36,7 @@ func TestAutoOfManyClasses(t *testing.T) {
 		}
 	}
 	l := learner()
-	if l.Size() > cost.StateBytes/4 {
-		t.Errorf("no class takes %d bytes, all %d", l.Size(), cost.StateBytes)
-	}
+	assert.LessOrEqual(t, l.Size(), cost.StateBytes/4, cost.StateBytes)
 	wrong, asked := 0, 0
 	for n := range rows {
 		k, x := rng.IntN(classes), make([]float64, dimension)
@@ -64,10 +63,6 @@ func TestAutoOfManyClasses(t *testing.T) {
 			l = again
 		}
 	}
-	if share := float64(wrong) / float64(asked); share > 0.12 {
-		t.Errorf("%.3f of the rows are wrong", share)
-	}
-	if l.Size() > cost.StateBytes {
-		t.Errorf("%d bytes, at most %d were announced", l.Size(), cost.StateBytes)
-	}
+	assert.LessOrEqual(t, float64(wrong)/float64(asked), 0.12)
+	assert.LessOrEqual(t, l.Size(), cost.StateBytes)
 }

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -128,8 +129,6 @@ func TestAHeavyWeightIsTheNewUnitOfNewtonSteps(t *testing.T) {
 			skill[first] = 1 - loss/trivial
 		}
 		t.Logf("%s: skill of the second half with light weights before %v", learner, skill)
-		if skill[1e-7] < 0.9*skill[1] || skill[1e-3] < 0.9*skill[1] {
-			t.Errorf("%s: %v", learner, skill)
-		}
+		assert.True(t, skill[1e-7] >= 0.9*skill[1] && skill[1e-3] >= 0.9*skill[1], "%s: %v", learner, skill)
 	}
 }

@@ -4,6 +4,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
 )
@@ -34,17 +37,13 @@ func TestDigitsBySpec(t *testing.T) {
 	stream := modeltest.Stream(t, "digits.csv.gz", -1)
 	y := run(t, create(t, digits(0, 0.5)), stream)
 	t.Log(y)
-	if y.errors > y.rounds*25/1000 {
-		t.Errorf("%d errors in %d rounds", y.errors, y.rounds)
-	}
+	assert.LessOrEqual(t, y.errors, y.rounds*25/1000, "%d errors in %d rounds", y.errors, y.rounds)
 	running := digits(0, 0.5)
 	running.Scaling = &model.Scaling{Running: &model.RunningScaling{}}
 	running.RLSC.Kernel.Sigma = nil
 	y = run(t, create(t, running), stream)
 	t.Log("running:", y)
-	if y.errors > y.rounds*45/1000 {
-		t.Errorf("running: %d errors in %d rounds", y.errors, y.rounds)
-	}
+	assert.LessOrEqual(t, y.errors, y.rounds*45/1000, "running: %d errors in %d rounds", y.errors, y.rounds)
 }
 
 // Of raw columns and two classes, every learner by its name alone says probabilities
@@ -98,9 +97,7 @@ func run(t *testing.T, l model.Classifier, stream []modeltest.Sample) *tally {
 	var y tally
 	var o model.ClassOutcome
 	for _, s := range stream {
-		if err := l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil))
 		y.add(&o)
 	}
 	if s := l.Stats(); !s.CertificateOK {

@@ -93,9 +93,7 @@ func TestTheFirstClasses(t *testing.T) {
 		t.Errorf("%+v, want α for certain", p)
 	}
 	require.NoError(t, l.ObserveClass(&o, x, "β", 1, nil))
-	if o.Class != 1 || o.Prediction.Name() != "α" || len(o.Prediction.Classes) != 1 {
-		t.Errorf("%+v, want class 1 where α was predicted", o)
-	}
+	assert.True(t, o.Class == 1 && o.Prediction.Name() == "α" && len(o.Prediction.Classes) == 1, "%+v, want class 1 where α was predicted", o)
 }
 
 // Restore rejects what no observations lead to.

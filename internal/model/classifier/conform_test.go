@@ -120,9 +120,7 @@ func FuzzRestore(f *testing.F) {
 			accepted := l.CheckClass(s.X, s.Class, s.Weight)
 			err := l.ObserveClass(&out, s.X, s.Class, s.Weight, nil)
 			require.Equal(t, (accepted == nil), (err == nil), "%v %v", accepted, err)
-			if err != nil && !errors.Is(err, model.ErrClassLimit) && !errors.Is(err, model.ErrObservationLimit) {
-				t.Fatal(err)
-			}
+			require.True(t, err == nil || errors.Is(err, model.ErrClassLimit) || errors.Is(err, model.ErrObservationLimit), err)
 			_, _, _ = l.Stats(), l.Size(), l.Report(model.ReportOptions{EffectiveDimension: true})
 		}
 	})

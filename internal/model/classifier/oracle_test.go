@@ -44,9 +44,7 @@ func TestALateClassIsOneFromTheStartThroughScaling(t *testing.T) {
 			for n, s := range all {
 				require.NoError(t, f.Predict(&want, s.X))
 				p, known := predict(t, l, s.X), len(l.Classes())
-				if fmt.Sprint(p.Values) != fmt.Sprint(want.Values[:known]) {
-					t.Fatalf("round %d: %v, want %v", n, p.Values, want.Values)
-				}
+				require.True(t, fmt.Sprint(p.Values) == fmt.Sprint(want.Values[:known]), "round %d: %v, want %v", n, p.Values, want.Values)
 				require.NoError(t, l.ObserveClass(&got, s.X, s.Class, s.Weight, nil))
 				y := make([]float64, classes)
 				y[got.Class] = 1
@@ -55,9 +53,7 @@ func TestALateClassIsOneFromTheStartThroughScaling(t *testing.T) {
 				if got.Loss != out.Loss || !same || fmt.Sprint(got.Prediction.Values) != fmt.Sprint(out.Predictions[:known]) {
 					t.Fatalf("round %d: %+v, want %+v", n, got, out)
 				}
-				if len(l.Classes()) == classes && !bytes.HasSuffix(encoded(t, l), encoded(t, f)) {
-					t.Fatalf("round %d: the learner is another", n)
-				}
+				require.True(t, len(l.Classes()) != classes || bytes.HasSuffix(encoded(t, l), encoded(t, f)), "round %d: the learner is another", n)
 				if l.Stats().Loss != f.Stats().Loss {
 					t.Fatalf("round %d: %+v, want %+v", n, l.Stats(), f.Stats())
 				}
@@ -156,9 +152,7 @@ func TestTwoClassesAreTheSign(t *testing.T) {
 						t.Fatalf("round %d: a loss of %g", n, both)
 					}
 				}
-				if !bytes.HasSuffix(encoded(t, l), encoded(t, plain)) {
-					t.Error("the learner is another")
-				}
+				assert.True(t, bytes.HasSuffix(encoded(t, l), encoded(t, plain)), "the learner is another")
 			})
 		}
 	}
@@ -238,9 +232,7 @@ func TestLimitsOfTheLearner(t *testing.T) {
 	l := create(t, spec)
 	bounded, isBounded := l.(model.Bounded)
 	admitter, isAdmitter := l.(model.Admitter)
-	if !isBounded || !isAdmitter {
-		t.Fatal("the limits of the learner are lost")
-	}
+	require.True(t, isBounded && isAdmitter, "the limits of the learner are lost")
 	all := samples(21, 6)
 	for n, s := range all[:5] {
 		require.Equal(t, 5-n, bounded.Remaining(), n)

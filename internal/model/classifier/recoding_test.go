@@ -6,6 +6,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/classifier"
@@ -86,9 +89,7 @@ func TestTheRecodingOfRLSC_Thesis763(t *testing.T) {
 				t.Fatalf("round %d: class %d of %v", round, p.Class, coded)
 			}
 		}
-		if chosen[0] == 150 || chosen[10] == 150 {
-			t.Errorf("chosen %v", chosen)
-		}
+		assert.True(t, chosen[0] != 150 && chosen[10] != 150, "chosen %v", chosen)
 		fresh, state := choosing(o), encoded(t, l)
 		if err := fresh.Restore(state); err != nil || !bytes.Equal(encoded(t, fresh), state) {
 			t.Errorf("restored: %v", err)
@@ -108,9 +109,7 @@ func TestTheChosenRecodingOnARealStream(t *testing.T) {
 		return y.errors
 	}
 	none, half, chosen := errors(ptr(0.0)), errors(ptr(0.5)), errors(nil)
-	if 100*chosen > 105*none || half < 2*chosen {
-		t.Errorf("errors %d, without recoding %d, with 0.5 %d", chosen, none, half)
-	}
+	assert.True(t, 100*chosen <= 105*none && half >= 2*chosen, "errors %d, without recoding %d, with 0.5 %d", chosen, none, half)
 }
 
 // Scores of several ridges are, for each class, the mixture by ML-Poly of dense forecasters that
@@ -155,9 +154,7 @@ func TestRidgesOfRLSCAreDenseForecastersMixed(t *testing.T) {
 		for i, n := range ridges {
 			scores[i], _ = n.observe(s)
 		}
-		if err := l.ObserveClass(&out, s.X, s.Class, 1, nil); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveClass(&out, s.X, s.Class, 1, nil))
 		for k := range mixes {
 			p, mixed, y := &mixes[k], 0.0, 0.0
 			for i, w := range weightsOf(p) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -108,18 +109,14 @@ func TestDigits(t *testing.T) {
 	for _, a := range []float64{0, 0.5} {
 		y := run(t, fourier(stream, 200, 1, rlsc{Lambda: 0.01, Recoding: a, MaxClasses: 256}), stream)
 		t.Logf("a = %g: %s", a, y)
-		if y.errors > y.rounds*25/1000 {
-			t.Errorf("a = %g: %d errors in %d rounds", a, y.errors, y.rounds)
-		}
+		assert.LessOrEqual(t, y.errors, y.rounds*25/1000, "a = %g: %d errors in %d rounds", a, y.errors, y.rounds)
 		if worst, bins := y.worst(); worst > 0.05 || bins == 0 {
 			t.Errorf("a = %g: a bin of %d is off by %.3f", a, bins, worst)
 		}
 	}
 	y := run(t, newRLSC(feature.NewAffine(len(stream[0].X)), rlsc{Lambda: 1, MaxClasses: 10}), stream)
 	t.Logf("affine: %s", y)
-	if y.errors > y.rounds*8/100 {
-		t.Errorf("affine: %d errors in %d rounds", y.errors, y.rounds)
-	}
+	assert.LessOrEqual(t, y.errors, y.rounds*8/100, "affine: %d errors in %d rounds", y.errors, y.rounds)
 }
 
 // A digit that is withheld for 3,000 rounds is found among its first 20 with a = ½,

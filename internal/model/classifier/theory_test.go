@@ -23,9 +23,7 @@ import (
 
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tolerance*(1+math.Abs(want)) {
-		t.Fatalf("%s: got %.17g, want %.17g", what, got, want)
-	}
+	require.True(t, !math.IsNaN(got) && math.Abs(got-want) <= tolerance*(1+math.Abs(want)), "%s: got %.17g, want %.17g", what, got, want)
 }
 
 // number is that of a class in order of first appearance.
@@ -192,9 +190,7 @@ func TestLearnerIsItsTheory(t *testing.T) {
 				}
 				require.NoError(t, l.ObserveClass(&out, s.X, s.Class, s.Weight, nil))
 				near(t, "loss", out.Loss, loss, 1e-10)
-				if out.Class != number(n.names, s.Class) || len(out.Prediction.Probabilities) != before {
-					t.Fatalf("round %d: %+v", round, out)
-				}
+				require.True(t, out.Class == number(n.names, s.Class) && len(out.Prediction.Probabilities) == before, "round %d: %+v", round, out)
 				if got := out.Prediction.Class; before > 0 && got != wanted && math.Abs(coded[got]-coded[wanted]) > 1e-9 {
 					t.Fatalf("round %d: prequential class %d of %v", round, got, coded)
 				}
@@ -224,9 +220,7 @@ func compare(t *testing.T, s model.Stats, r model.Report, n *naive) {
 	near(t, "log determinant", s.LogDeterminant, sum.LogDet, 1e-10)
 	near(t, "effective dimension", r.EffectiveDimension, sum.Effective, 1e-9)
 	near(t, "loss", s.Loss, sum.Total, 1e-10)
-	if !s.CertificateOK || s.Certified != (n.o.Forgetting == 1) {
-		t.Errorf("%+v", s)
-	}
+	assert.True(t, s.CertificateOK && s.Certified == (n.o.Forgetting == 1), "%+v", s)
 	if s.Certified {
 		near(t, "certificate", s.Certificate, sum.Certificate, 1e-10)
 		near(t, "bound", s.RegretBound, sum.Bound, 1e-10)
@@ -277,9 +271,7 @@ func TestALateClassIsOneFromTheStart(t *testing.T) {
 			y[number(names, s.Class)] = 1
 			require.NoError(t, f.Observe(&out, s.X, y, s.Weight))
 		}
-		if !bytes.HasSuffix(encoded(t, l), encoded(t, f)) {
-			t.Errorf("forgetting %g: the forecaster is another", forgetting)
-		}
+		assert.True(t, bytes.HasSuffix(encoded(t, l), encoded(t, f)), "forgetting %g: the forecaster is another", forgetting)
 	}
 }
 
@@ -308,9 +300,7 @@ func TestTwoClassesAreTheSignOfAWV(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if learned < 300 {
-		t.Errorf("%d decisions compared", learned)
-	}
+	assert.GreaterOrEqual(t, learned, 300, "%d decisions compared", learned)
 }
 
 // Other names give the same state but for the names, and the same predictions by
@@ -322,9 +312,7 @@ func TestRenamingClassesChangesNamesAlone(t *testing.T) {
 		other := s
 		other.Class = strings.Replace(s.Class, "class", "ΣΛx", 1) // As long.
 		p, q := predict(t, l, s.X), predict(t, renamed, s.X)
-		if p.Class != q.Class || fmt.Sprint(p.Probabilities) != fmt.Sprint(q.Probabilities) {
-			t.Fatalf("%+v, renamed %+v", p, q)
-		}
+		require.True(t, p.Class == q.Class && fmt.Sprint(p.Probabilities) == fmt.Sprint(q.Probabilities), "%+v, renamed %+v", p, q)
 		learn(t, l, []sample{s})
 		learn(t, renamed, []sample{other})
 	}
@@ -345,9 +333,7 @@ func TestRecodingTouchesDecisionsAlone(t *testing.T) {
 		p := predict(t, plain, s.X)
 		for _, l := range others {
 			q := predict(t, l, s.X)
-			if fmt.Sprint(p.Probabilities) != fmt.Sprint(q.Probabilities) {
-				t.Fatalf("%+v, recoded %+v", p, q)
-			}
+			require.True(t, fmt.Sprint(p.Probabilities) == fmt.Sprint(q.Probabilities), "%+v, recoded %+v", p, q)
 			if p.Class != q.Class {
 				differ++
 			}
@@ -358,9 +344,7 @@ func TestRecodingTouchesDecisionsAlone(t *testing.T) {
 	for _, l := range others {
 		assert.Equal(t, encoded(t, l), encoded(t, plain), "the state depends on the recoding")
 	}
-	if differ == 0 {
-		t.Error("no decision depends on the recoding")
-	}
+	assert.NotEqual(t, 0, differ, "no decision depends on the recoding")
 }
 
 // The certificate is below one bound for all classes, not one a class, and the loss
@@ -373,13 +357,9 @@ func TestOneBoundForAllClasses(t *testing.T) {
 	for n, s := range modeltest.Samples(18, dimension, 400) {
 		learn(t, l, []sample{{X: s.X, Class: strconv.Itoa(rng.IntN(min(n+1, 100))), Weight: 1}})
 		stats := l.Stats()
-		if !stats.CertificateOK || !stats.Certified || stats.Certificate > stats.RegretBound {
-			t.Fatalf("%+v", stats)
-		}
+		require.True(t, stats.CertificateOK && stats.Certified && stats.Certificate <= stats.RegretBound, "%+v", stats)
 		near(t, "bound", stats.RegretBound, stats.LogDeterminant, 1e-12)
 		near(t, "regret", stats.Regret, stats.Loss-stats.HindsightLoss, 1e-10)
 	}
-	if k := len(l.Classes()); k < 80 {
-		t.Errorf("%d classes", k)
-	}
+	assert.GreaterOrEqual(t, len(l.Classes()), 80)
 }

@@ -32,9 +32,7 @@ func sample(tb testing.TB) (codec.Snapshot, []byte) {
 func TestRoundTrip(t *testing.T) {
 	want, data := sample(t)
 	got, err := codec.Decode(data)
-	if err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v; want %+v", got, err, want)
 }
 
 func TestEveryFlippedBitAndEveryCutIsNoticed(t *testing.T) {
@@ -76,9 +74,7 @@ func TestAnotherVersionIsRejectedAsSuch(t *testing.T) {
 
 func TestReaderStopsAtItsFirstFailure(t *testing.T) {
 	r := codec.NewReader(codec.AppendUint64(nil, 5))
-	if r.Uint64() != 5 || r.Float() != 0 || r.Uint32() != 0 {
-		t.Error("read what is not there")
-	}
+	assert.True(t, r.Uint64() == 5 && r.Float() == 0 && r.Uint32() == 0, "read what is not there")
 	if !errors.Is(r.Err(), codec.ErrCorrupt) || !errors.Is(r.End(), codec.ErrCorrupt) {
 		t.Errorf("%v, %v", r.Err(), r.End())
 	}
@@ -95,9 +91,7 @@ func TestFloatsAreReadAsTheyWereWritten(t *testing.T) {
 		for _, v := range want {
 			plain = binary.LittleEndian.AppendUint64(plain, math.Float64bits(v))
 		}
-		if !bytes.Equal(dst[1:], plain) || dst[0] != 9 {
-			t.Fatalf("%d numbers: % x", n, dst)
-		}
+		require.True(t, bytes.Equal(dst[1:], plain) && dst[0] == 9, "%d numbers: % x", n, dst)
 		got := make([]float64, n)
 		r := codec.NewReader(dst[1:])
 		r.Floats(got)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/codec"
@@ -408,9 +409,7 @@ func TestNaive(t *testing.T) {
 					slept += min(wakes, 1)
 				}
 			}
-			if o.Inputs == 10 && slept == 0 {
-				t.Error("no source slept")
-			}
+			assert.True(t, o.Inputs != 10 || slept != 0, "no source slept")
 		})
 	}
 }
@@ -453,9 +452,7 @@ func TestOneKey(t *testing.T) {
 		}
 		said := one(weights, labels)
 		for i, s := range []float64{.1, 1, 10} {
-			if want := sum / (total + 1/s); math.Abs(said[i]-want) > 1e-12 {
-				t.Fatalf("variant %d says %g, the posterior mean is %g", i, said[i], want)
-			}
+			require.InDelta(t, sum/(total+1/s), said[i], 1e-12, i)
 		}
 		for i := range weights {
 			weights[i] = 1
@@ -519,13 +516,9 @@ func TestStatesContinue(t *testing.T) {
 			}
 		}
 		for i, e := range all {
-			if !bytes.Equal(stateOf(t, e, 1500), stateOf(t, all[0], 1500)) || e.Bytes() != all[0].Bytes() {
-				t.Errorf("table %d ends elsewhere", i)
-			}
+			assert.True(t, bytes.Equal(stateOf(t, e, 1500), stateOf(t, all[0], 1500)) && e.Bytes() == all[0].Bytes(), "table %d ends elsewhere", i)
 		}
-		if all[0].Bytes() > o.Bytes() {
-			t.Errorf("%d bytes, at most %d", all[0].Bytes(), o.Bytes())
-		}
+		assert.LessOrEqual(t, all[0].Bytes(), o.Bytes())
 	}
 }
 

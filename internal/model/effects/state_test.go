@@ -1,12 +1,14 @@
 package effects_test
 
 import (
-	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/effects"
@@ -36,9 +38,7 @@ func TestLargest(t *testing.T) {
 		found[0].Mean > -4 || found[1].Mean < 2 || found[0].Count < 150 {
 		t.Errorf("%+v", found)
 	}
-	if all := e.Largest(1000, 0); len(all) != 27 {
-		t.Errorf("%d keys of single inputs, want 27", len(all))
-	}
+	assert.Len(t, e.Largest(1000, 0), 27)
 }
 
 func FuzzVisit(f *testing.F) {
@@ -60,18 +60,14 @@ func FuzzVisit(f *testing.F) {
 		if e.Visit(&read, rows); read.End() != nil {
 			return
 		}
-		if !bytes.Equal(stateOf(t, e, rows), state) {
-			t.Fatal("the state changed on its way")
-		}
+		require.Equal(t, state, stateOf(t, e, rows), "the state changed on its way")
 		for n := range uint64(3) {
 			x, y, v, counts := draw(rng, o)
 			e.Find(r, x)
 			e.Say(said, r, 0)
 			e.Learn(r, rows+n, counts, y, v, said, sloped(o))
 			for _, s := range said {
-				if math.IsNaN(s) {
-					t.Fatal("an effect is no number")
-				}
+				require.False(t, math.IsNaN(s), "an effect is no number")
 			}
 		}
 	})
@@ -114,7 +110,5 @@ func TestOneWrongNumber(t *testing.T) {
 			}
 		}
 	}
-	if rejected < len(state)/8*3 {
-		t.Errorf("only %d states are rejected", rejected)
-	}
+	assert.GreaterOrEqual(t, rejected, len(state)/8*3, "only %d states are rejected", rejected)
 }

@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/modeltest"
 )
@@ -68,9 +71,7 @@ func TestErrorIsAsStated(t *testing.T) {
 		}
 	}
 	t.Logf("at most %.4f units in the last place, at %g; %.4f where subnormal", worst, at, worstSubnormal)
-	if !(worst <= normal) || !(worstSubnormal <= subnormal) {
-		t.Errorf("%g units in the last place, at %g; %g where subnormal", worst, at, worstSubnormal)
-	}
+	assert.True(t, worst <= normal && worstSubnormal <= subnormal, "%g units in the last place, at %g; %g where subnormal", worst, at, worstSubnormal)
 }
 
 func TestEnds(t *testing.T) {
@@ -102,9 +103,7 @@ func TestBitsAreThese(t *testing.T) {
 	} {
 		got := []float64{want.x}
 		exponential.Exp(got, got)
-		if math.Float64bits(got[0]) != want.bits {
-			t.Errorf("of %g: %#x, want %#x", want.x, math.Float64bits(got[0]), want.bits)
-		}
+		assert.Equal(t, want.bits, math.Float64bits(got[0]), want.x)
 	}
 }
 
@@ -140,14 +139,10 @@ func checkTwin(t *testing.T, x []float64) {
 	for i, v := range x {
 		alone[i] = exponential.Of(v)
 	}
-	if !sameBits(alone, twin) {
-		t.Fatalf("of %g: %g, one at a time %g", x, twin, alone)
-	}
+	require.True(t, sameBits(alone, twin), "of %g: %g, one at a time %g", x, twin, alone)
 	in := append([]float64(nil), x...)
 	exponential.Exp(in, in)
-	if !sameBits(got, twin) || !sameBits(in, twin[:len(x)]) || got[len(x)] != 7 {
-		t.Fatalf("of %g: %g, in place %g, in Go %g", x, got, in, twin)
-	}
+	require.True(t, sameBits(got, twin) && sameBits(in, twin[:len(x)]) && got[len(x)] == 7, "of %g: %g, in place %g, in Go %g", x, got, in, twin)
 }
 
 func sameBits(a, b []float64) bool {

@@ -8,6 +8,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/modeltest"
 )
@@ -52,9 +55,7 @@ func TestTaylorFeatures_HAL_Eq10(t *testing.T) {
 			got, want := features(taylor, x), oracle(x)
 			slices.Sort(got)
 			slices.Sort(want)
-			if len(got) != len(want) {
-				t.Fatalf("%+v: %d features, want %d", c, len(got), len(want))
-			}
+			require.True(t, len(got) == len(want), "%+v: %d features, want %d", c, len(got), len(want))
 			for i := range got {
 				if math.Abs(got[i]-want[i]) > 1e-14 {
 					t.Fatalf("%+v at %v: feature %g, want %g", c, x, got[i], want[i])
@@ -78,9 +79,7 @@ func TestTaylorDegrees_HAL_Lemma43(t *testing.T) {
 			end := feature.TaylorSize(d, j, 1<<30)
 			factorial *= math.Max(float64(j), 1)
 			want := math.Exp(-(dot(a, a)+dot(b, b))/(2*sigma*sigma)) * math.Pow(dot(a, b)/(sigma*sigma), float64(j)) / factorial
-			if got := dot(za[start:end], zb[start:end]); math.Abs(got-want) > 1e-14 {
-				t.Fatalf("degree %d: %g, want %g", j, got, want)
-			}
+			require.InDelta(t, want, dot(za[start:end], zb[start:end]), 1e-14, j)
 			start = end
 		}
 	}
@@ -95,17 +94,13 @@ func TestTaylorSize(t *testing.T) {
 			if exact.IsInt64() && exact.Int64() <= 1<<40 {
 				want = int(exact.Int64())
 			}
-			if got != want {
-				t.Fatalf("C(%d+%d, %d): %d, want %d", m, d, d, got, want)
-			}
+			require.True(t, got == want, "C(%d+%d, %d): %d, want %d", m, d, d, got, want)
 		}
 	}
 	for _, c := range []struct{ d, limit, ceiling, want int }{
 		{25, 512, 8, 2}, {9, 512, 8, 3}, {2, 512, 8, 8}, {1, 100, 1000, 99}, {64, 512, 8, 1}, {600, 512, 8, 0}, {5, 1, 8, 0},
 	} {
-		if got := feature.LargestTaylorDegree(c.d, c.limit, c.ceiling); got != c.want {
-			t.Errorf("largest degree of %+v: %d", c, got)
-		}
+		assert.Equal(t, c.want, feature.LargestTaylorDegree(c.d, c.limit, c.ceiling), c)
 	}
 }
 
@@ -123,9 +118,7 @@ func TestFarInputs(t *testing.T) {
 			if k%2 == 1 && x < 0 {
 				want = -want
 			}
-			if math.Abs(v-want) > 1e-10 {
-				t.Fatalf("x=%g k=%d: %g, want %g", x, k, v, want)
-			}
+			require.InDelta(t, want, v, 1e-10, "x=%g k=%d: %g, want %g", x, k, v, want)
 			total += v * v
 		}
 		if x == 40 && math.Abs(total-1) > 1e-9 { // Nearly all of k(x,x) = 1 is below degree 2000.
@@ -135,9 +128,7 @@ func TestFarInputs(t *testing.T) {
 	wide := feature.NewTaylor(3, 1e-5, 3)
 	for _, x := range [][]float64{{1e300, -1e300, 0}, {5e-324, 0, 0}, {1, 2, 3}, {3.8e-4, 0, -1e-9}, {0, 0, 0}} {
 		for i, v := range features(wide, x) {
-			if math.IsNaN(v) || math.Abs(v) > 1 {
-				t.Errorf("%v: feature %d is %g", x, i, v)
-			}
+			assert.True(t, !math.IsNaN(v) && math.Abs(v) <= 1, "%v: feature %d is %g", x, i, v)
 		}
 	}
 }
@@ -146,9 +137,7 @@ func TestAffine(t *testing.T) {
 	a := feature.NewAffine(2)
 	z := make([]float64, 3)
 	a.Map(z, []float64{4, 5})
-	if !slices.Equal(z, []float64{4, 5, 1}) || a.Size() != 3 || a.Dimension() != 2 {
-		t.Errorf("%v", z)
-	}
+	assert.True(t, slices.Equal(z, []float64{4, 5, 1}) && a.Size() == 3 && a.Dimension() == 2, "%v", z)
 }
 
 func BenchmarkTaylor(b *testing.B) {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/feature"
@@ -56,9 +58,7 @@ func gramOf(k kernel.Kernel, points [][]float64) *mat.SymDense {
 func eigen(t *testing.T, a *mat.SymDense) ([]float64, *mat.Dense) {
 	t.Helper()
 	var e mat.EigenSym
-	if !e.Factorize(a, true) {
-		t.Fatal("no eigenvalues")
-	}
+	require.True(t, e.Factorize(a, true), "no eigenvalues")
 	var v mat.Dense
 	e.VectorsTo(&v)
 	return e.Values(nil), &v
@@ -68,9 +68,7 @@ func eigen(t *testing.T, a *mat.SymDense) ([]float64, *mat.Dense) {
 func eigenvalues(t *testing.T, a *mat.SymDense) []float64 {
 	t.Helper()
 	var e mat.EigenSym
-	if !e.Factorize(a, false) {
-		t.Fatal("no eigenvalues")
-	}
+	require.True(t, e.Factorize(a, false), "no eigenvalues")
 	return e.Values(nil)
 }
 
@@ -332,9 +330,7 @@ func TestTheDictionaryIsThatOfTheAlgorithm_ICML_Alg2(t *testing.T) {
 		t.Errorf("%d points kept, want %d; 3ρβ d_onl is %g", len(kept), len(want.kept), 9*beta*online)
 	}
 	for i, c := range want.kept {
-		if kept[i] != want.probabilities[c] {
-			t.Fatalf("kept point %d with probability %g, want %g", i, kept[i], want.probabilities[c])
-		}
+		require.True(t, kept[i] == want.probabilities[c], "kept point %d with probability %g, want %g", i, kept[i], want.probabilities[c])
 	}
 	if total := sum(want.probabilities); total > 9*beta*online || total > n/2 {
 		t.Errorf("Σp = %g of %d rounds, 3ρβ d_onl is %g", total, n, 9*beta*online)
@@ -358,17 +354,13 @@ func TestKORSNeedsItsBeta_ICML_Thm2(t *testing.T) {
 		accuracy, projection = math.Max(accuracy, got.accuracy), math.Max(projection, got.projection)
 	}
 	t.Logf("used of ε %.2f, of μ %.2f", accuracy, projection)
-	if accuracy <= 1 || projection <= 1 {
-		t.Errorf("used of ε %g, of μ %g: the measures measure nothing", accuracy, projection)
-	}
+	assert.True(t, accuracy > 1 && projection > 1, "used of ε %g, of μ %g: the measures measure nothing", accuracy, projection)
 }
 
 // β is that of the theorem for every ε; for ε = ½ it is 12 log(n/δ).
 func TestKORSBeta_ICML_Thm2(t *testing.T) {
 	for epsilon, want := range map[float64]float64{0.5: 12, 0.25: 48, 0.1: 300} {
-		if got := feature.KORSBeta(1000, 0.1, epsilon) / math.Log(1e4); math.Abs(got-want) > 1e-12*want {
-			t.Errorf("ε = %g: β is %.15g log(n/δ), want %g", epsilon, got, want)
-		}
+		assert.InDelta(t, want, feature.KORSBeta(1000, 0.1, epsilon)/math.Log(1e4), 1e-12*want, epsilon)
 	}
 }
 
@@ -453,9 +445,7 @@ func TestKORSLeverageInFeatureSpace_ICML_Eq4(t *testing.T) {
 				if !chol.Factorize(&with) {
 					t.Fatal("not positive definite")
 				}
-				if err := chol.SolveVecTo(&solved, z); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, chol.SolveVecTo(&solved, z))
 				want := math.Min(1, beta*(1+epsilon)*mat.Dot(z, &solved))
 				if got := s.probabilities[i]; math.Abs(got-want) > 1e-7*want {
 					t.Fatalf("μ = %g, seed %d, point %d: probability %.15g, want %.15g", mu, seed, i, got, want)

@@ -7,6 +7,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/modeltest"
@@ -191,12 +194,8 @@ func holds(t *testing.T, v version, d dirt, clean []modeltest.Sample, base []flo
 	if !(loss <= d.bar*want) {
 		t.Errorf("%.4g times the loss of a clean run, want at most %g", loss/want, d.bar)
 	}
-	if !stats.Certified || !stats.CertificateOK {
-		t.Errorf("%+v", stats)
-	}
-	if d.name == "none" && (stats.Gate.SetAside > 0 || stats.Gate.Starts > 0) {
-		t.Errorf("%+v", stats.Gate)
-	}
+	assert.True(t, stats.Certified && stats.CertificateOK, "%+v", stats)
+	assert.True(t, d.name != "none" || stats.Gate.SetAside <= 0 && stats.Gate.Starts <= 0, "%+v", stats.Gate)
 }
 
 // squares are the squared errors of the prequential predictions, in units of unit.
@@ -205,9 +204,7 @@ func squares(t *testing.T, l model.Learner, rows []modeltest.Sample, target func
 	out := make([]float64, len(rows))
 	for row, s := range rows {
 		o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		miss := (o.Prediction - target(row)) / unit
 		out[row] = miss * miss
 	}
@@ -237,9 +234,7 @@ func TestPublishedStreamsAreClean(t *testing.T) {
 				}
 			}
 			t.Logf("%.5f of the loss without a gate", loss[0]/loss[1])
-			if math.Abs(loss[0]-loss[1]) > 0.005*loss[1] {
-				t.Errorf("loss %g, without a gate %g", loss[0], loss[1])
-			}
+			assert.InDelta(t, loss[1], loss[0], 0.005*loss[1], "loss %g, without a gate %g", loss[0], loss[1])
 		})
 	}
 }
@@ -259,9 +254,7 @@ func TestGrowth(t *testing.T) {
 		for row := range 2500 {
 			y := f(float64(row)) + 0.1*rng.NormFloat64()
 			o, err := modeltest.Observe(l, []float64{rng.Float64()}, y, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			if row >= 128 {
 				loss, last = loss+o.Loss, last+(y-previous)*(y-previous)
 			}

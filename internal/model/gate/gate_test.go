@@ -78,9 +78,7 @@ func TestNaive(t *testing.T) {
 			for _, y := range now().labels {
 				learned = append(learned, y[0])
 			}
-			if row%97 == 0 && !slices.Equal(learned, n.learned) {
-				t.Fatalf("seed %d, row %d: learned %v, want %v", seed, row, learned, n.learned)
-			}
+			require.True(t, row%97 != 0 || slices.Equal(learned, n.learned), "seed %d, row %d: learned %v, want %v", seed, row, learned, n.learned)
 		}
 		if s := l.Stats(); s.Observations != 3000 || s.Gate.SetAside == 0 {
 			t.Errorf("seed %d: %+v", seed, s)
@@ -237,12 +235,8 @@ func accounts(t *testing.T, v version, seed uint64) {
 	near("bound", s.RegretBound, bound)
 	near("loss in hindsight", s.HindsightLoss, hindsight)
 	// Rows that may still be learned are compared too, and are not passed yet.
-	if s.Gate.RegretBeside > loss+beside+1e-9*loss {
-		t.Errorf("regret beside %g, want at most %g", s.Gate.RegretBeside, loss+beside)
-	}
-	if !s.Certified || !s.CertificateOK || starts == 0 {
-		t.Errorf("%+v", s)
-	}
+	assert.LessOrEqual(t, s.Gate.RegretBeside, loss+beside+1e-9*loss, "regret beside %g, want at most %g", s.Gate.RegretBeside, loss+beside)
+	assert.True(t, s.Certified && s.CertificateOK && starts != 0, "%+v", s)
 }
 
 // One output whose label is strange sets the row aside.
@@ -273,9 +267,7 @@ func TestTwoValuesAreLetIn(t *testing.T) {
 				y = values[1]
 			}
 			require.NoError(t, l.Observe(&o, []float64{0}, []float64{y}, 1))
-			if o.SetAside {
-				t.Fatalf("%v, row %d: set aside", values, row)
-			}
+			require.False(t, o.SetAside, "%v, row %d: set aside", values, row)
 		}
 	}
 }

@@ -306,9 +306,7 @@ func TestColumnsInAnotherOrderAndBytesBetween(t *testing.T) {
 		first := record(t, s, m)
 		bytes := first.Append(nil)
 		rest, err := again.Decode(append(record(t, s, other).Append(nil), 7))
-		if err != nil || len(rest) != 1 || s.Settle(&again) != nil {
-			t.Fatalf("row %d: %v, %d bytes are left", n, err, len(rest))
-		}
+		require.True(t, err == nil && len(rest) == 1 && s.Settle(&again) == nil, "row %d: %v, %d bytes are left", n, err, len(rest))
 		same(t, "bytes of the same record", again.Append(nil), bytes)
 		if x, y := a.Encode(nil, first), b.Encode(nil, &again); !slices.Equal(x, y) {
 			t.Fatalf("row %d: %v and %v", n, x, y)

@@ -93,16 +93,12 @@ func TestKeys(t *testing.T) {
 			if x[4] != want || x[9] != want || (c.value != nil && x[8] != want) {
 				t.Errorf("%v has the features %v, want the key %g", c.value, x, want)
 			}
-			if x[4] < 1 || x[4] >= 1<<52 {
-				t.Errorf("the key of %v is %g", c.value, x[4])
-			}
+			assert.True(t, x[4] >= 1 && x[4] < 1<<52, "the key of %v is %g", c.value, x[4])
 			e.Learn(r)
 		}
 	}
 	names := strings.Join(e.Names(), " ")
-	if want := "city=Oslo city=1000185 city.other city.missing city.key shop#0 shop#1 shop#2 shop.key user.key x x.missing"; names != want {
-		t.Errorf("got  %s\nwant %s", names, want)
-	}
+	assert.Equal(t, "city=Oslo city=1000185 city.other city.missing city.key shop#0 shop#1 shop#2 shop.key user.key x x.missing", names)
 	for i, want := range map[int]int{0: 4, 1: 8, 2: 9} {
 		if got, ok := s.Key(i); !ok || got != want {
 			t.Errorf("the key of input %d is feature %d, %t", i, got, ok)
@@ -188,9 +184,7 @@ func TestTextsOfKeys(t *testing.T) {
 			if e.Statistics(0).Keys != counts[0] || e.Statistics(1).Keys != counts[1] || e.Statistics(0).Outside != outside {
 				t.Fatalf("record %d of %d texts: %+v and %+v, want %v texts, %d outside", n, most, e.Statistics(0), e.Statistics(1), counts, outside)
 			}
-			if e.Size() > s.MaxBytes() {
-				t.Fatalf("%d bytes, at most %d", e.Size(), s.MaxBytes())
-			}
+			require.LessOrEqual(t, e.Size(), s.MaxBytes())
 		}
 		if got, ok := e.KeyOf(0, uint64(keyOf("never"))); !ok || got.Known || got.Text != "" {
 			t.Errorf("a key that never came: %+v", got)
@@ -229,9 +223,7 @@ func TestRestoreOfOneWrongByte(t *testing.T) {
 			require.NoError(t, input.NewEncoder(s).Restore(state(t, other)), at)
 		}
 	}
-	if restored == 0 || restored > 2*len(good) {
-		t.Errorf("%d changed states are taken, of %d", restored, 4*len(good))
-	}
+	assert.True(t, restored != 0 && restored <= 2*len(good), "%d changed states are taken, of %d", restored, 4*len(good))
 }
 
 // The index of an input that has its key alone tells a change of the categories.

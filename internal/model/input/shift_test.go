@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
 )
@@ -37,9 +40,7 @@ func TestShift(t *testing.T) {
 		}
 	}
 	take(1000, 0)
-	if e.Statistics(1).ShiftKnown {
-		t.Error("a shift is known before two windows")
-	}
+	assert.False(t, e.Statistics(1).ShiftKnown, "a shift is known before two windows")
 	take(9000, 0)
 	for i := range s.Len() {
 		if got := e.Statistics(i); !got.ShiftKnown || got.Shift > 0.1 {
@@ -71,9 +72,7 @@ func TestShiftFollowsEveryRecord(t *testing.T) {
 			}
 		}
 		take(before, 0, func(n int, name string, psi float64) {
-			if psi > 0.1 {
-				t.Errorf("seed %d, record %d: %s has a shift of %g without a change", before, n, name, psi)
-			}
+			assert.LessOrEqual(t, psi, 0.1, "seed %d, record %d: %s has a shift of %g without a change", before, n, name, psi)
 		})
 		take(511, 100, func(n int, name string, psi float64) {
 			if n >= 256 && psi < 0.25 || math.IsInf(psi, 0) || math.IsNaN(psi) {
@@ -97,9 +96,7 @@ func TestShiftIsTheFormula(t *testing.T) {
 		e.Learn(record(t, s, row{"b": b}))
 		got := e.Statistics(0)
 		if !got.ShiftKnown {
-			if n >= 1023 {
-				t.Fatalf("no shift is known after %d records", n+1)
-			}
+			require.Less(t, n, 1023, "no shift is known after %d records", n+1)
 			continue
 		}
 		part := func(values []bool) (bins [11]float64) {
@@ -119,8 +116,6 @@ func TestShiftIsTheFormula(t *testing.T) {
 		for i := range p {
 			want += (p[i] - q[i]) * math.Log(p[i]/q[i])
 		}
-		if math.Abs(got.Shift-want) > 1e-12*max(1, want) {
-			t.Fatalf("after %d records: a shift of %.17g, want %.17g", n+1, got.Shift, want)
-		}
+		require.InDelta(t, want, got.Shift, 1e-12*max(1, want), "after %d records: a shift of %.17g, want %.17g", n+1, got.Shift, want)
 	}
 }

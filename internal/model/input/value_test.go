@@ -204,19 +204,13 @@ func TestLog1pIsExact(t *testing.T) {
 			t.Fatalf("of −%g it is %g", x, input.Log1p(-x))
 		}
 	}
-	if worst > 1 {
-		t.Errorf("it differs by %g units in the last place from that of package math", worst)
-	}
+	assert.LessOrEqual(t, worst, 1.0, "it differs by %g units in the last place from that of package math", worst)
 	// log(1 + x) as a sum of atanh, to 200 bits.
 	for _, x := range []float64{0x1p-60, 1e-9, 0.3, 0.41421356, 0.5, 1, 2, 3.7, 1e9} {
 		want := exactLog1p(x)
-		if got := input.Log1p(x); math.Abs(got-want) > math.Nextafter(want, math.Inf(1))-want {
-			t.Errorf("log1p(%g) = %.17g, want %.17g", x, got, want)
-		}
+		assert.InDelta(t, want, input.Log1p(x), math.Nextafter(want, math.Inf(1))-want, x)
 	}
-	if got := input.Log1p(1e100); math.Abs(got-230.25850929940457) > 1e-13 {
-		t.Errorf("log1p(1e100) = %.17g", got)
-	}
+	assert.InDelta(t, 230.25850929940457, input.Log1p(1e100), 1e-13)
 	if got := input.Log1p(math.Copysign(0, -1)); got != 0 || !math.Signbit(got) {
 		t.Errorf("log1p(−0) = %g", got)
 	}
@@ -384,9 +378,7 @@ func FuzzStruct(f *testing.F) {
 		var r, again input.Record
 		if err := fromStruct(s, &r, &from); err != nil {
 			var field *model.FieldError
-			if !errors.As(err, &field) || !strings.HasPrefix(field.Field, "inputs.") {
-				t.Fatal(err)
-			}
+			require.True(t, errors.As(err, &field) && strings.HasPrefix(field.Field, "inputs."), err)
 			return
 		}
 		written := r.Append(nil)
@@ -412,18 +404,14 @@ func FuzzRestore(f *testing.F) {
 		e := input.NewEncoder(s)
 		fresh := state(t, e)
 		if err := e.Restore(data); err != nil {
-			if !errors.Is(err, model.ErrCorruptState) || !bytes.Equal(state(t, e), fresh) {
-				t.Fatal(err)
-			}
+			require.True(t, errors.Is(err, model.ErrCorruptState) && bytes.Equal(state(t, e), fresh), err)
 			return
 		}
 		require.Equal(t, data, state(t, e), "it is written differently from how it was read")
 		for _, m := range next {
 			r := record(t, s, m)
 			for _, v := range e.Encode(nil, r) {
-				if math.IsNaN(v) || math.IsInf(v, 0) {
-					t.Fatalf("a feature of %g", v)
-				}
+				require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "a feature of %g", v)
 			}
 			e.Learn(r)
 		}

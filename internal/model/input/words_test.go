@@ -66,9 +66,7 @@ func TestTextsCountWords(t *testing.T) {
 		e.Learn(r)
 	}
 	names := e.Names()
-	if names[0] != "note#0" || names[buckets] != "note.words" || names[buckets+1] != "note.missing" {
-		t.Errorf("names %q", names)
-	}
+	assert.True(t, names[0] == "note#0" && names[buckets] == "note.words" && names[buckets+1] == "note.missing", "names %q", names)
 }
 
 func TestTextsThatAreMissingHaveNoWords(t *testing.T) {
@@ -116,9 +114,7 @@ func TestStatesOfTextsContinue(t *testing.T) {
 	read := input.NewEncoder(s)
 	require.NoError(t, read.Restore(state))
 	again, err := read.AppendBinary(nil)
-	if err != nil || !bytes.Equal(state, again) {
-		t.Errorf("another state, %v", err)
-	}
+	assert.True(t, err == nil && bytes.Equal(state, again), "another state, %v", err)
 	if most := s.MaxBytes(); e.Size() > most || read.Size() != e.Size() {
 		t.Errorf("%d and %d bytes, of at most %d", e.Size(), read.Size(), most)
 	}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/kernel"
@@ -46,9 +48,7 @@ func TestValues(t *testing.T) {
 		kernel.Linear:            0,
 	}
 	for _, k := range kinds() {
-		if got := k.At([]float64{1, 0}, []float64{0, 1}); math.Abs(got-want[k.Kind]) > 1e-15 {
-			t.Errorf("%s: %.17g, want %.17g", k.Kind, got, want[k.Kind])
-		}
+		assert.InDelta(t, want[k.Kind], k.At([]float64{1, 0}, []float64{0, 1}), 1e-15, k.Kind)
 	}
 }
 
@@ -60,9 +60,7 @@ func TestRationalQuadraticTendsToTheGaussian(t *testing.T) {
 		for _, distance := range []float64{0, 1e-3, 0.1, 1, 2, 5} {
 			s := distance * distance / 0.64
 			want := math.Exp(-s/2 + s*s/(8*alpha) - s*s*s/(24*alpha*alpha))
-			if got := k.At([]float64{distance}, []float64{0}); math.Abs(got-want) > 1e-14*want {
-				t.Errorf("α = %g, r = %g: %.17g, want %.17g", alpha, distance, got, want)
-			}
+			assert.InDelta(t, want, k.At([]float64{distance}, []float64{0}), 1e-14*want, "%v %v", alpha, distance)
 		}
 	}
 	// A small α has heavy tails.
@@ -91,12 +89,8 @@ func TestPositiveDefiniteAndSymmetric(t *testing.T) {
 			}
 		}
 		var eigen mat.EigenSym
-		if !eigen.Factorize(gram, false) {
-			t.Fatal("no eigenvalues")
-		}
-		if least := eigen.Values(nil)[0]; least < -1e-9*mat.Trace(gram) {
-			t.Errorf("%s: eigenvalue %g", k.Kind, least)
-		}
+		require.True(t, eigen.Factorize(gram, false), "no eigenvalues")
+		assert.GreaterOrEqual(t, eigen.Values(nil)[0], -1e-9*mat.Trace(gram), k.Kind)
 	}
 }
 
@@ -143,9 +137,7 @@ func TestSpectralDensities(t *testing.T) {
 		if got, want := sum/draws, k.At(a, b); math.Abs(got-want) > limit {
 			t.Errorf("%s: %g, want %g", k.Kind, got, want)
 		}
-		if math.Abs(lengths/draws) > 2*limit {
-			t.Errorf("%s: radius and frequency differ by %g", k.Kind, lengths/draws)
-		}
+		assert.LessOrEqual(t, math.Abs(lengths/draws), 2*limit, "%s: radius and frequency differ by %g", k.Kind, lengths/draws)
 	}
 }
 
@@ -189,9 +181,7 @@ func TestPolynomialPowers(t *testing.T) {
 		k := kernel.Kernel{Kind: kernel.Polynomial, Offset: 0.25, Degree: degree}
 		for _, v := range []float64{-3, -0.25, 0, 0.3, 1.7, 1e20} {
 			want := math.Pow(v+0.25, float64(degree))
-			if got := k.At([]float64{v}, []float64{1}); math.Abs(got-want) > 1e-14*math.Abs(want) {
-				t.Errorf("(%g+0.25)^%d is %g, want %g", v, degree, got, want)
-			}
+			assert.InDelta(t, want, k.At([]float64{v}, []float64{1}), 1e-14*math.Abs(want), "%v %v", v, degree)
 		}
 	}
 }

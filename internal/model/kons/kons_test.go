@@ -113,9 +113,7 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 				require.NoError(t, err)
 				out := observe(t, l, s)
 				n.observe(t, s, out.Prediction)
-				if p.Value != out.Prediction {
-					t.Fatalf("round %d: Predict says %g, Observe %g", at, p.Value, out.Prediction)
-				}
+				require.True(t, p.Value == out.Prediction, "round %d: Predict says %g, Observe %g", at, p.Value, out.Prediction)
 			}
 			s := l.Stats()
 			near(t, "loss", s.Loss, n.loses, 1, 1e-11)
@@ -123,9 +121,7 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 			if s.Certified {
 				near(t, "certificate", s.Certificate, n.certificate, 1, n.rounding())
 			}
-			if n.cuts == 0 && name != "squared" {
-				t.Error("nothing was cut")
-			}
+			assert.True(t, n.cuts != 0 || name == "squared", "nothing was cut")
 			if certified := o.Loss != losses.Squared || (o.High > 2); s.Certified && !certified {
 				t.Errorf("certified: %+v", s)
 			}

@@ -97,9 +97,7 @@ func TestPredictionsAreThoseOfLemmas1And2_ICML_2017(t *testing.T) {
 			cuts++
 		}
 	}
-	if cuts == 0 {
-		t.Error("nothing was cut")
-	}
+	assert.NotEqual(t, 0, cuts, "nothing was cut")
 }
 
 // polynomial has the six features of polynomials of degree 2 in two inputs.
@@ -251,9 +249,7 @@ func TestTheoremAgainstTheBestFunction_ICML_2017_Proposition1(t *testing.T) {
 					samples = append(samples, s)
 				}
 				stats := l.Stats()
-				if !stats.Certified || !stats.CertificateOK || !(stats.Certificate <= stats.RegretBound) {
-					t.Fatalf("%+v", stats)
-				}
+				require.True(t, stats.Certified && stats.CertificateOK && stats.Certificate <= stats.RegretBound, "%+v", stats)
 				best := minOver(o, mapped(features), samples, middle, c)
 				if left := loss - best; !(left <= stats.Certificate*(1+1e-9)) {
 					t.Errorf("loss %g, best %g: %g, certificate %g", loss, best, left, stats.Certificate)
@@ -326,9 +322,7 @@ func TestTheCertificateIsAttainedBySurrogates(t *testing.T) {
 		predictions = append(predictions, observe(t, l, samples[i]).Prediction)
 		n.observe(t, samples[i], predictions[i])
 	}
-	if n.cuts > 0 {
-		t.Fatal("something was cut")
-	}
+	require.LessOrEqual(t, n.cuts, 0, "something was cut")
 	w := mat.NewVecDense(features.Size(), nil)
 	for i, v := range n.w {
 		w.SetVec(i, v.high)
@@ -408,9 +402,7 @@ func TestAProjectionMovesWithoutASlope(t *testing.T) {
 			state, err := l.AppendBinary(nil)
 			require.NoError(t, err)
 			p, err := modeltest.Predict(l, x)
-			if err != nil || p.Value != 1 {
-				t.Fatalf("predicts %g (%v), want the end of the range", p.Value, err)
-			}
+			require.True(t, err == nil && p.Value == 1, "predicts %g (%v), want the end of the range", p.Value, err)
 			out := observe(t, l, modeltest.Sample{X: x, Y: 1, Weight: 1})
 			after := l.Stats()
 			again, err := l.AppendBinary(nil)
@@ -470,9 +462,7 @@ func TestTheEndsOfTheRangeAreInIt(t *testing.T) {
 			t.Errorf("%v: %+v", ends, s)
 		}
 		observe(t, l, modeltest.Sample{X: []float64{1, 1}, Y: math.Nextafter(ends[1], 200), Weight: 1})
-		if l.Stats().Certified {
-			t.Errorf("%v: certified beyond the range", ends)
-		}
+		assert.False(t, l.Stats().Certified, "%v: certified beyond the range", ends)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/ledger"
 )
@@ -25,9 +28,7 @@ func TestReconciles(t *testing.T) {
 		"no number": func(a *ledger.Account) { a.Regret.Add(math.NaN()) },
 	} {
 		a := filled()
-		if !a.Reconciles(17, ledger.Tolerance(2)) {
-			t.Fatal("the identities do not hold")
-		}
+		require.True(t, a.Reconciles(17, ledger.Tolerance(2)), "the identities do not hold")
 		if spoil(a); a.Reconciles(17, ledger.Tolerance(2)) {
 			t.Errorf("%s: the identities hold of spoilt sums", name)
 		}
@@ -49,9 +50,7 @@ func TestPlausible(t *testing.T) {
 		loss, energy := filled(), filled()
 		loss.Loss.Add(by)
 		energy.Energy.Add(by)
-		if loss.Plausible() || energy.Plausible() {
-			t.Errorf("sums with %g are plausible", by)
-		}
+		assert.True(t, !loss.Plausible() && !energy.Plausible(), "sums with %g are plausible", by)
 	}
 }
 
@@ -66,9 +65,7 @@ func TestSum(t *testing.T) {
 		Observations: 2, Loss: 20, HindsightLoss: 6, Regret: 14, Certified: true, Certificate: 16, RegretBound: 16,
 		LogDeterminant: 1, LabelBound: math.Hypot(3, 3),
 	}
-	if total != want {
-		t.Errorf("%+v, want %+v", total, want)
-	}
+	assert.True(t, total == want, "%+v, want %+v", total, want)
 	if ledger.Sum(&total, filled().Stats()); total.Certified {
 		t.Error("a sum with an output that is not certified is")
 	}

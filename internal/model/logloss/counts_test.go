@@ -1,10 +1,12 @@
 package logloss_test
 
 import (
-	"bytes"
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/logloss"
@@ -154,9 +156,7 @@ func TestSparseIsTheNaiveOne(t *testing.T) {
 		l.learn(r, nil)
 		n.learnSparse(r, len(l.counts))
 	}
-	if got := lossOf(t, l.level, "sparse"); math.Abs(got-want) > 1e-6*want {
-		t.Errorf("a loss of %g, want %g", got, want)
-	}
+	assert.InDelta(t, want, lossOf(t, l.level, "sparse"), 1e-6*want)
 }
 
 func TestStatesOfCountsContinue(t *testing.T) {
@@ -167,9 +167,7 @@ func TestStatesOfCountsContinue(t *testing.T) {
 			restored := start(o)
 			restored.counts, restored.total = whole.counts, whole.total
 			read := func(v *codec.Visitor) { restored.level.Visit(v, len(whole.counts)) }
-			if err := codec.Read(whole.state(t), read); err != nil {
-				t.Fatalf("row %d: %v", n, err)
-			}
+			require.NoError(t, codec.Read(whole.state(t), read), n)
 			whole = restored
 		}
 		for _, l := range []*run{whole, plain} {
@@ -177,9 +175,7 @@ func TestStatesOfCountsContinue(t *testing.T) {
 			l.learn(r, nil)
 		}
 	}
-	if !bytes.Equal(whole.state(t), plain.state(t)) {
-		t.Error("another state")
-	}
+	assert.Equal(t, plain.state(t), whole.state(t), "another state")
 	if got, most := plain.level.Bytes(4), o.Bytes(); got > most {
 		t.Errorf("%d bytes, of at most %d", got, most)
 	}
@@ -224,9 +220,7 @@ func TestCountsAreLearnedAsByNaiveBayes(t *testing.T) {
 		l.learn(r, nil)
 		n.rows = append(n.rows, r)
 	}
-	if mistakes > naive+2 {
-		t.Errorf("%d mistakes in %d rows, naive Bayes %d", mistakes, total, naive)
-	}
+	assert.LessOrEqual(t, mistakes, naive+2, "%d mistakes in %d rows, naive Bayes %d", mistakes, total, naive)
 }
 
 func best(p []float64) (class int) {

@@ -185,9 +185,7 @@ func TestProbabilities(t *testing.T) {
 			}
 			sum += p
 		}
-		if len(l.counts) > 1 && !(math.Abs(sum-1) <= 1e-12) {
-			t.Fatalf("row %d: a sum of %g", n, sum)
-		}
+		require.True(t, len(l.counts) <= 1 || math.Abs(sum-1) <= 1e-12, "row %d: a sum of %g", n, sum)
 		l.learn(s, nil)
 	}
 }
@@ -268,9 +266,7 @@ func TestRestoreOfAWrongByte(t *testing.T) {
 			other.learn(s, nil)
 		}
 	}
-	if rejected == 0 {
-		t.Error("no state was rejected")
-	}
+	assert.NotEqual(t, 0, rejected, "no state was rejected")
 }
 
 // A late label teaches the mixture what the experts said when the row was predicted.

@@ -181,9 +181,7 @@ func TestUnits(t *testing.T) {
 		small.Weights(a, nil)
 		large.Weights(b, nil)
 		for k := range a {
-			if a[k] != b[k] {
-				t.Fatalf("weights %v and %v", a, b)
-			}
+			require.True(t, a[k] == b[k], "weights %v and %v", a, b)
 		}
 		small.Update(gradient, mix.Mean(a, advice), advice, nil)
 		large.Update(gradient*factor, mix.Mean(b, advice), advice, nil)
@@ -202,9 +200,7 @@ func TestUnits(t *testing.T) {
 func TestNobodyIsAwake(t *testing.T) {
 	m, w := mix.New(2), []float64{1, 1}
 	m.Weights(w, []bool{false, false})
-	if w[0] != 0 || w[1] != 0 || mix.Mean(w, []float64{3, 4}) != 0 {
-		t.Errorf("weights %v", w)
-	}
+	assert.True(t, w[0] == 0 && w[1] == 0 && mix.Mean(w, []float64{3, 4}) == 0, "weights %v", w)
 	m.Update(1, 0, []float64{3, 4}, []bool{false, false})
 	if m.Regret(0) != 0 || m.Bound(1) != 0 {
 		t.Errorf("regret %g, bound %g", m.Regret(0), m.Bound(1))
@@ -244,9 +240,7 @@ func TestExponential(t *testing.T) {
 	for _, shift := range []float64{0, -3, 1e6} {
 		w := []float64{shift, shift - math.Ln2, shift - 2000}
 		mix.Exponential(w)
-		if w[0] != 1 || math.Abs(w[1]-0.5) > 1e-9 || w[2] != 0 {
-			t.Errorf("shifted by %g: %g", shift, w)
-		}
+		assert.True(t, w[0] == 1 && math.Abs(w[1]-0.5) <= 1e-9 && w[2] == 0, "shifted by %g: %g", shift, w)
 		if mix.Normalize(w); math.Abs(w[0]-2.0/3) > 1e-9 || math.Abs(w[1]-1.0/3) > 1e-9 {
 			t.Errorf("shifted by %g: %g", shift, w)
 		}

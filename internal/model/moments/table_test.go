@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/moments"
 )
@@ -410,15 +412,9 @@ func restored(t *testing.T, table *moments.Table) moments.Table {
 	v := codec.Appending(nil)
 	table.Visit(&v)
 	state, err := v.Appended()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	fresh := moments.NewTable(table.Columns())
-	if err := codec.Read(state, fresh.Visit); err != nil {
-		t.Fatal(err)
-	}
-	if fresh.Mean(0) != table.Mean(0) || fresh.Deviation(0) != table.Deviation(0) || fresh.Cut(0, 1e9) != table.Cut(0, 1e9) {
-		t.Fatal("a restored table differs")
-	}
+	require.NoError(t, codec.Read(state, fresh.Visit))
+	require.True(t, fresh.Mean(0) == table.Mean(0) && fresh.Deviation(0) == table.Deviation(0) && fresh.Cut(0, 1e9) == table.Cut(0, 1e9))
 	return fresh
 }

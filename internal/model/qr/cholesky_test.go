@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
@@ -60,17 +61,13 @@ func TestCholesky(t *testing.T) {
 		if r == 0 {
 			continue
 		}
-		if pauses < r/64 {
-			t.Errorf("order %d: %d pauses", r, pauses)
-		}
+		assert.GreaterOrEqual(t, pauses, r/64, "order %d: %d pauses", r, pauses)
 		var solved mat.VecDense
 		require.NoError(t, want.SolveVecTo(&solved, labels))
 		weights := make([]float64, r)
 		f.Weights(weights, 1)
 		for i, w := range weights {
-			if math.Abs(w-solved.AtVec(i)) > 1e-6*(1+mat.Norm(&solved, 2)) {
-				t.Fatalf("order %d: weight %d is %g, want %g", r, i, w, solved.AtVec(i))
-			}
+			require.InDelta(t, solved.AtVec(i), w, 1e-6*(1+mat.Norm(&solved, 2)), "%v %v", r, i)
 		}
 		if dot := mat.Dot(&solved, labels); math.Abs(square-dot) > 1e-6*(1+dot) {
 			t.Errorf("order %d: ‖u‖² = %g, want %g", r, square, dot)

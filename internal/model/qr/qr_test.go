@@ -75,9 +75,7 @@ func (d *dense) hindsight(t *testing.T, c int) float64 {
 
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tolerance*(1+math.Abs(want)) {
-		t.Fatalf("%s: got %.17g, want %.17g", what, got, want)
-	}
+	require.True(t, !math.IsNaN(got) && math.Abs(got-want) <= tolerance*(1+math.Abs(want)), "%s: got %.17g, want %.17g", what, got, want)
 }
 
 // streams are the kinds of input the factor is checked on, with the relative
@@ -298,9 +296,7 @@ func TestLower(t *testing.T) {
 	var grown []float64
 	for i := range m {
 		grown = append(grown, qr.Next(l.Row(i), grown, b[i]))
-		if grown[i] != solved[i] {
-			t.Fatalf("coordinate %d: %.17g grown, %.17g solved", i, grown[i], solved[i])
-		}
+		require.True(t, grown[i] == solved[i], "coordinate %d: %.17g grown, %.17g solved", i, grown[i], solved[i])
 	}
 	l.SolveTransposed(solved)
 	for i := range m {
@@ -399,9 +395,7 @@ func TestWrongLengthsPanic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			defer func() {
-				if recover() == nil {
-					t.Error("no panic")
-				}
+				assert.NotNil(t, recover(), "no panic")
 			}()
 			call()
 		})

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model/qr"
 )
 
@@ -38,9 +40,7 @@ func TestResetReplacesASchurComplement(t *testing.T) {
 		for _, v := range before[max(n-1, 0)][:r] {
 			norm += v * v
 		}
-		if got := f.RowNorm2(max(n-1, 0)); math.Abs(got-norm) > 1e-13*norm {
-			t.Errorf("the square of row %d is %g, want %g", n-1, got, norm)
-		}
+		assert.InDelta(t, norm, f.RowNorm2(max(n-1, 0)), 1e-13*norm, n-1)
 		f.Reset(n, root)
 		after := rows()
 		for a := range r {
@@ -61,9 +61,7 @@ func TestResetReplacesASchurComplement(t *testing.T) {
 			}
 		}
 		for i, u := range f.Right() {
-			if u != after[i/k][r+i%k] {
-				t.Errorf("from %d on: right-hand side %d is %g in the copy", n, i, u)
-			}
+			assert.True(t, u == after[i/k][r+i%k], "from %d on: right-hand side %d is %g in the copy", n, i, u)
 		}
 	}
 }
@@ -75,9 +73,7 @@ func TestResetOfNoRowPanics(t *testing.T) {
 	}{{-1, 1}, {3, 1}, {0, 0}, {0, math.NaN()}} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("from %d on by %g: no panic", c.n, c.root)
-				}
+				assert.NotNil(t, recover(), "from %d on by %g: no panic", c.n, c.root)
 			}()
 			qr.New(2, 1, 1).Reset(c.n, c.root)
 		}()

@@ -54,9 +54,7 @@ func TestShiftOfWrongShapesPanics(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s: no panic", name)
-				}
+				assert.NotNil(t, recover(), "%s: no panic", name)
 			}()
 			call()
 		}()

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
@@ -226,9 +229,7 @@ func TestAdaRakerIsAlgorithm2_JMLR_2019(t *testing.T) {
 				worst := 0.0
 				for round, s := range samples(l, 300) {
 					p, err := modeltest.Predict(a, s.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					want := n.observe(features(maps, s.X), s.Y, s.Weight)
 					out := observe(t, a, s)
 					if out.Prediction != p.Value {
@@ -252,25 +253,17 @@ func TestIntervals_JMLR_Figure2(t *testing.T) {
 	a := raker.NewAdaRaker(gaussians(1, 1, 2), o)
 	for slot := 1; slot <= 300; slot++ {
 		got, want := a.Experts(0), spans(slot)
-		if len(got) != len(want) {
-			t.Fatalf("slot %d: %d experts, want %v", slot, len(got), want)
-		}
+		require.Equal(t, len(want), len(got), "%v %v", slot, want)
 		total := 0.0
 		for j, e := range got {
 			if e.Start != uint64(want[j].first) || e.Length != uint64(want[j].last-want[j].first+1) {
 				t.Errorf("slot %d, expert %d: %+v, want %v", slot, j, e, want[j])
 			}
-			if step := min(0.3, 0.4/math.Sqrt(float64(e.Length))); math.Abs(e.Step-step) > 1e-15 {
-				t.Errorf("slot %d, expert %d: step %g, want %g", slot, j, e.Step, step)
-			}
+			assert.InDelta(t, min(0.3, 0.4/math.Sqrt(float64(e.Length))), e.Step, 1e-15, "%v %v", slot, j)
 			total += e.Weight
 		}
-		if math.Abs(total-1) > 1e-12 {
-			t.Errorf("slot %d: weights sum to %g", slot, total)
-		}
-		if slot == 7 && fmt.Sprint(want) != "[{7 7} {6 7} {4 7}]" {
-			t.Errorf("slot 7: %v", want)
-		}
+		assert.InDelta(t, 1, total, 1e-12, "slot %d: weights sum to %g", slot, total)
+		assert.True(t, slot != 7 || fmt.Sprint(want) == "[{7 7} {6 7} {4 7}]", "slot 7: %v", want)
 		observe(t, a, modeltest.Sample{X: []float64{float64(slot)}, Y: 1, Weight: 1})
 	}
 }

@@ -122,9 +122,7 @@ func TestSlopesAreDerivatives(t *testing.T) {
 			}
 		}
 	}
-	if got := losses.Logistic.Value(0, 1); math.Abs(got-math.Ln2) > 1e-16 {
-		t.Errorf("logistic loss of 0 is %g", got)
-	}
+	assert.InDelta(t, math.Ln2, losses.Logistic.Value(0, 1), 1e-16)
 }
 
 // One step of a Raker of one kernel goes down the gradient of the whole loss,
@@ -163,9 +161,7 @@ func TestStepIsTheGradientOfTheLoss(t *testing.T) {
 					want += v * z[i]
 				}
 				got, err := modeltest.Predict(r, s.X)
-				if err != nil || math.Abs(got.Value-want) > 1e-7 {
-					t.Fatalf("round %d: predicts %g, want %g (%v)", n, got.Value, want, err)
-				}
+				require.True(t, err == nil && math.Abs(got.Value-want) <= 1e-7, "round %d: predicts %g, want %g (%v)", n, got.Value, want, err)
 			}
 		})
 	}
@@ -261,9 +257,7 @@ func TestUntrackedRegretIsNotKnown(t *testing.T) {
 				t.Errorf("%v: %s is %g", l, what, v)
 			}
 		}
-		if s.Loss == 0 || s.ReportFlops != 0 || !r.CertificateOK {
-			t.Errorf("%v: %+v, %+v", l, s, r)
-		}
+		assert.True(t, s.Loss != 0 && s.ReportFlops == 0 && r.CertificateOK, "%v: %+v, %+v", l, s, r)
 	}
 }
 
@@ -299,9 +293,7 @@ func TestWeightDoesNotOvershoot(t *testing.T) {
 	r := raker.NewRaker(gaussians(2, 2, 4)[:1], o)
 	observe(t, r, modeltest.Sample{X: []float64{1, 2}, Y: 5, Weight: 1e6})
 	p, err := modeltest.Predict(r, []float64{1, 2})
-	if err != nil || math.Abs(p.Value-5) > 1e-12 {
-		t.Errorf("predicts %g, want 5 (%v)", p.Value, err)
-	}
+	assert.True(t, err == nil && math.Abs(p.Value-5) <= 1e-12, "predicts %g, want 5 (%v)", p.Value, err)
 }
 
 // Labels outside of a class are rejected with a field error.

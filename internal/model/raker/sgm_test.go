@@ -5,6 +5,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
@@ -51,9 +54,7 @@ func TestFOGDIsSGM_Camoriano_Eq64(t *testing.T) {
 					}
 					want := inner(said, z)
 					p, err := modeltest.Predict(learner, s.X)
-					if err != nil {
-						t.Fatal(err)
-					}
+					require.NoError(t, err)
 					out := observe(t, learner, s)
 					worst = max(worst, math.Abs(p.Value-want), math.Abs(out.Prediction-want),
 						math.Abs(out.Loss-s.Weight*naiveLoss(l, want, s.Y)))
@@ -66,9 +67,7 @@ func TestFOGDIsSGM_Camoriano_Eq64(t *testing.T) {
 					}
 				}
 				t.Logf("largest deviation %.2g", worst)
-				if worst > 1e-11 {
-					t.Errorf("predictions or losses deviate by %g", worst)
-				}
+				assert.LessOrEqual(t, worst, 1e-11, "predictions or losses deviate by %g", worst)
 			})
 		}
 	}
@@ -81,9 +80,7 @@ func TestSGMStepsAreStable(t *testing.T) {
 	l := raker.NewRaker(gaussians(2, 2, 8)[:1], o)
 	for n, s := range modeltest.Samples(5, 2, 3000) {
 		out := observe(t, l, modeltest.Sample{X: s.X, Y: math.Sin(s.X[0]), Weight: math.Pow(10, float64(n%19)-9)})
-		if math.Abs(out.Prediction) > 100 {
-			t.Fatalf("round %d: %g", n, out.Prediction)
-		}
+		require.LessOrEqual(t, math.Abs(out.Prediction), 100.0, "round %d: %g", n, out.Prediction)
 	}
 }
 
@@ -145,9 +142,7 @@ func TestSGMIsOfOneKernel(t *testing.T) {
 	} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%s was made", name)
-				}
+				assert.NotNil(t, recover(), "%s was made", name)
 			}()
 			create(options(losses.Squared))
 		}()

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
@@ -43,9 +45,7 @@ func TestTables_JMLR_2019(t *testing.T) {
 				rakerSquared, rakerWrong := modeltest.Scores(t, r, samples)
 				t.Logf("seed %d: AdaRaker %.4g (paper %g); Raker: squared %.4g, wrong %.4g; weights %.2g",
 					seed, got, c.paper, rakerSquared, rakerWrong, r.Weights(0))
-				if got > c.most {
-					t.Errorf("seed %d: %g, want at most %g", seed, got, c.most)
-				}
+				assert.LessOrEqual(t, got, c.most, "seed %d: %g, want at most %g", seed, got, c.most)
 			}
 		})
 	}
@@ -64,9 +64,7 @@ func TestTableOfClasses_JMLR_2019(t *testing.T) {
 	}
 	for _, adaptive := range []bool{false, true} {
 		_, wrong := modeltest.Scores(t, raker.New(maps, raker.DefaultOptions(losses.Logistic, adaptive)), samples)
-		if errors := math.Round(wrong * float64(len(samples))); errors > 164 {
-			t.Errorf("adaptive: %t, %g errors", adaptive, errors)
-		}
+		assert.LessOrEqual(t, math.Round(wrong*float64(len(samples))), 164.0, adaptive)
 	}
 }
 
@@ -84,7 +82,5 @@ func TestRegretOnStream(t *testing.T) {
 	s, r := a.Stats(), a.Report(model.ReportOptions{EffectiveDimension: true})
 	t.Logf("loss %.4g, in hindsight %.4g, regret %.4g, without penalty %.4g, effective dimension %.4g of 100",
 		s.Loss, r.HindsightLoss, r.Regret, r.RegretUnpenalized, r.EffectiveDimension)
-	if !r.CertificateOK || !(math.Abs(s.Loss-r.HindsightLoss-r.Regret) <= 1e-9*s.Loss) {
-		t.Errorf("%+v, %+v", s, r)
-	}
+	assert.True(t, r.CertificateOK && math.Abs(s.Loss-r.HindsightLoss-r.Regret) <= 1e-9*s.Loss, "%+v, %+v", s, r)
 }

@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
@@ -57,31 +60,23 @@ func TestSwitchingRegret_JMLR_Thm3(t *testing.T) {
 			t.Fatalf("round %d: %v of %d pieces, regret %g", rounds, got.SwitchingRegret, len(at)-1, got.Regret)
 		}
 		for m, regret := range got.SwitchingRegret {
-			if want := loss - cheapest(pieces, 0, m); math.Abs(regret-want) > 1e-9*energy {
-				t.Errorf("round %d, %d switches: %g, want %g", rounds, m, regret, want)
-			}
+			assert.InDelta(t, loss-cheapest(pieces, 0, m), regret, 1e-9*energy, "%v %v", rounds, m)
 		}
 		if last := len(got.SwitchingRegret) - 1; rounds > 600 && !(got.SwitchingRegret[1] > got.SwitchingRegret[0] && got.SwitchingRegret[last] >= got.SwitchingRegret[1]) {
 			t.Errorf("round %d: %v", rounds, got.SwitchingRegret)
 		}
 	}
 	state, err := l.AppendBinary(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	restored := raker.NewAdaRaker(maps, o)
-	if err := restored.Restore(state); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, restored.Restore(state))
 	for _, s := range modeltest.Samples(1, 3, 100) {
 		observe(t, l, s)
 		observe(t, restored, s)
 	}
 	a, b := l.Report(model.ReportOptions{}).SwitchingRegret, restored.Report(model.ReportOptions{}).SwitchingRegret
 	for m := range a {
-		if a[m] != b[m] {
-			t.Errorf("%d switches: %g, restored %g", m, a[m], b[m])
-		}
+		assert.True(t, a[m] == b[m], "%d switches: %g, restored %g", m, a[m], b[m])
 	}
 }
 

@@ -194,9 +194,7 @@ func TestRunningDoesNotSeeUnits(t *testing.T) {
 		require.NoError(t, err)
 		q, err := modeltest.Predict(b, x)
 		require.NoError(t, err)
-		if q.Value != 64*p.Value || q.Leverage != p.Leverage {
-			t.Fatalf("round %d: %+v, in other units %+v", i, p, q)
-		}
+		require.True(t, q.Value == 64*p.Value && q.Leverage == p.Leverage, "round %d: %+v, in other units %+v", i, p, q)
 		if _, err := modeltest.Observe(a, s.X, s.Y, s.Weight); err != nil {
 			t.Fatal(err)
 		}
@@ -343,9 +341,7 @@ func TestRunningRegretIsAgainstTheInputsAsTheyWere(t *testing.T) {
 		s := l.Stats()
 		near(t, "hindsight loss", s.HindsightLoss, least*square, 1e-9)
 		near(t, "regret", s.Regret, s.Loss-least*square, 1e-7)
-		if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound {
-			t.Errorf("labels %d: %+v", kind, s)
-		}
+		assert.True(t, s.Certified && s.CertificateOK && s.Regret <= s.Certificate && s.Certificate <= s.RegretBound, "labels %d: %+v", kind, s)
 	}
 }
 
@@ -380,9 +376,7 @@ func TestLightRowsCountNextToNothing(t *testing.T) {
 				require.NoError(t, err)
 				expected, err := modeltest.Predict(want, s.X)
 				require.NoError(t, err)
-				if math.Abs(got.Value-expected.Value) > 0.2 {
-					t.Fatalf("row %d: %g beside light rows, %g without", i, got.Value, expected.Value)
-				}
+				require.InDelta(t, expected.Value, got.Value, 0.2, "row %d: %g beside light rows, %g without", i, got.Value, expected.Value)
 				if i == 150 {
 					l = restored(t, l, o)
 				}

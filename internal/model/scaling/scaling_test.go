@@ -98,9 +98,7 @@ func TestConformance(t *testing.T) {
 
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
-	if math.IsNaN(got) || math.Abs(got-want) > tolerance*(1+math.Abs(want)) {
-		t.Fatalf("%s: got %.17g, want %.17g", what, got, want)
-	}
+	require.True(t, !math.IsNaN(got) && math.Abs(got-want) <= tolerance*(1+math.Abs(want)), "%s: got %.17g, want %.17g", what, got, want)
 }
 
 // A given scaling is the learner asked in other units.
@@ -194,9 +192,7 @@ func freezesMeansAndDeviations(t *testing.T, n int) {
 		require.NoError(t, err)
 		st := warm.Stats()
 		total += out.Loss
-		if out.Regret != st.Regret || st.Observations != uint64(i+1) {
-			t.Fatalf("after %d observations: regret %g, %+v", i+1, out.Regret, st)
-		}
+		require.True(t, out.Regret == st.Regret && st.Observations == uint64(i+1), "after %d observations: regret %g, %+v", i+1, out.Regret, st)
 		if i < caughtUp(n)-1 { // Against the best constant.
 			least := leastOfConstants(samples[:i+1])
 			near(t, "hindsight loss of the means", st.HindsightLoss, least, 1e-9)
@@ -258,9 +254,7 @@ func hardColumns(t *testing.T, name string, l *scaling.Learner, first modeltest.
 		o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 		require.NoError(t, err, name)
 		for _, v := range []float64{p.Value, p.StandardError, o.Prediction, o.Loss} {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				t.Fatalf("%s, round %d: %+v, %+v", name, n, p, o)
-			}
+			require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "%s, round %d: %+v, %+v", name, n, p, o)
 		}
 	}
 }
@@ -292,9 +286,7 @@ func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 		require.NoError(t, l.Restore(states[at]))
 		for k := at; k < len(samples); k++ {
 			state, err := l.AppendBinary(nil)
-			if err != nil || !bytes.Equal(state, states[k]) {
-				t.Fatalf("restored at %d, differs at %d (%v)", at, k, err)
-			}
+			require.True(t, err == nil && bytes.Equal(state, states[k]), "restored at %d, differs at %d (%v)", at, k, err)
 			if _, err := modeltest.Observe(l, samples[k].X, samples[k].Y, samples[k].Weight); err != nil {
 				t.Fatal(err)
 			}

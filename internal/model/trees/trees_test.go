@@ -112,9 +112,7 @@ func TestTreesLearn(t *testing.T) {
 	}
 	t.Logf("losses %.3f of %.3f", loss, variance)
 	for c, l := range loss {
-		if l > 0.25*variance {
-			t.Errorf("column %d: %g of %g", c, l, variance)
-		}
+		assert.LessOrEqual(t, l, 0.25*variance, "column %d: %g of %g", c, l, variance)
 	}
 }
 
@@ -132,9 +130,7 @@ func TestExtremes(t *testing.T) {
 		s.w.Read(s.row, s.w.Slot(0))
 		s.f.Predict(p, make([]int64, trees.Kinds), s.row, sample.Y)
 		for _, v := range p {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				t.Fatalf("round %d: %v", n, p)
-			}
+			require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "round %d: %v", n, p)
 		}
 	}
 	state := appended(t, s.w.Visit, s.f.Visit)
@@ -163,9 +159,7 @@ func FuzzVisit(f *testing.F) {
 		forest := trees.New(o, w)
 		err := codec.Read(data, func(v *codec.Visitor) { w.Visit(v); forest.Visit(v) })
 		if err != nil {
-			if !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, model.ErrCorruptState) {
-				t.Error(err)
-			}
+			assert.True(t, errors.Is(err, codec.ErrCorrupt) || errors.Is(err, model.ErrCorruptState), err)
 			return
 		}
 		assert.Equal(t, data, appended(t, w.Visit, forest.Visit), "another state")

@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/trig"
 )
@@ -186,9 +189,7 @@ func TestErrorIsAsStated(t *testing.T) {
 			sines[i] = -sines[i]
 		}
 		trig.Sincos(otherSines, otherCosines, negative)
-		if !sameBits(sines, otherSines) || !sameBits(cosines, otherCosines) {
-			t.Errorf("%s: the sine is not odd, or the cosine not even", name)
-		}
+		assert.True(t, sameBits(sines, otherSines) && sameBits(cosines, otherCosines), "%s: the sine is not odd, or the cosine not even", name)
 	}
 }
 
@@ -268,12 +269,8 @@ func checkTwin(t *testing.T, angles []float64) {
 	sines, cosines, twinS, twinC := beside(n), beside(n), beside(n), beside(n)
 	trig.Sincos(sines, cosines, angles)
 	trig.SincosGo(twinS, twinC, angles)
-	if !sameBits(sines, twinS) || !sameBits(cosines, twinC) {
-		t.Fatalf("of %g:\n%g\n%g, in Go\n%g\n%g", angles, sines, cosines, twinS, twinC)
-	}
-	if sines[n] != 7 || cosines[n] != 7 {
-		t.Fatalf("%d angles: writes beside them", n)
-	}
+	require.True(t, sameBits(sines, twinS) && sameBits(cosines, twinC), "of %g:\n%g\n%g, in Go\n%g\n%g", angles, sines, cosines, twinS, twinC)
+	require.True(t, sines[n] == 7 && cosines[n] == 7, "%d angles: writes beside them", n)
 	inSines, inCosines := append([]float64(nil), angles...), append([]float64(nil), angles...)
 	trig.Sincos(inSines, cosines, inSines)
 	if trig.Sincos(sines, inCosines, inCosines); !sameBits(inSines, twinS[:n]) || !sameBits(inCosines, twinC[:n]) {
@@ -301,9 +298,7 @@ func TestShortResultsPanic(t *testing.T) {
 	for _, lengths := range [][2]int{{2, 3}, {3, 2}} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("%v for 3 angles: no panic", lengths)
-				}
+				assert.NotNil(t, recover(), "%v for 3 angles: no panic", lengths)
 			}()
 			trig.Sincos(make([]float64, lengths[0]), make([]float64, lengths[1]), make([]float64, 3))
 		}()

@@ -213,13 +213,9 @@ func TestManyFeaturesDescend(t *testing.T) {
 			last += miss * miss
 		}
 		g.Learn(row, []float64{y[i], -y[i]}, said, 1)
-		if said[0] != -said[k] {
-			t.Fatalf("row %d: %g of y, %g of −y", i, said[0], said[k])
-		}
+		require.True(t, said[0] == -said[k], "row %d: %g of y, %g of −y", i, said[0], said[k])
 	}
-	if last > 0.9*first {
-		t.Errorf("squares of misses: %g at first, %g at last", first, last)
-	}
+	assert.LessOrEqual(t, last, 0.9*first, "squares of misses: %g at first, %g at last", first, last)
 }
 
 func TestStatesContinue(t *testing.T) {

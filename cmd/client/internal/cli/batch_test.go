@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -87,9 +88,7 @@ func TestReplayInBatches(t *testing.T) {
 	}
 	served(t)
 	r := run(t, "replay", "--csv", csv, "--model", "m")
-	if r.code != 0 || !strings.Contains(r.out, "rounds/s") || strings.Contains(r.out, "labels late") {
-		t.Errorf("%+v", r)
-	}
+	assert.True(t, r.code == 0 && strings.Contains(r.out, "rounds/s") && !strings.Contains(r.out, "labels late"), "%+v", r)
 }
 
 // Batches whose answer is lost are sent again, and learned once.
@@ -140,9 +139,7 @@ func TestReplayBatchesContinue(t *testing.T) {
 			if want := map[bool]int{false: 3, true: 130}[interrupt]; r.code != want || next == 0 || next >= rows || next != d["acknowledged"] || interrupt && learned != int(next) {
 				t.Fatalf("interrupt %v: exit code %d, %d learned, %v", interrupt, r.code, learned, d)
 			}
-			if want := fmt.Sprintf("; continue with --run r --offset %v", next); !strings.Contains(r.errors, want) {
-				t.Errorf("interrupt %v: %q, want %q", interrupt, r.errors, want)
-			}
+			assert.Contains(t, r.errors, fmt.Sprintf("; continue with --run r --offset %v", next), interrupt)
 			f.mu.Lock()
 			f.fault = nil
 			f.mu.Unlock()
@@ -200,9 +197,7 @@ func TestReplayBatchesRejected(t *testing.T) {
 			t.Errorf("at most %d rows: %v, %d learned", maxRows, d, len(f.models["m"].labels))
 		}
 		d = document(t, 0, "replay", "--csv", path, "--model", "m", "--run", "r", "--offset", "202")
-		if len(f.models["m"].labels) != 299 || d["acknowledged"] != 98.0 {
-			t.Errorf("at most %d rows: %v", maxRows, d)
-		}
+		assert.True(t, len(f.models["m"].labels) == 299 && d["acknowledged"] == 98.0, "at most %d rows: %v", maxRows, d)
 	}
 	f := served(t)
 	f.fault = func(call string, _ int, _ bool) error {

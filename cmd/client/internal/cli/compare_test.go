@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -66,9 +67,7 @@ func TestCompare(t *testing.T) {
 		}
 		n := float64(len(labels) - 1)
 		all, _ := d["learners"].([]any)
-		if len(all) != 2 || number(t, d, "labels") != n+1 || d["target"] != "sold" {
-			t.Fatalf("delay %d: %v", delay, d)
-		}
+		require.True(t, len(all) == 2 && number(t, d, "labels") == n+1 && d["target"] == "sold", "delay %d: %v", delay, d)
 		for _, learner := range all {
 			if v := number(t, learner, "rmse"); !near(v, math.Sqrt(squares/n)) {
 				t.Errorf("delay %d: RMSE %v, want %v", delay, v, math.Sqrt(squares/n))
@@ -81,9 +80,7 @@ func TestCompare(t *testing.T) {
 			}
 		}
 		w, _ := d["winner"].(map[string]any)
-		if w["certain"] != false || w["low"] != nil || number(t, w, "difference") != 0 {
-			t.Errorf("delay %d: equal learners differ: %v", delay, w)
-		}
+		assert.True(t, w["certain"] == false && w["low"] == nil && number(t, w, "difference") == 0, "delay %d: equal learners differ: %v", delay, w)
 		assert.Equal(t, 0, len(f.models), delay)
 	}
 }
@@ -103,12 +100,8 @@ func TestCompareSaysWhoWins(t *testing.T) {
 	for _, want := range []string{"\nLEARNER ", "\nlinear_awv ", "linear_awv wins: its squared error is ", "below that of auto", "95 % confidence interval of the difference: ", "which excludes 0."} {
 		assert.Contains(t, r.out, want)
 	}
-	if strings.Index(r.out, "\nlinear_awv ") > strings.Index(r.out, "\nauto ") {
-		t.Errorf("the best is not first:\n%s", r.out)
-	}
-	if r.code != 0 || !strings.Contains(r.errors, "the label is the last column, sold") {
-		t.Errorf("%d, %s", r.code, r.errors)
-	}
+	assert.LessOrEqual(t, strings.Index(r.out, "\nlinear_awv "), strings.Index(r.out, "\nauto "), "the best is not first:\n%s", r.out)
+	assert.True(t, r.code == 0 && strings.Contains(r.errors, "the label is the last column, sold"), "%d, %s", r.code, r.errors)
 }
 
 // A learner does not win by rows that do not tell which is better.

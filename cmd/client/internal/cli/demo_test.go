@@ -44,17 +44,11 @@ func TestDemo(t *testing.T) {
 		assert.Contains(t, r.out, want)
 	}
 	for line := range strings.Lines(r.out) {
-		if n := len([]rune(strings.TrimSpace(line))); n > 100 {
-			t.Errorf("line of %d characters: %q", n, line)
-		}
+		assert.LessOrEqual(t, len([]rune(strings.TrimSpace(line))), 100, line)
 	}
-	if !isEmpty(t, dir) {
-		t.Error("the temporary directory is left")
-	}
+	assert.True(t, isEmpty(t, dir), "the temporary directory is left")
 	d := document(t, 0, "demo", "--server", program(t), "--rounds", "20")
-	if d["rounds"] != 20.0 || stat(d, "regret") == nil || d["pageUrl"] == "" {
-		t.Errorf("document %v", d)
-	}
+	assert.True(t, d["rounds"] == 20.0 && stat(d, "regret") != nil && d["pageUrl"] != "", "document %v", d)
 }
 
 func TestDemoTimeLimit(t *testing.T) {
@@ -70,9 +64,7 @@ func TestDemoFails(t *testing.T) {
 		t.Setenv(actAsServer, mode)
 		dir := temporary(t)
 		r := run(t, "demo", "--server", program(t), "--rounds", "5")
-		if r.code != 1 || !strings.Contains(r.errors, want) || !isEmpty(t, dir) {
-			t.Errorf("%s: %+v", mode, r)
-		}
+		assert.True(t, r.code == 1 && strings.Contains(r.errors, want) && isEmpty(t, dir), "%s: %+v", mode, r)
 	}
 	if r := run(t, "demo", "--server", "/nonexistent/server"); r.code == 0 {
 		t.Errorf("no server: %+v", r)
@@ -85,9 +77,7 @@ func TestDemoInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 700*time.Millisecond)
 	defer cancel()
 	r := runWith(ctx, "", "demo", "--server", program(t), "--rounds", "20000")
-	if r.code != 130 || !isEmpty(t, dir) || strings.Contains(r.errors, "continue with") {
-		t.Errorf("%+v", r)
-	}
+	assert.True(t, r.code == 130 && isEmpty(t, dir) && !strings.Contains(r.errors, "continue with"), "%+v", r)
 }
 
 // The demo of a cluster loses nothing when the owner is killed, and says so in one line.

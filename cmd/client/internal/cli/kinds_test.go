@@ -31,9 +31,7 @@ func TestRecentFiguresAreServed(t *testing.T) {
 		all.out: {"\nmean loss, prequential ", "\nloss sum, served ", "\nloss sum, prequential ", "\nregret, prequential ", "\nregret, served ", "\nall rounds prequential ", "\nserved "},
 	} {
 		for _, line := range lines {
-			if r.code != 0 || all.code != 0 || !strings.Contains(squeeze(out), line) {
-				t.Errorf("no line %q in %s", line, out)
-			}
+			assert.True(t, r.code == 0 && all.code == 0 && strings.Contains(squeeze(out), line), "no line %q in %s", line, out)
 		}
 	}
 	figures := func(of string) (loss, skill float64) {
@@ -51,9 +49,7 @@ func TestRecentFiguresAreServed(t *testing.T) {
 	watched := document(t, 0, "model", "stats", "m", "--watch", "--events", "1")
 	for what, answer := range map[string]map[string]any{"top": top, "watch": watched} {
 		f, _ := answer["recent"].(map[string]any)["served"].(map[string]any)
-		if f["meanLoss"] != loss || f["skill"] != skill {
-			t.Errorf("%s: %v, want the loss %g and the skill %g", what, f, loss, skill)
-		}
+		assert.True(t, f["meanLoss"] == loss && f["skill"] == skill, "%s: %v, want the loss %g and the skill %g", what, f, loss, skill)
 	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTP+"/metrics", http.NoBody)
 	require.NoError(t, err)

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A command with --local starts a server, and leaves neither the server nor its directory.
@@ -16,13 +19,9 @@ func TestLocal(t *testing.T) {
 	text, labels, _ := sales(60)
 	path := written(t, "sales.csv", text)
 	d := document(t, 0, "replay", "--csv", path, "--local", "--server", program(t))
-	if d["model"] != "local" || d["acknowledged"] != float64(len(labels)) || d["unlabelled"] != float64(60-len(labels)) {
-		t.Errorf("replay: %v", d)
-	}
+	assert.True(t, d["model"] == "local" && d["acknowledged"] == float64(len(labels)) && d["unlabelled"] == float64(60-len(labels)), "replay: %v", d)
 	d = document(t, 0, "compare", "--csv", path, "--local", "--server", program(t), "--delay", "3")
-	if len(d["learners"].([]any)) != 4 {
-		t.Errorf("compare: %v", d)
-	}
+	assert.Len(t, d["learners"].([]any), 4, d)
 	d = document(t, 0, "predict", "--local", "--server", program(t), "--train", path, "--inputs", `{"hour": 3, "price": 2}`)
 	var sum float64
 	for _, y := range labels {
@@ -34,9 +33,7 @@ func TestLocal(t *testing.T) {
 	if r := run(t, "infer", "--csv", path, "--target", "sold"); r.code != 0 || !strings.Contains(r.out, `"price"`) {
 		t.Errorf("infer: %+v", r)
 	}
-	if !isEmpty(t, dir) {
-		t.Error("the temporary directory is left")
-	}
+	assert.True(t, isEmpty(t, dir), "the temporary directory is left")
 	for says, args := range map[string][]string{
 		"--local and --train need each other": {"predict", "--local", "1"},
 		"exclude each other":                  {"predict", "--local", "--train", path, "--model", "m", "1"},
@@ -52,9 +49,7 @@ func TestLocal(t *testing.T) {
 	if r := run(t, "compare", "--local", "--csv", path); r.code != 2 || !strings.Contains(r.errors, "neither beside this program nor on the PATH") {
 		t.Errorf("%+v", r)
 	}
-	if err := os.Symlink(program(t), filepath.Join(os.Getenv("PATH"), "hindsight-server")); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.Symlink(program(t), filepath.Join(os.Getenv("PATH"), "hindsight-server")))
 	if r := run(t, "compare", "--local", "--csv", path); r.code != 0 {
 		t.Errorf("%+v", r)
 	}

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A pipe is read as a file is, though commands read a file several times.
@@ -17,15 +20,11 @@ func TestPipes(t *testing.T) {
 	file := written(t, "rows.csv", rows)
 	fifo := func() (path string) {
 		path = filepath.Join(t.TempDir(), "pipe")
-		if err := syscall.Mkfifo(path, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, syscall.Mkfifo(path, 0o600))
 		done := make(chan error, 1)
 		go func() { done <- os.WriteFile(path, []byte(rows), 0) }()
 		t.Cleanup(func() {
-			if err := <-done; err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, <-done)
 		})
 		return path
 	}
@@ -41,10 +40,6 @@ func TestPipes(t *testing.T) {
 		}
 	}
 	r := runWith(t.Context(), "x,y\n1,2\n3\n", "infer", "--csv", "-")
-	if r.code != 2 || !strings.Contains(r.errors, "standard input: line 3") {
-		t.Errorf("infer of standard input: %+v", r)
-	}
-	if !isEmpty(t, dir) {
-		t.Error("a temporary file is left")
-	}
+	assert.True(t, r.code == 2 && strings.Contains(r.errors, "standard input: line 3"), "infer of standard input: %+v", r)
+	assert.True(t, isEmpty(t, dir), "a temporary file is left")
 }

@@ -70,9 +70,7 @@ func TestReplayRecords(t *testing.T) {
 		}
 		d := document(t, 0, args...)
 		m := f.models["trips"]
-		if d["acknowledged"] != float64(rows) || d["lossSum"] != m.lossSum || m.lossSum == 0 {
-			t.Errorf("%v", d)
-		}
+		assert.True(t, d["acknowledged"] == float64(rows) && d["lossSum"] == m.lossSum && m.lossSum != 0, "%v", d)
 		if s := m.model.GetSpec(); s.GetDimension() != 0 || s.GetOutputs() != 0 || len(s.GetInputs()) != 4 {
 			t.Errorf("the spec %v", s)
 		}
@@ -92,9 +90,7 @@ func TestReplayRecords(t *testing.T) {
 		// The same rows with their columns in another order are the same calls.
 		again := written(t, "again.csv", turned(t, trips(rows)))
 		d = document(t, 0, "replay", "--csv", again, "--target", "arrival", "--model", "trips", "--run", "r", "--serve")
-		if d["duplicates"] != float64(rows) {
-			t.Errorf("%v", d)
-		}
+		assert.True(t, d["duplicates"] == float64(rows), "%v", d)
 	}
 }
 
@@ -167,9 +163,7 @@ func TestReplayWithoutLabels(t *testing.T) {
 	}
 	path := written(t, "orders.csv", b.String())
 	inferred := run(t, "infer", "--csv", path)
-	if inferred.code != 0 || !strings.Contains(inferred.errors, "25 rows have no label: replay predicts them") {
-		t.Fatalf("%+v", inferred)
-	}
+	require.True(t, inferred.code == 0 && strings.Contains(inferred.errors, "25 rows have no label: replay predicts them"), "%+v", inferred)
 	for _, args := range [][]string{nil, {"--serve"}, {"--delay", "3"}, {"--delimiter", ";"}} {
 		f := serving(t)
 		args = append([]string{"replay", "--csv", path, "--model", "m", "--run", "r", "--create", inferred.out}, args...)

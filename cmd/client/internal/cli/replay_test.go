@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -77,9 +78,7 @@ func TestReplayInTurn(t *testing.T) {
 		t.Errorf("outcomes\n%.300s\nwant\n%.300s", got, want)
 	}
 	m := f.models["m"]
-	if d["rounds"] != 200.0 || d["acknowledged"] != 200.0 || d["nextOffset"] != 200.0 || d["duplicates"] != 0.0 {
-		t.Errorf("%v", d)
-	}
+	assert.True(t, d["rounds"] == 200.0 && d["acknowledged"] == 200.0 && d["nextOffset"] == 200.0 && d["duplicates"] == 0.0, "%v", d)
 	if loss, _ := d["lossSum"].(float64); loss != m.lossSum || !near(number(t, d, "meanLoss"), (loss-labels[0]*labels[0])/(rows-1)) {
 		t.Errorf("loss %v, want %v, of the mean %v", d["lossSum"], m.lossSum, d["meanLoss"])
 	}
@@ -113,9 +112,7 @@ func TestReplayCreates(t *testing.T) {
 	args := []string{"replay", "--csv", csv, "--model", "new", "--create", "{}", "--run", "r5"}
 	document(t, 0, append(args, "--limit", "12")...)
 	d := document(t, 0, append(args, "--offset", "10", "--out", out)...)
-	if d["rounds"] != 10.0 || d["duplicates"] != 2.0 || d["nextOffset"] != 20.0 || stat(d, "observations") != "20" {
-		t.Errorf("continued %v", d)
-	}
+	assert.True(t, d["rounds"] == 10.0 && d["duplicates"] == 2.0 && d["nextOffset"] == 20.0 && stat(d, "observations") == "20", "continued %v", d)
 	if got, want := read(t, out), wantOutcomes(labels, 11); got != want {
 		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 	}
@@ -130,12 +127,8 @@ func TestReplayBadRow(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "bad.csv")
 	require.NoError(t, os.WriteFile(path, []byte("x1,x2,y\n1,2,3\n\n1,2,three\n"), 0o600))
 	r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--serve")
-	if r.code != 2 || !strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) || r.out != "" {
-		t.Errorf("%+v", r)
-	}
-	if f.models["new"] != nil || f.calls["predict"] > 0 {
-		t.Error("the model was created, or learned")
-	}
+	assert.True(t, r.code == 2 && strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) && r.out == "", "%+v", r)
+	assert.True(t, f.models["new"] == nil && f.calls["predict"] <= 0, "the model was created, or learned")
 	r = run(t, "replay", "--csv", path, "--model", "m", "--limit", "1", "--out", filepath.Join(filepath.Dir(path), ".", "bad.csv"))
 	if text, err := os.ReadFile(path); r.code != 2 || !strings.Contains(r.errors, "is the file of --csv") || len(text) == 0 {
 		t.Errorf("--out over --csv: %+v, %q, %v", r, text, err)

@@ -3,11 +3,11 @@ package cli_test
 import (
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -19,9 +19,7 @@ func TestReplayChosenColumns(t *testing.T) {
 		run := []string{"a", "b"}[i]
 		document(t, 0, append([]string{"replay", "--csv", path, "--model", "m", "--run", run}, args...)...)
 		want := [][]float64{{2, 1}, {1, 2}}[i]
-		if got := f.models["m"].outcomes[run+"-1"].features; !slices.Equal(got, want) {
-			t.Errorf("%v: features %v, want %v", args, got, want)
-		}
+		assert.Equal(t, want, f.models["m"].outcomes[run+"-1"].features, args)
 	}
 }
 
@@ -38,9 +36,7 @@ func TestReplayStandardInput(t *testing.T) {
 	if r := runWith(t.Context(), "", "replay", "--csv", "-", "--model", "m"); r.errors != "hindsight: standard input: the file is empty\n" {
 		t.Errorf("%+v", r)
 	}
-	if !isEmpty(t, dir) {
-		t.Error("the temporary file is left")
-	}
+	assert.True(t, isEmpty(t, dir), "the temporary file is left")
 }
 
 // TestDelayBy sends labels by their times. The times are numbers, and times of day.
@@ -66,9 +62,7 @@ func TestDelayBy(t *testing.T) {
 		args := []string{"replay", "--csv", path, "--model", "m", "--run", "r", "--time", "ordered", "--delay-by", "paid"}
 		d := document(t, 0, args...)
 		wantOrder(t, f, want)
-		if d["servedRounds"] != 6.0 || d["servedMeanLoss"] == nil || d["nextOffset"] != 6.0 {
-			t.Errorf("%s: %v", name, d)
-		}
+		assert.True(t, d["servedRounds"] == 6.0 && d["servedMeanLoss"] != nil && d["nextOffset"] == 6.0, "%s: %v", name, d)
 		// Continued at any row, it makes the same calls.
 		for _, offset := range []string{"0", "2"} {
 			if d := document(t, 0, append(args, "--offset", offset)...); d["duplicates"] != d["rounds"] {

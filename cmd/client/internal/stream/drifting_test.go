@@ -7,6 +7,9 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/cmd/client/internal/stream"
 )
 
@@ -18,21 +21,15 @@ func take(t *testing.T, seed uint64) (all []stream.Round) {
 		if errors.Is(err, io.EOF) {
 			return all
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		all = append(all, r)
 	}
 }
 
 func TestDriftingIsTheStreamOfItsSeed(t *testing.T) {
 	a, b, c := take(t, 1), take(t, 1), take(t, 2)
-	if len(a) != 300 || !reflect.DeepEqual(a, b) || reflect.DeepEqual(a, c) {
-		t.Error("not the stream of its seed")
-	}
+	assert.True(t, len(a) == 300 && reflect.DeepEqual(a, b) && !reflect.DeepEqual(a, c), "not the stream of its seed")
 	for n, r := range a {
-		if len(r.Features) != 3 || len(r.Labels) != 1 || !(math.Abs(r.Labels[0]) < 100) {
-			t.Fatalf("round %d: %+v", n, r)
-		}
+		require.True(t, len(r.Features) == 3 && len(r.Labels) == 1 && math.Abs(r.Labels[0]) < 100, "round %d: %+v", n, r)
 	}
 }

@@ -58,23 +58,17 @@ func TestRecordsSkipAndEnd(t *testing.T) {
 	for offset, want := range []int{3, 2, 1, 0, 0} {
 		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Offset: offset}}
 		rounds, total, err := records(t, write(t, "a.csv.gz", zipped(t, threeRows)), o)
-		if err != nil || len(rounds) != want || total != want {
-			t.Fatalf("offset %d: %d rows of %d, %v", offset, len(rounds), total, err)
-		}
+		require.True(t, err == nil && len(rounds) == want && total == want, "offset %d: %d rows of %d, %v", offset, len(rounds), total, err)
 		for _, r := range rounds {
 			all[r.Labels[0]]++
-			if len(r.Inputs.GetFields()) != 5 || r.Features != nil {
-				t.Errorf("%v", r)
-			}
+			assert.True(t, len(r.Inputs.GetFields()) == 5 && r.Features == nil, "%v", r)
 		}
 		o.Limit = 1
 		if rounds, total, err := records(t, write(t, "a.csv", []byte(threeRows)), o); err != nil || len(rounds) != min(1, want) || total != len(rounds) {
 			t.Errorf("offset %d, limit 1: %d rows of %d, %v", offset, len(rounds), total, err)
 		}
 	}
-	if len(all) != 3 || all[1]+all[2]+all[3] != 6 {
-		t.Errorf("the rows %v", all)
-	}
+	assert.True(t, len(all) == 3 && all[1]+all[2]+all[3] == 6, "the rows %v", all)
 }
 
 func TestRecordsOfMistakes(t *testing.T) {
@@ -131,9 +125,7 @@ func TestRowsWithoutALabel(t *testing.T) {
 		inputs := everyKind(t)[:1]
 		inputs[0].Name = "x"
 		rounds, _, err := records(t, path, stream.RecordOptions{FileOptions: o, Inputs: inputs})
-		if err != nil || len(rounds) != 4 {
-			t.Fatalf("%d rows, %v", len(rounds), err)
-		}
+		require.True(t, err == nil && len(rounds) == 4, "%d rows, %v", len(rounds), err)
 		for _, r := range rounds {
 			x := r.Inputs.GetFields()["x"].GetNumberValue()
 			if has := len(r.Labels) > 0 || r.Class != ""; has != labelled[x] || r.Unlabelled == labelled[x] {
@@ -173,9 +165,7 @@ func FuzzRecords(f *testing.F) {
 		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y", Classes: true, Limit: 1000}}
 		rounds, _, err := records(t, path, o)
 		for _, r := range rounds {
-			if len(r.Inputs.GetFields()) != 5 || (r.Class == "") != r.Unlabelled {
-				t.Fatalf("%v, %v", r, err)
-			}
+			require.True(t, len(r.Inputs.GetFields()) == 5 && (r.Class == "") == r.Unlabelled, "%v, %v", r, err)
 		}
 	})
 }

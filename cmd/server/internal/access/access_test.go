@@ -117,9 +117,7 @@ func TestReload(t *testing.T) {
 	knows("token-a", false)
 	knows("token-b", true)
 	s := f.Stats()
-	if s.ReloadFailures != 4 || s.Entries != 1 {
-		t.Errorf("%+v", s)
-	}
+	assert.True(t, s.ReloadFailures == 4 && s.Entries == 1, "%+v", s)
 	if errorsLogged := f.logs.FilterLevelExact(zap.ErrorLevel).All(); len(errorsLogged) != 4 || !strings.Contains(fmt.Sprint(errorsLogged[0].ContextMap()), "line 1: field role: got nothing") {
 		t.Errorf("%v", errorsLogged)
 	}
@@ -213,9 +211,7 @@ func TestEdit(t *testing.T) {
 	}
 	writers.Wait()
 	entries, err := access.Read(path)
-	if err != nil || len(entries) != 21 {
-		t.Fatalf("%d entries: %v", len(entries), err)
-	}
+	require.True(t, err == nil && len(entries) == 21, "%d entries: %v", len(entries), err)
 	if info, err := os.Lstat(path); err != nil || info.Mode() != 0o600 {
 		t.Error(info.Mode(), err)
 	}
@@ -229,9 +225,7 @@ func TestEdit(t *testing.T) {
 		t.Error("a failed edit changed the file")
 	}
 	left, err := os.ReadDir(directory)
-	if err != nil || len(left) != 2 {
-		t.Error(left, err)
-	}
+	assert.True(t, err == nil && len(left) == 2, "%v %v", left, err)
 }
 
 // The log follows its path: it goes on in a new file after a rename or a removal, and fails while the directory is
@@ -291,9 +285,7 @@ func TestAuditLog(t *testing.T) {
 	require.NoError(t, file.Close())
 	require.Len(t, lines, 202)
 	const first = `{"time":"2026-01-02T03:04:05.000000006Z","name":"ann","role":"admin","call":"hindsight.v1.ModelService/DeleteModel","models":["m"],"outcome":"OK","peer":"127.0.0.1:1","validate_only":true}`
-	if lines[0] != first || !strings.HasSuffix(lines[201], `"call":"login","outcome":"OK","omitted":300}`) {
-		t.Errorf("%s\n%s", lines[0], lines[201])
-	}
+	assert.True(t, lines[0] == first && strings.HasSuffix(lines[201], `"call":"login","outcome":"OK","omitted":300}`), "%s\n%s", lines[0], lines[201])
 	if s := f.Stats(); s.AuditFailures != 0 {
 		t.Errorf("%+v", s)
 	}

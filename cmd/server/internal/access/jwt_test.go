@@ -103,9 +103,7 @@ func TestJWTs(t *testing.T) {
 	f := openJWT(t, path)
 	for _, i := range issuers {
 		p, err := f.Auth.Token(i.sign(t, f.good(nil)))
-		if err != nil || p.Name != "ml" || p.Subject != "ann" || p.Role != auth.Write {
-			t.Errorf("%s: %+v, %v", i.algorithm, p, err)
-		}
+		assert.True(t, err == nil && p.Name == "ml" && p.Subject == "ann" && p.Role == auth.Write, "%s: %+v, %v", i.algorithm, p, err)
 	}
 	now := time.Unix(0, f.now.Load()).Unix()
 	r := issuers[0]
@@ -181,9 +179,7 @@ func TestRotationOfKeys(t *testing.T) {
 		t.Helper()
 		_, oldErr := f.Auth.Token(byOld)
 		_, nextErr := f.Auth.Token(byNext)
-		if (oldErr == nil) != takesOld || (nextErr == nil) != takesNext {
-			t.Errorf("%s: %v, %v", when, oldErr, nextErr)
-		}
+		assert.True(t, (oldErr == nil) == takesOld && (nextErr == nil) == takesNext, "%s: %v, %v", when, oldErr, nextErr)
 	}
 	check("at first", true, false)
 	signedIn := must(f.Auth.Token(byOld))(t)

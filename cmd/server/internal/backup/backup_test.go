@@ -230,9 +230,7 @@ func TestRetain(t *testing.T) {
 		t.Errorf("%+v, %v", r, err)
 	}
 	names, err := p.Names(t.Context())
-	if err != nil || len(names) != 2 {
-		t.Errorf("%v, %v", names, err)
-	}
+	assert.True(t, err == nil && len(names) == 2, "%v, %v", names, err)
 	for _, name := range names {
 		m := must(p.Find(t.Context(), name))(t)
 		if damaged, err := p.Fetch(t.Context(), m, t.TempDir(), nil); err != nil || len(damaged) > 0 {

@@ -12,6 +12,7 @@ import (
 
 	"hindsight/cmd/server/internal/backup"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -39,9 +40,7 @@ func TestTwoStoresOnePlace(t *testing.T) {
 						err = failed
 					}
 				}
-				if err != nil {
-					t.Error(err)
-				}
+				assert.NoError(t, err)
 			})
 		}
 		both.Wait()
@@ -89,9 +88,7 @@ func TestObjectRemovedMeanwhile(t *testing.T) {
 			_ = os.RemoveAll(filepath.Join(to, "objects"))
 		}
 	})
-	if err == nil || !strings.Contains(err.Error(), "is not in the place") {
-		t.Errorf("%v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), "is not in the place"), "%v", err)
 	if names := must(p.Names(t.Context()))(t); len(names) > 0 {
 		t.Errorf("%v are backups", names)
 	}

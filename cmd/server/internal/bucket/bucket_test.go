@@ -164,18 +164,14 @@ func testBucket(t *testing.T, b bucket.Bucket) {
 	}
 	listed := func(prefix string) (out []string) {
 		t.Helper()
-		if err := b.Each(t.Context(), prefix, func(o bucket.Object) { out = append(out, fmt.Sprint(o.Key, " ", o.Size)) }); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, b.Each(t.Context(), prefix, func(o bucket.Object) { out = append(out, fmt.Sprint(o.Key, " ", o.Size)) }))
 		slices.Sort(out)
 		return out
 	}
 	if got, want := listed("objects/"), []string{"objects/aa/1 3", "objects/aa/2 0", fmt.Sprint("objects/b ", len(large))}; !slices.Equal(got, want) {
 		t.Errorf("listed %q, want %q", got, want)
 	}
-	if got := listed("none/"); got != nil {
-		t.Errorf("listed %q", got)
-	}
+	assert.Nil(t, listed("none/"))
 	if got, err := b.Prefixes(t.Context(), "group-"); err != nil || !slices.Equal(got, []string{"group-7/"}) {
 		t.Errorf("prefixes %q, %v", got, err)
 	}
@@ -183,9 +179,7 @@ func testBucket(t *testing.T, b bucket.Bucket) {
 	assert.NoError(t, b.Create(t.Context(), "backups/y.json", strings.NewReader("{}"), 2))
 	failure := errors.New("changed")
 	for _, size := range []int64{2, int64(len(large))} {
-		if err := b.Write(t.Context(), "objects/c", io.MultiReader(bytes.NewReader(large[:size/2]), &broken{failure}), size); !errors.Is(err, failure) {
-			t.Errorf("%v, want the error of the reader", err)
-		}
+		assert.ErrorIs(t, b.Write(t.Context(), "objects/c", io.MultiReader(bytes.NewReader(large[:size/2]), &broken{failure}), size), failure)
 	}
 	for range 2 { // The second time nothing is left.
 		assert.NoError(t, b.Delete(t.Context(), "objects/aa/1"))
@@ -218,9 +212,7 @@ func TestS3Credentials(t *testing.T) {
 			b.Each(t.Context(), "", func(bucket.Object) {}), read,
 			b.Write(t.Context(), "a", strings.NewReader("a"), 1), b.Delete(t.Context(), "a"),
 		} {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%v, want %q", err, want)
-			}
+			assert.True(t, err != nil && strings.Contains(err.Error(), want), "%v, want %q", err, want)
 		}
 	}
 	check(b, "said by the server")

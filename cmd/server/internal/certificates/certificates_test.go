@@ -194,9 +194,7 @@ func forced(c *tls.Config, own tls.Certificate) *tls.Config {
 
 func compare(t *testing.T, side string, err error, want string) {
 	t.Helper()
-	if (want == "") != (err == nil) || (err != nil && !strings.Contains(err.Error(), want)) {
-		t.Errorf("%s: %v, want %q", side, err, want)
-	}
+	assert.True(t, (want == "") == (err == nil) && (err == nil || strings.Contains(err.Error(), want)), "%s: %v, want %q", side, err, want)
 }
 
 // A connection that says no word of TLS is rejected.
@@ -429,9 +427,7 @@ func FuzzClientCA(f *testing.F) {
 			Files: certificates.Files{Certificate: certificate, Key: key, ClientCA: testca.Write(t, t.TempDir(), "ca.crt", text)},
 			Log:   zap.NewNop(), Now: time.Now,
 		})
-		if err == nil && !x509.NewCertPool().AppendCertsFromPEM(text) {
-			t.Error("no certificate is taken for one")
-		}
+		assert.True(t, err != nil || x509.NewCertPool().AppendCertsFromPEM(text), "no certificate is taken for one")
 	})
 }
 

@@ -312,9 +312,7 @@ func TestBadValues(t *testing.T) {
 			} else if strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("more than one line: %v", err)
 			}
-			if cfg != (config.Config{}) {
-				t.Errorf("%s: an error and a config: %+v", c.name, cfg)
-			}
+			assert.True(t, cfg == (config.Config{}), "%s: an error and a config: %+v", c.name, cfg)
 		}
 	}
 }
@@ -374,9 +372,7 @@ func TestBadFiles(t *testing.T) {
 		"environment variable HINDSIGHT_CONFIG": {nil, environment{"HINDSIGHT_CONFIG": missing}},
 	} {
 		_, err := config.Load(try.args, try.env.lookup)
-		if !errors.Is(err, os.ErrNotExist) || !strings.HasPrefix(err.Error(), "config (from "+origin+"): ") {
-			t.Errorf("no file: %v", err)
-		}
+		assert.True(t, errors.Is(err, os.ErrNotExist) && strings.HasPrefix(err.Error(), "config (from "+origin+"): "), "no file: %v", err)
 	}
 }
 
@@ -430,9 +426,7 @@ func TestHelp(t *testing.T) {
 	}
 	assert.Contains(t, usage, "\n  --config FILE.yaml ", "--config is not listed")
 	for line := range strings.Lines(usage) {
-		if len(strings.TrimSuffix(line, "\n")) > 112 {
-			t.Errorf("%d columns: %s", len(line)-1, line)
-		}
+		assert.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), 112, "%d columns: %s", len(line)-1, line)
 	}
 }
 
@@ -444,8 +438,6 @@ func FuzzFile(f *testing.F) {
 	f.Add("? [x]\n: y\n")
 	f.Fuzz(func(t *testing.T, content string) {
 		_, err := config.Load([]string{"--config", writeFile(t, content)}, environment{}.lookup)
-		if err != nil && strings.ContainsAny(err.Error(), "\r\n") {
-			t.Errorf("more than one line: %q", err)
-		}
+		assert.True(t, err == nil || !strings.ContainsAny(err.Error(), "\r\n"), "more than one line: %q", err)
 	})
 }

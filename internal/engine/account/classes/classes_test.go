@@ -222,9 +222,7 @@ func TestAccountIsItsDefinition(t *testing.T) {
 	if got, want := text(a.Summary()), text(naive(all).summary()); got != want {
 		t.Fatalf("%s, want\n%s", got, want)
 	}
-	if a.Recent() != a.Summary().Recent {
-		t.Error("Recent is another than the summary's")
-	}
+	assert.True(t, a.Recent() == a.Summary().Recent, "Recent is another than the summary's")
 }
 
 // The notes of a prediction are the baselines of its moment, and the probability of a new class.
@@ -339,9 +337,7 @@ func FuzzRestore(f *testing.F) {
 		observe(a, all[:3])
 		before := a.AppendBinary(nil)
 		if err := a.Restore(state); err != nil {
-			if !errors.Is(err, codec.ErrCorrupt) || !bytes.Equal(before, a.AppendBinary(nil)) {
-				t.Fatalf("%v, and the account has changed", err)
-			}
+			require.True(t, errors.Is(err, codec.ErrCorrupt) && bytes.Equal(before, a.AppendBinary(nil)), "%v, and the account has changed", err)
 			return
 		}
 		require.Equal(t, a.AppendBinary(nil), state, "what was restored is encoded otherwise")

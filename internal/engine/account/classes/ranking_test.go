@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/account/classes"
 )
 
@@ -30,9 +33,7 @@ func TestRankingIsItsDefinition(t *testing.T) {
 		a := classes.New(2)
 		a.Observe(classes.Round{Class: 0, Prequential: classes.Prediction{Class: -1}})
 		a.Observe(classes.Round{Class: 1, Prequential: classes.Prediction{Class: 0, Probabilities: []float64{1}}})
-		if a.Summary().Ranking != nil {
-			t.Error("a ranking of no probabilities")
-		}
+		assert.Nil(t, a.Summary().Ranking, "a ranking of no probabilities")
 		for i := range p {
 			a.Observe(classes.Round{Class: class[i], Prequential: classes.Prediction{Probabilities: []float64{1 - p[i], p[i]}}})
 		}
@@ -99,15 +100,11 @@ func TestRankingOfThreeClasses(t *testing.T) {
 	for n := range 30 {
 		a.Observe(classes.Round{Class: n % 2, Prequential: classes.Prediction{Probabilities: []float64{0.5, 0.5}}})
 	}
-	if a.Summary().Ranking == nil {
-		t.Fatal("no ranking of two classes")
-	}
+	require.NotNil(t, a.Summary().Ranking, "no ranking of two classes")
 	restored := classes.New(3)
 	if err := restored.Restore(a.AppendBinary(nil)); err != nil || *restored.Summary().Ranking != *a.Summary().Ranking {
 		t.Errorf("restored: %v, %+v", err, restored.Summary().Ranking)
 	}
 	a.Observe(classes.Round{Class: 2, Prequential: classes.Prediction{Probabilities: []float64{0.5, 0.5}}})
-	if r := a.Summary().Ranking; r != nil {
-		t.Errorf("a ranking of three classes: %+v", r)
-	}
+	assert.Nil(t, a.Summary().Ranking)
 }

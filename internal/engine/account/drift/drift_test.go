@@ -149,9 +149,7 @@ func TestEqualsNaive(t *testing.T) {
 			t.Errorf("seed %d: %+v, want %d, %d rises, %+v", seed, got, len(n.changes), rises, want)
 		}
 	}
-	if compared < 30 {
-		t.Errorf("only %d changes were compared", compared)
-	}
+	assert.GreaterOrEqual(t, compared, 30, "only %d changes were compared", compared)
 }
 
 func TestWhatIsTold(t *testing.T) {
@@ -166,17 +164,13 @@ func TestWhatIsTold(t *testing.T) {
 		}
 		return changed
 	}
-	if feed(4000, 1) {
-		t.Fatal("a change of nothing")
-	}
+	require.False(t, feed(4000, 1), "a change of nothing")
 	for i, want := range []struct {
 		scale float64
 		rise  bool
 	}{{3, true}, {0.5, false}} {
 		old, at := []float64{1, 3}[i], 4001+2000*i
-		if !feed(2000, want.scale) {
-			t.Fatalf("%g times the loss is not seen", want.scale)
-		}
+		require.True(t, feed(2000, want.scale), "%g times the loss is not seen", want.scale)
 		c := d.Statistics()
 		t.Logf("at %d: %+v", at, c)
 		if c.Detected != uint64(i+1) || c.Rises != 1 || c.Rise != want.rise || math.Abs(float64(c.Change)-float64(at)) > 48 ||
@@ -223,18 +217,14 @@ func TestExtremes(t *testing.T) {
 	d := drift.New()
 	stream(d, 100, exponential)
 	before := d.AppendBinary(nil)
-	if d.Observe(math.NaN()) || !bytes.Equal(before, d.AppendBinary(nil)) {
-		t.Error("a loss that is no number is counted")
-	}
+	assert.True(t, !d.Observe(math.NaN()) && bytes.Equal(before, d.AppendBinary(nil)), "a loss that is no number is counted")
 }
 
 func TestLossesScaledByPowersOfFour(t *testing.T) {
 	for _, power := range []int{-400, -20, 2, 400} {
 		a, b := drift.New(), drift.New()
 		for i, loss := range switching(8, 6000) {
-			if a.Observe(loss) != b.Observe(math.Ldexp(loss, power)) {
-				t.Fatalf("2^%d: loss %d differs", power, i+1)
-			}
+			require.True(t, a.Observe(loss) == b.Observe(math.Ldexp(loss, power)), "2^%d: loss %d differs", power, i+1)
 		}
 		c := a.Statistics()
 		c.Before, c.After = math.Ldexp(c.Before, power), math.Ldexp(c.After, power)
@@ -256,9 +246,7 @@ func TestRestoreContinues(t *testing.T) {
 		}
 		require.NoError(t, b.Restore(a.AppendBinary(nil)), cut)
 		for _, loss := range all[cut:] {
-			if a.Observe(loss) != b.Observe(loss) {
-				t.Fatalf("after %d: the restored state goes another way", cut)
-			}
+			require.True(t, a.Observe(loss) == b.Observe(loss), "after %d: the restored state goes another way", cut)
 		}
 		assert.Equal(t, b.AppendBinary(nil), a.AppendBinary(nil), cut)
 	}
@@ -298,9 +286,7 @@ func TestRestoreRejects(t *testing.T) {
 		return append(binary.LittleEndian.AppendUint64(slices.Clone(good[:8*at]), v), good[8*at+8:]...)
 	}
 	word := func(at int) uint64 { return binary.LittleEndian.Uint64(good[8*at:]) }
-	if changes(d) == 0 || word(3) == 0 {
-		t.Fatal("nothing to spoil")
-	}
+	require.True(t, changes(d) != 0 && word(3) != 0, "nothing to spoil")
 	require.Len(t, good, 8*22+4*128, "the state has bets that were won already")
 	// won appends Q and the bets won, of rise and of fall.
 	won := func(rise float64, n uint64, fall float64, m uint64) []byte {

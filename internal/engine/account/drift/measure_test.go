@@ -5,6 +5,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/engine/account/drift"
 	"hindsight/internal/model/modeltest"
 )
@@ -94,21 +96,15 @@ func TestTable(t *testing.T) {
 	t.Log("| losses | false alarms in 100,000 | doubled after 1,000: seen within 300 (mean delay) | after 5,000 | halved after 1,000 | after 5,000 |")
 	for i, s := range independent() {
 		rate, doubled := report(s)
-		if rate > rateBar {
-			t.Errorf("%s: %g false alarms in 100,000", s.name, rate)
-		}
-		if i < 2 && doubled < seenBar {
-			t.Errorf("%s: twice the loss is seen in %g of the streams", s.name, doubled)
-		}
+		assert.LessOrEqual(t, rate, rateBar, "%s: %g false alarms in 100,000", s.name, rate)
+		assert.True(t, i >= 2 || doubled >= seenBar, "%s: twice the loss is seen in %g of the streams", s.name, doubled)
 	}
 	for _, s := range dependent() {
 		report(s)
 	}
 	slow := alarms(sources{make: drifting}, streams, rounds)
 	t.Logf("losses that grow tenfold in 50,000 rounds: %.2f changes in 100,000", float64(slow)/float64(streams*rounds)*100_000)
-	if slow == 0 {
-		t.Error("a hundredfold loss is not seen")
-	}
+	assert.NotEqual(t, 0, slow, "a hundredfold loss is not seen")
 }
 
 // Losses of a learner on published streams: they are neither independent nor of
@@ -129,9 +125,7 @@ func TestStreams(t *testing.T) {
 				}
 			}
 			t.Logf("%d changes in %d rounds", changes(d), len(residuals))
-			if changes(d) > 10 {
-				t.Errorf("%d changes", changes(d))
-			}
+			assert.LessOrEqual(t, changes(d), 10)
 			at := 2 * len(residuals) / 3
 			planted := drift.New()
 			for i, r := range residuals {
@@ -143,9 +137,7 @@ func TestStreams(t *testing.T) {
 				}
 				c := planted.Statistics()
 				t.Logf("four times the loss from %d on: %+v", at+1, c)
-				if !c.Rise || c.Noticed > uint64(at+600) {
-					t.Errorf("a change from %d on is seen as %+v", at+1, c)
-				}
+				assert.True(t, c.Rise && c.Noticed <= uint64(at+600), "a change from %d on is seen as %+v", at+1, c)
 				return
 			}
 			t.Errorf("a change from %d on is not seen", at+1)

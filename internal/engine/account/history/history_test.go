@@ -203,9 +203,7 @@ func TestHistoryIsThatOfAllRounds(t *testing.T) {
 				for _, p := range got {
 					sum += p.Performance.Observations
 				}
-				if sum != float64(n-(n+8)/9) {
-					t.Fatalf("%s: the points are of %g scored rounds of %d", name, sum, n)
-				}
+				require.True(t, sum == float64(n-(n+8)/9), "%s: the points are of %g scored rounds of %d", name, sum, n)
 			}
 			if n < len(all) {
 				observe(h, all[n:n+1])
@@ -383,9 +381,7 @@ func TestSteadyState(t *testing.T) {
 	// A model of few observations takes little.
 	few := begin(history.Shape{}, 0)
 	observe(few, rounds(6, history.Shape{}, 5))
-	if few.Size() > 700 {
-		t.Errorf("5 observations take %d bytes", few.Size())
-	}
+	assert.LessOrEqual(t, few.Size(), uint64(700))
 }
 
 // Sums of any losses that an account may hold stay numbers.

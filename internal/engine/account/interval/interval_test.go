@@ -28,9 +28,7 @@ func run(s *interval.State, residuals []float64) {
 func TestNothingIsKnownBeforeItIs(t *testing.T) {
 	s := interval.New(levels())
 	for i := range 16 {
-		if s.Known() || s.Scale() != 0 {
-			t.Fatalf("an interval after %d residuals", i)
-		}
+		require.True(t, !s.Known() && s.Scale() == 0, "an interval after %d residuals", i)
 		s.Observe(interval.Round{Label: float64(i + 1)})
 	}
 	if !s.Known() || s.Statistics(0).Scored != 0 {
@@ -44,9 +42,7 @@ func TestNothingIsKnownBeforeItIs(t *testing.T) {
 	}
 	zeros := interval.New(levels())
 	run(zeros, make([]float64, 5000))
-	if zeros.Known() {
-		t.Error("an interval of no width")
-	}
+	assert.False(t, zeros.Known(), "an interval of no width")
 	run(zeros, []float64{1, 1, 1})
 	if !zeros.Known() {
 		t.Error("no interval after zeros and something else")
@@ -58,9 +54,7 @@ func TestResidualsScaledByPowersOfTwo(t *testing.T) {
 		a, b := interval.New(levels()), interval.New(levels())
 		for i, r := range residuals(5, 3000) {
 			v, w := serve(a, 2, r), serve(b, 2, math.Ldexp(r, power))
-			if math.Ldexp(v.sigma, power) != w.sigma || !slices.Equal(v.z, w.z) {
-				t.Fatalf("2^%d, round %d: %v, %v", power, i, v, w)
-			}
+			require.True(t, math.Ldexp(v.sigma, power) == w.sigma && slices.Equal(v.z, w.z), "2^%d, round %d: %v, %v", power, i, v, w)
 			a.Observe(interval.Round{Label: v.residual, Scale: v.sigma, Radii: v.z})
 			b.Observe(interval.Round{Label: w.residual, Scale: w.sigma, Radii: w.z})
 		}
@@ -150,9 +144,7 @@ func TestPanicsOnNoLevel(t *testing.T) {
 	for _, level := range []float64{0, 1, -1, 2, math.NaN()} {
 		func() {
 			defer func() {
-				if recover() == nil {
-					t.Errorf("level %g is taken", level)
-				}
+				assert.NotNil(t, recover(), "level %g is taken", level)
 			}()
 			interval.New([]float64{level})
 		}()
