@@ -110,47 +110,6 @@ func TestNamedInputs(t *testing.T) {
 	}
 }
 
-// A model whose parametric part is given by names of inputs is the same after a restart,
-// and so is what that part said in a prediction that waits. Its own spec creates nothing.
-func TestParametricInputsAfterARestart(t *testing.T) {
-	disk, clock := newDisk(), newClock()
-	h := start(t, disk, clock, after(25))
-	spec := weather(model.Spec{SemiparametricAWV: &model.SemiparametricAWV{
-		ParametricInputs: []string{"wind", "temperature"}, Frequencies: ptr(4),
-	}})
-	h.create(t, "m", spec)
-	rng := rand.New(rand.NewPCG(5, 6))
-	for range 60 {
-		h.observe(t, "m", engine.Observation{Inputs: drawn(rng), Labels: []float64{rng.NormFloat64()}, Weight: 1})
-	}
-	x := drawn(rng)
-	ask := func() engine.Prediction {
-		t.Helper()
-		p := must(h.Predict(t.Context(), "m", []engine.Row{{Inputs: x}}, engine.PredictOptions{Remember: true, IDs: []string{"p"}}))(t)
-		return p[0]
-	}
-	said, before := ask(), h.stats(t, "m")
-	// The features of temperature and wind, each with one for a missing value, and the constant.
-	if len(said.Parametric) != 1 || said.Parametric[0] == 0 || len(before.Weights) != 6 || before.ParametricShare == nil {
-		t.Fatalf("said %+v, weights %v", said, before.Weights)
-	}
-	h.stop(t)
-	h = start(t, disk, clock, after(25))
-	if got := h.stats(t, "m"); got.Digest != before.Digest || *got.ParametricShare != *before.ParametricShare || fmt.Sprint(got.Weights) != fmt.Sprint(before.Weights) {
-		t.Errorf("after a restart %+v, want %+v", got, before)
-	}
-	if again := ask(); !reflect.DeepEqual(again.Parametric, said.Parametric) || !reflect.DeepEqual(again.Values, said.Values) {
-		t.Errorf("said %+v, after a restart %+v", said, again)
-	}
-	info, err := h.GetModel(t.Context(), "m")
-	assert.True(t, err == nil && fmt.Sprint(info.Spec.SemiparametricAWV.ParametricInputs) == "[temperature wind]", "%+v, %v", info.Spec, err)
-	for _, same := range []model.Spec{spec, info.Spec} {
-		if again, err := h.CreateModel(t.Context(), "m", same); err != nil || again.Sequence != 60 {
-			t.Errorf("created again: %+v, %v", again, err)
-		}
-	}
-}
-
 // Records that come in batches leave the state of those that come one by one: each is
 // encoded by what those before it left. Predict leaves it as it was, a category that
 // nobody has observed included.

@@ -497,18 +497,3 @@ func FuzzForm(f *testing.F) {
 		require.True(t, err == nil && again.Equal(at), "%q is %v, written as %s, read as %v (%v)", text, at, written, again, err)
 	})
 }
-
-func BenchmarkRead(b *testing.B) {
-	var text strings.Builder
-	text.WriteString("at,x,y,city,n\n")
-	start := time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)
-	for i := range 10000 {
-		fmt.Fprintf(&text, "%s,%g,%g,city %d,%d\n", start.Add(time.Duration(i)*time.Hour).Format(time.DateTime), float64(i)/7, float64(i)/3, i%20, i)
-	}
-	b.SetBytes(int64(text.Len()))
-	for b.Loop() {
-		if _, err := readCSV(strings.NewReader(text.String()), infer.Options{}); err != nil {
-			b.Fatal(err)
-		}
-	}
-}

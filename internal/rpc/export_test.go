@@ -65,9 +65,6 @@ func (r *Records) Of(schema *input.Schema, inputs *structpb.Struct) (*input.Reco
 // GiveBack takes a record back.
 func (r *Records) GiveBack(record *input.Record) { r.giveBack(record) }
 
-// PredictionToProto is a prediction as a client gets it.
-var PredictionToProto = predictionToProto
-
 // HeldBytes is what a request is counted with.
 var HeldBytes = heldBytes
 

@@ -17,7 +17,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/internal/engine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
 	"hindsight/internal/model/modeltest"
@@ -188,30 +187,6 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-// What a classifier says are a class and scores, and nothing that is of real labels.
-func TestPredictionOfAClassifier(t *testing.T) {
-	said := model.ClassPrediction{
-		Prediction: model.Prediction{Values: []float64{0.2, 0.9}, StandardErrors: []float64{1, 2}, Leverage: 0.25, Probability: 0.5},
-		Class:      1, Classes: []string{"Øl", "vin"}, Probabilities: []float64{0.375, 0.625},
-	}
-	unknown := model.ClassPrediction{Class: model.NoClass, Prediction: model.Prediction{Leverage: model.NoLeverage}}
-	for name, c := range map[string]struct {
-		said model.ClassPrediction
-		want *hindsightv1.Prediction
-	}{
-		"two classes": {said, &hindsightv1.Prediction{
-			Class: "vin", Scores: map[string]float64{"Øl": 0.375, "vin": 0.625}, Leverage: proto.Float64(0.25), StateSequence: 7, Ready: true, PredictionId: "p",
-			NewClassProbability: proto.Float64(0.125),
-		}},
-		"none": {unknown, &hindsightv1.Prediction{StateSequence: 7, Ready: true, PredictionId: "p", NewClassProbability: proto.Float64(0.125)}},
-	} {
-		p := engine.Prediction{ClassPrediction: c.said, ID: "p", Sequence: 7, Notes: []float64{1, 0, 0.125}}
-		if got := rpc.PredictionToProto(p); !proto.Equal(got, c.want) {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
-	}
-}
-
 // twenty is a record of 20 inputs: twelve numbers, four categories, a hash, two
 // booleans and a time.
 func twenty(tb testing.TB) (*input.Schema, *structpb.Struct) {
@@ -283,48 +258,6 @@ func TestRecordsAreCountedInMemory(t *testing.T) {
 	}
 	plain := &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 100)}
 	assert.Equal(t, int64(proto.Size(plain)), rpc.HeldBytes(plain), plain)
-}
-
-// BenchmarkRecord is what 20 inputs by name cost a request: their Struct, and beyond
-// it the record, its encoding and its bytes.
-func BenchmarkRecord(b *testing.B) {
-	schema, from := twenty(b)
-	e := input.NewEncoder(schema)
-	wire := must(proto.Marshal(from))(b)
-	b.Run("struct", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			var decoded structpb.Struct
-			require.NoError(b, proto.Unmarshal(wire, &decoded))
-		}
-	})
-	var records rpc.Records
-	var x []float64
-	b.Run("record", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			r, err := records.Of(schema, from)
-			if err == nil {
-				err = schema.Settle(r)
-			}
-			require.NoError(b, err)
-			x = e.Encode(x[:0], r)
-			records.GiveBack(r)
-		}
-	})
-	b.Run("record with bytes", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			r, err := records.Of(schema, from)
-			if err == nil {
-				err = schema.Settle(r)
-			}
-			require.NoError(b, err)
-			x = e.Encode(x[:0], r)
-			_ = r.Append(nil)
-			records.GiveBack(r)
-		}
-	})
 }
 
 // A request without any input says what the model takes, and not that it got no numbers. An

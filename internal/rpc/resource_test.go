@@ -272,29 +272,6 @@ func TestDeleteAndUndelete(t *testing.T) {
 	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 }
 
-// A purge removes a model at once, deleted or not, and frees its id.
-func TestPurge(t *testing.T) {
-	fs := vfs.NewMem()
-	s := serveOver(t, fs, kept)
-	for _, id := range []string{"deleted", "there"} {
-		s.create(t, id, linear(1))
-		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: id, Features: []float64{1}, Target: label(1)}))(t)
-	}
-	must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}))(t)
-	for _, id := range []string{"deleted", "there"} {
-		r, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: id, Purge: true})
-		require.True(t, err == nil && r.GetModel() == nil, "%v, %v", r, err)
-		_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: id})
-		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
-	}
-	s.end()
-	s = serveOver(t, fs, kept)
-	assert.Equal(t, " of 0", s.listed(t, &hindsightv1.ListModelsRequest{ShowDeleted: true}))
-	if m := s.create(t, "there", linear(2)); m.GetSequence() != 0 {
-		t.Errorf("created anew: %v", m)
-	}
-}
-
 // listed are the ids of all pages, in pages of two, and the number that every page tells.
 func (s *service) listed(t *testing.T, r *hindsightv1.ListModelsRequest) string {
 	t.Helper()
@@ -466,16 +443,4 @@ func TestRestoreTellsWhatIsUndone(t *testing.T) {
 	}
 	_, err := s.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Sequence: proto.Uint64(9), ValidateOnly: true})
 	rejected(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND")
-}
-
-// What an export carries of the metadata an import brings.
-func TestMetadataTravel(t *testing.T) {
-	s := serve(t)
-	created := must(s.models.CreateModel(t.Context(), described()))(t)
-	for n, without := range []bool{false, true} {
-		data := s.exported(t, &hindsightv1.ExportModelRequest{Model: "m", WithoutIds: without})
-		m := must(s.importFrom(t, fmt.Sprint("copy-", n), data))(t)
-		sameMetadata(t, m, created.GetModel())
-		assert.NotEqual(t, created.GetModel().GetEtag(), m.GetEtag(), "a copy has the etag of the model")
-	}
 }

@@ -3,12 +3,9 @@ package store_test
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -58,65 +55,6 @@ func BenchmarkAppend(b *testing.B) {
 	}
 }
 
-// BenchmarkWriteSync is the peer: a bare write and fsync.
-func BenchmarkWriteSync(b *testing.B) {
-	f := must(os.Create(filepath.Join(b.TempDir(), "log")))(b)
-	defer func() { _ = f.Close() }()
-	data := make([]byte, 200)
-	for b.Loop() {
-		must(f.Write(data))(b)
-		require.NoError(b, f.Sync())
-	}
-}
-
-func BenchmarkPutWaiting(b *testing.B) {
-	for name, minted := range map[string]bool{"minted": true, "looked up": false} {
-		b.Run(name, func(b *testing.B) { benchmarkPutWaiting(b, minted) })
-	}
-}
-
-func benchmarkPutWaiting(b *testing.B, minted bool) {
-	b.Helper()
-	s := openReal(b)
-	m := must(s.Create(b.Context(), "m", nil))(b)
-	value := make([]byte, 200)
-	n := 0
-	b.ReportAllocs()
-	for b.Loop() {
-		n++
-		require.NoError(b, m.PutPending([]storage.Prediction{{ID: strconv.Itoa(n), Value: value, Expiry: time.Unix(1, 0), Minted: minted}}))
-	}
-}
-
-// BenchmarkID looks among many ids, most of which are in the last level of
-// the database.
-func BenchmarkID(b *testing.B) {
-	s := openReal(b)
-	m := must(s.Create(b.Context(), "m", nil))(b)
-	const ids = 500_000
-	entries := make([]storage.ID, 100)
-	for n := 0; n < ids; n += len(entries) {
-		for k := range entries {
-			entries[k] = storage.ID{ID: fmt.Sprintf("%d-%d", (n+k)%256, (n+k)/256), At: time.Unix(1, int64(n)), Value: make([]byte, 80)}
-		}
-		require.NoError(b, m.PutIDs(b.Context(), entries))
-	}
-	for name, offset := range map[string]int{"hit": 0, "miss": ids} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			n := 0
-			for b.Loop() {
-				n += 7919
-				at := offset + n%ids
-				_, ok, err := m.ID(fmt.Sprintf("%d-%d", at%256, at/256))
-				if err != nil || ok != (offset == 0) {
-					b.Fatal(ok, err)
-				}
-			}
-		})
-	}
-}
-
 // BenchmarkRaftLog is durable appends of so many entries of so many bytes, and a compaction now and then, as
 // Raft does them; an operation is one append.
 func BenchmarkRaftLog(b *testing.B) {
@@ -141,18 +79,5 @@ func BenchmarkRaftLog(b *testing.B) {
 			b.StopTimer()
 			assert.NoError(b, l.Close())
 		})
-	}
-}
-
-// BenchmarkAppendPosition is appends of a replicated log's commands, one after the other.
-func BenchmarkAppendPosition(b *testing.B) {
-	s := openReal(b)
-	m := must(s.Create(b.Context(), "m", nil))(b)
-	data := make([]byte, 200)
-	b.ReportAllocs()
-	b.ResetTimer()
-	for k := range uint64(b.N) {
-		ctx := storage.At(b.Context(), storage.Position{Index: k + 1})
-		require.NoError(b, m.Append(ctx, storage.Commit{Record: storage.Record{First: k + 1, Last: k + 1, Data: data}}))
 	}
 }

@@ -336,29 +336,6 @@ func TestFailedSync(t *testing.T) {
 	}
 }
 
-// Damaged pending predictions do not keep the server from starting.
-func TestDamagedPendingIsPutAside(t *testing.T) {
-	fs := vfs.NewMem()
-	s := open(t, fs)
-	m := create(t, s, "m")
-	appended(t, m, record(1))
-	closed(t, s)
-	files := must(fs.List("data/pending"))(t)
-	for _, f := range files {
-		if len(f) > 8 && f[:8] == "MANIFEST" {
-			file := must(fs.Create("data/pending/"+f, vfs.WriteCategoryUnspecified))(t)
-			must(file.Write([]byte("this is no manifest at all")))(t)
-			require.NoError(t, file.Close())
-		}
-	}
-	s = open(t, fs)
-	defer closed(t, s)
-	assert.Len(t, replayed(t, find(t, s, "m")), 1)
-	if _, err := fs.Stat("data/pending.damaged-1"); err != nil {
-		t.Errorf("not put aside: %v", err)
-	}
-}
-
 // child writes and is killed the moment its calls have returned.
 func child(dir string) {
 	s, err := store.Open(dir, store.Options{Async: os.Getenv(childAsync) != ""})

@@ -405,14 +405,3 @@ func FuzzDecode(f *testing.F) {
 		a.Summary()
 	})
 }
-
-func BenchmarkObserve(b *testing.B) {
-	a := trained(1, []float64{0.9}, 2000)
-	notes := a.AppendNotes(nil, []float64{1}, 1)
-	r := account.Round{Labels: []float64{1}, Predictions: []float64{2}, Weight: 1, Loss: 1, ServedLoss: 4, Served: []float64{3}, Notes: notes}
-	b.ReportAllocs()
-	for b.Loop() {
-		notes = a.AppendNotes(notes[:0], []float64{1}, 1)
-		a.Observe(r, squared)
-	}
-}

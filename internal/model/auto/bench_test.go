@@ -56,46 +56,6 @@ func BenchmarkPredict(b *testing.B) {
 	}
 }
 
-// BenchmarkVersions measures both versions on a full window, with the worst Observe.
-func BenchmarkVersions(b *testing.B) {
-	for _, d := range []int{4, 12, 27} {
-		for name, l := range map[string]model.Learner{"1": auto.NewLevel1(defaults(d)), "2": auto.New(defaults(d))} {
-			var o model.Outcome
-			samples, y := modeltest.Samples(1, d, 9000), []float64{0}
-			observe := func(n int) {
-				s := samples[n%len(samples)]
-				y[0] = s.Y
-				if s.X[0] > 0.5 {
-					y[0]++
-				}
-				_ = l.Observe(&o, s.X, y, 1)
-			}
-			for n := range samples {
-				observe(n)
-			}
-			b.Run(fmt.Sprintf("Observe/d=%d/version=%s", d, name), func(b *testing.B) {
-				var times []float64
-				for n := 0; b.Loop(); n++ {
-					before := b.Elapsed()
-					observe(n)
-					times = append(times, float64(b.Elapsed()-before)/1e3)
-				}
-				slices.Sort(times)
-				b.ReportMetric(times[len(times)/2], "µs/median")
-				b.ReportMetric(times[len(times)*99/100], "µs/p99")
-				b.ReportMetric(times[len(times)-1], "µs/worst")
-			})
-			b.Run(fmt.Sprintf("Predict/d=%d/version=%s", d, name), func(b *testing.B) {
-				var p model.Prediction
-				b.ReportAllocs()
-				for n := 0; b.Loop(); n++ {
-					_ = l.Predict(&p, samples[n%len(samples)].X)
-				}
-			})
-		}
-	}
-}
-
 // parts are what an Observe of the defaults is made of, apart from the rest:
 // the rotations of its factors, map by map, and its Fourier maps.
 func parts(d int) func() {

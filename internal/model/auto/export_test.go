@@ -35,14 +35,8 @@ func NewLevel1(o Options) *Learner { return newLearner(o, lineup{}, 0) }
 // NewLevels is a learner without an opening.
 func NewLevels(o Options) *Learner { return newLearner(o, o.lineup(), 0) }
 
-// NewOpened is a learner without a lineup.
-func NewOpened(o Options) *Learner { return newLearner(o, lineup{}, o.ridges()) }
-
 // Level1Cost is the most that a learner without a lineup and without an opening costs.
 func Level1Cost(o Options) model.Cost { return o.numeric().cost(lineup{}, 0) }
-
-// HasLineup tells whether the budget has room for a lineup.
-func HasLineup(o Options) bool { return !o.lineup().empty() }
 
 // Said is what the experts of level 2 and its finalists said in advice of the only output: v
 // and the experts of both levels; v, b and the stacks; and the prediction. It is not ok while

@@ -222,35 +222,3 @@ func TestHindsightPathIsThatOfFewerCentres_Camoriano_Alg41(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkRidges is a round of five ridges beside one of the plain learner.
-func BenchmarkRidges(b *testing.B) {
-	const d = 10
-	samples := modeltest.Samples(1, d, 64)
-	features := feature.NewFourier(gaussian(1), d, 50, true, rand.New(rand.NewPCG(1, 1)))
-	for name, l := range map[string]model.Learner{
-		"plain": awv.New(features, awv.Options{Lambda: 1}),
-		"five":  awv.NewRidges(features, awv.Options{}, []float64{1e-3, 1e-2, 0.1, 1, 10}),
-	} {
-		for _, s := range samples {
-			must(modeltest.Observe(l, s.X, s.Y, 1))(b)
-		}
-		n := 0
-		b.Run("Predict/"+name, func(b *testing.B) {
-			b.ReportAllocs()
-			var p model.Prediction
-			for b.Loop() {
-				require.NoError(b, l.Predict(&p, samples[n&63].X))
-				n++
-			}
-		})
-		b.Run("Observe/"+name, func(b *testing.B) {
-			b.ReportAllocs()
-			var o model.Outcome
-			for b.Loop() {
-				require.NoError(b, l.Observe(&o, samples[n&63].X, []float64{1}, 1))
-				n++
-			}
-		})
-	}
-}

@@ -4,7 +4,6 @@ import (
 	"strconv"
 	"testing"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -25,25 +24,6 @@ func digits(seed uint64, recoding float64) model.Spec {
 			Kernel: &model.Kernel{Sigma: ptr(2.5)}, Frequencies: ptr(200), Lambda: ptr(0.01), Recoding: &recoding,
 		},
 	}
-}
-
-// A spec of rlsc tells digits apart at 2.5 % errors. The
-// running scaling, which makes a pixel that is nearly always 0 as large as any other,
-// costs a percent or two.
-func TestDigitsBySpec(t *testing.T) {
-	if modeltest.RaceDetector {
-		t.Skip("too slow with the race detector")
-	}
-	stream := modeltest.Stream(t, "digits.csv.gz", -1)
-	y := run(t, create(t, digits(0, 0.5)), stream)
-	t.Log(y)
-	assert.LessOrEqual(t, y.errors, y.rounds*25/1000, "%d errors in %d rounds", y.errors, y.rounds)
-	running := digits(0, 0.5)
-	running.Scaling = &model.Scaling{Running: &model.RunningScaling{}}
-	running.RLSC.Kernel.Sigma = nil
-	y = run(t, create(t, running), stream)
-	t.Log("running:", y)
-	assert.LessOrEqual(t, y.errors, y.rounds*45/1000, "running: %d errors in %d rounds", y.errors, y.rounds)
 }
 
 // Of raw columns and two classes, every learner by its name alone says probabilities

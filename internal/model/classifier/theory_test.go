@@ -253,56 +253,6 @@ func TestScoresAddUpToTheConstantLabel(t *testing.T) {
 	}
 }
 
-// A class that appears late is one from the start, bit for bit: the state behind the
-// head is that of a forecaster of all the classes, of which all labels of a class
-// that has not appeared are 0.
-func TestALateClassIsOneFromTheStart(t *testing.T) {
-	for _, forgetting := range []float64{1, 0.97} {
-		o := options()
-		o.Forgetting = forgetting
-		l, all := affine(o), samples(14, 200)
-		learn(t, l, all)
-		names := l.Classes()
-		require.Len(t, names, 6)
-		f := awv.New(feature.NewAffine(dimension), awv.Options{Lambda: o.Lambda, Outputs: len(names), Forgetting: forgetting})
-		var out model.Outcome
-		for _, s := range all {
-			y := make([]float64, len(names))
-			y[number(names, s.Class)] = 1
-			require.NoError(t, f.Observe(&out, s.X, y, s.Weight))
-		}
-		assert.True(t, bytes.HasSuffix(encoded(t, l), encoded(t, f)), "forgetting %g: the forecaster is another", forgetting)
-	}
-}
-
-// Two classes without recoding are decided between as linear AWV on labels ±1 does.
-func TestTwoClassesAreTheSignOfAWV(t *testing.T) {
-	o := options()
-	o.Recoding = 0
-	l := affine(o)
-	signs := awv.New(feature.NewAffine(dimension), awv.Options{Lambda: o.Lambda})
-	learned := 0
-	for n, s := range samples(15, 400) {
-		class, y := "+", 1.0
-		if s.Class > "class 2" {
-			class, y = "-", -1
-		}
-		said, err := modeltest.Predict(signs, s.X)
-		require.NoError(t, err)
-		if p := predict(t, l, s.X); len(p.Classes) == 2 && math.Abs(said.Value) > 1e-12 {
-			learned++
-			if (p.Name() == "+") != (said.Value > 0) {
-				t.Fatalf("round %d: %s, AWV says %g", n, p.Name(), said.Value)
-			}
-		}
-		learn(t, l, []sample{{X: s.X, Class: class, Weight: s.Weight}})
-		if _, err := modeltest.Observe(signs, s.X, y, s.Weight); err != nil {
-			t.Fatal(err)
-		}
-	}
-	assert.GreaterOrEqual(t, learned, 300, "%d decisions compared", learned)
-}
-
 // Other names give the same state but for the names, and the same predictions by
 // number.
 func TestRenamingClassesChangesNamesAlone(t *testing.T) {

@@ -154,36 +154,3 @@ func sameBits(a, b []float64) bool {
 	}
 	return len(a) == len(b)
 }
-
-func BenchmarkExp(b *testing.B) {
-	rng := rand.New(rand.NewPCG(75, 76))
-	x, dst := make([]float64, 52), make([]float64, 52)
-	for i := range x {
-		x[i] = -20 * rng.Float64()
-	}
-	b.Run("52 numbers", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			exponential.Exp(dst, x)
-		}
-	})
-	b.Run("52 numbers one at a time", func(b *testing.B) {
-		for b.Loop() {
-			for i, v := range x {
-				dst[i] = exponential.Of(v)
-			}
-		}
-	})
-	b.Run("52 numbers of math", func(b *testing.B) {
-		for b.Loop() {
-			standard(dst, x)
-		}
-	})
-}
-
-// standard is the peer: the standard library, a number at a time.
-func standard(dst, x []float64) {
-	for i, v := range x {
-		dst[i] = math.Exp(v)
-	}
-}

@@ -1,7 +1,6 @@
 package feature_test
 
 import (
-	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -138,17 +137,4 @@ func TestAffine(t *testing.T) {
 	z := make([]float64, 3)
 	a.Map(z, []float64{4, 5})
 	assert.True(t, slices.Equal(z, []float64{4, 5, 1}) && a.Size() == 3 && a.Dimension() == 2, "%v", z)
-}
-
-func BenchmarkTaylor(b *testing.B) {
-	for _, c := range []struct{ d, m int }{{9, 3}, {25, 2}} {
-		taylor := feature.NewTaylor(c.d, 1, c.m)
-		x, z := vector(rand.New(rand.NewPCG(4, 4)), c.d, 1), make([]float64, taylor.Size())
-		b.Run(fmt.Sprintf("d=%d/M=%d/r=%d", c.d, c.m, taylor.Size()), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				taylor.Map(z, x)
-			}
-		})
-	}
 }

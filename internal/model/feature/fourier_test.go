@@ -59,12 +59,3 @@ func TestFourierIsThatOfItsSeed(t *testing.T) {
 		t.Error("the features are not those of their seed")
 	}
 }
-
-func BenchmarkFourier(b *testing.B) {
-	f := feature.NewFourier(kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1}, 25, 150, true, source(1))
-	x, z := vector(source(2), 25, 1), make([]float64, f.Size())
-	b.ReportAllocs()
-	for b.Loop() {
-		f.Map(z, x)
-	}
-}

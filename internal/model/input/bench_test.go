@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/model"
@@ -58,73 +58,4 @@ func TestARequestAllocatesTwice(t *testing.T) {
 		}
 	})
 	assert.LessOrEqual(t, n, 2.0, "%g allocations, want 2", n)
-}
-
-func BenchmarkTwentyInputs(b *testing.B) {
-	s, from := twenty(b)
-	e := input.NewEncoder(s)
-	r := record(b, s, from.AsMap())
-	e.Learn(r)
-	wire, err := proto.Marshal(from)
-	require.NoError(b, err)
-	b.Run("struct", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			var decoded structpb.Struct
-			require.NoError(b, proto.Unmarshal(wire, &decoded))
-		}
-	})
-	b.Run("request", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			var r input.Record
-			require.NoError(b, fromStruct(s, &r, from))
-			_ = e.Encode(nil, &r)
-		}
-	})
-	x, bytes := e.Encode(nil, r), r.Append(nil)
-	var again input.Record
-	b.Run("request again", func(b *testing.B) { // In the memory of the one before.
-		b.ReportAllocs()
-		for b.Loop() {
-			require.NoError(b, fromStruct(s, &again, from))
-			x = e.Encode(x[:0], &again)
-		}
-	})
-	b.Run("encode", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			x = e.Encode(x[:0], r)
-		}
-	})
-	b.Run("learn", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			e.Learn(r)
-		}
-	})
-	b.Run("append", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			bytes = r.Append(bytes[:0])
-		}
-		b.ReportMetric(float64(len(bytes)), "bytes")
-	})
-	var decoded input.Record
-	b.Run("decode", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			if _, err := decoded.Decode(bytes); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("statistics", func(b *testing.B) {
-		b.ReportAllocs()
-		for b.Loop() {
-			for i := range s.Len() {
-				_ = e.Statistics(i)
-			}
-		}
-	})
 }

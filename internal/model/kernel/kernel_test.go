@@ -1,7 +1,6 @@
 package kernel_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -184,50 +183,4 @@ func TestPolynomialPowers(t *testing.T) {
 			assert.InDelta(t, want, k.At([]float64{v}, []float64{1}), 1e-14*math.Abs(want), "%v %v", v, degree)
 		}
 	}
-}
-
-// A row of a Gram matrix against the exponential of the standard library, one value
-// at a time, which was the code before.
-func BenchmarkRow(b *testing.B) {
-	rng := rand.New(rand.NewPCG(9, 10))
-	for _, d := range []int{1, 6, 25} {
-		const n = 500
-		x, points, values := vector(rng, d), vector(rng, d*n), make([]float64, n)
-		for _, k := range kinds() {
-			if k.Kind != kernel.Gaussian && k.Kind != kernel.Laplacian && k.Kind != kernel.Matern52 && k.Kind != kernel.RationalQuadratic {
-				continue
-			}
-			b.Run(fmt.Sprintf("%s/d=%d/Values", k.Kind, d), func(b *testing.B) {
-				b.ReportAllocs()
-				for b.Loop() {
-					k.Values(values, points, x)
-				}
-			})
-			b.Run(fmt.Sprintf("%s/d=%d/At", k.Kind, d), func(b *testing.B) {
-				for b.Loop() {
-					for i := range values {
-						values[i] = k.At(points[i*d:(i+1)*d], x)
-					}
-				}
-			})
-		}
-		b.Run(fmt.Sprintf("standard gaussian/d=%d", d), func(b *testing.B) {
-			for b.Loop() {
-				for i := range values {
-					values[i] = gaussian(points[i*d:(i+1)*d], x, 0.8)
-				}
-			}
-		})
-	}
-}
-
-//go:noinline
-func gaussian(a, b []float64, sigma float64) float64 {
-	b = b[:len(a)]
-	sum := 0.0
-	for i, v := range a {
-		d := (v - b[i]) / sigma
-		sum += float64(d * d)
-	}
-	return math.Exp(-sum / 2)
 }

@@ -182,18 +182,3 @@ func BenchmarkLoops(b *testing.B) {
 		}
 	}
 }
-
-func BenchmarkAddSquares(b *testing.B) {
-	const order = 100
-	packed, rows, weights := make([]float64, order*(order+1)/2), make([]float64, order*loops.Rows), make([]float64, loops.Rows)
-	b.Run("eight", func(b *testing.B) {
-		for b.Loop() {
-			loops.AddSquares(packed, rows, order, order, weights)
-		}
-	})
-	b.Run("one", func(b *testing.B) {
-		for b.Loop() {
-			loops.AddSquares(packed, rows, order, order, weights[:1])
-		}
-	})
-}

@@ -4,7 +4,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"testing"
 
 	"hindsight/internal/model/loops"
@@ -48,17 +47,5 @@ func TestMinimaHaveTheBitsOfGo(t *testing.T) {
 		if got != want {
 			t.Errorf("%d distances: %v, want %v", n, got, want)
 		}
-	}
-}
-
-func BenchmarkDistances(b *testing.B) {
-	for _, columns := range []int{8, 16, 32} {
-		stride := columns + 11
-		dst, rows := make([]float32, 8192), make([]float32, 8192*stride)
-		b.Run(strconv.Itoa(columns), func(b *testing.B) {
-			for b.Loop() {
-				loops.Distances(dst, rows, stride, rows[:columns], rows[:columns])
-			}
-		})
 	}
 }

@@ -1,7 +1,6 @@
 package neighbors_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"sort"
@@ -199,27 +198,5 @@ func TestAllocatesNothing(t *testing.T) {
 	s, row, dst := neighbors.NewScratch(5, w.Slots()), make([]float32, w.Columns()), make([]float64, neighbors.Experts)
 	if n := testing.AllocsPerRun(100, func() { s.Parts(dst, w, row, scales) }); n != 0 {
 		t.Errorf("%g allocations", n)
-	}
-}
-
-func BenchmarkParts(b *testing.B) {
-	for _, inputs := range []int{4, 12, 27} {
-		rng := rand.New(rand.NewPCG(1, 2))
-		w, scales := begin(inputs, window.Layout{Inputs: inputs}.Capacity())
-		for _, r := range examples(rng, 9000, inputs) {
-			w.Add(r.columns, w.Count(), r.y, r.served, 1)
-		}
-		s, dst := neighbors.NewScratch(inputs, w.Slots()), make([]float64, neighbors.Experts)
-		queries, i := make([][]float32, 256), 0
-		for q, r := range examples(rng, len(queries), inputs) {
-			queries[q] = make([]float32, w.Columns())
-			w.Fill(queries[q], r.columns, w.Count(), 0)
-		}
-		b.Run(fmt.Sprint("d=", inputs), func(b *testing.B) {
-			for b.Loop() {
-				s.Parts(dst, w, queries[i%len(queries)], scales)
-				i++
-			}
-		})
 	}
 }

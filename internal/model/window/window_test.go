@@ -218,13 +218,3 @@ func FuzzVisit(f *testing.F) {
 		w.Read(make([]float32, l.Columns()), 0)
 	})
 }
-
-func BenchmarkAdd(b *testing.B) {
-	l := window.Layout{Inputs: 12, Deltas: 12}
-	w, columns, row := window.New(l.Capacity(), l), make([]float64, l.Columns()), make([]float32, l.Columns())
-	b.ReportAllocs()
-	for b.Loop() {
-		w.Fill(row, columns, w.Count(), 1)
-		w.Add(columns, w.Count(), 1, 2, 1)
-	}
-}

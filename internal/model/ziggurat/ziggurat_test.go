@@ -142,23 +142,3 @@ func TestBitsAreThese(t *testing.T) {
 		t.Errorf("%#x, %d of the tails", got, tails)
 	}
 }
-
-func BenchmarkNormal(b *testing.B) {
-	source := rand.New(rand.NewPCG(1, 2))
-	z := ziggurat.New(source)
-	b.Run("here", func(b *testing.B) {
-		for b.Loop() {
-			z.Normal()
-		}
-	})
-	b.Run("library", func(b *testing.B) {
-		for b.Loop() {
-			source.NormFloat64()
-		}
-	})
-	b.Run("tables", func(b *testing.B) {
-		for b.Loop() {
-			ziggurat.New(source)
-		}
-	})
-}

@@ -380,11 +380,3 @@ func TestSizeAndAllocations(t *testing.T) {
 		t.Errorf("%g allocations a loss", n)
 	}
 }
-
-func BenchmarkObserve(b *testing.B) {
-	d, losses := drift.New(), switching(6, 4096)
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		d.Observe(losses[n%4096])
-	}
-}

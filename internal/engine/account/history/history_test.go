@@ -442,21 +442,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkObserve is an observation, with its part of what a point costs.
-func BenchmarkObserve(b *testing.B) {
-	for name, shape := range shapes() {
-		b.Run(name, func(b *testing.B) {
-			all := rounds(5, shape, 9000)
-			h := begin(shape, 0)
-			observe(h, all)
-			b.ReportAllocs()
-			for n := 0; b.Loop(); n++ {
-				r := &all[n%len(all)]
-				if h.Observe(&r.performance, r.classes) {
-					h.Complete(&all[len(all)-1].after)
-				}
-			}
-		})
-	}
-}

@@ -247,13 +247,3 @@ func TestSizeAndAllocations(t *testing.T) {
 		t.Errorf("%g allocations a round", n)
 	}
 }
-
-func BenchmarkRound(b *testing.B) {
-	s := interval.New(levels())
-	all, z := residuals(12, 4096), []float64{0, 0}
-	b.ReportAllocs()
-	for n := 0; b.Loop(); n++ {
-		z[0], z[1] = s.Radius(0), s.Radius(1)
-		s.Observe(interval.Round{Label: all[n%4096], Scale: s.Scale(), Radii: z})
-	}
-}
