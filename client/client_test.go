@@ -29,14 +29,12 @@ func TestAddress(t *testing.T) {
 		"localhost": "localhost:50051", "localhost:7": "localhost:7", "10.0.0.1": "10.0.0.1:50051", "10.0.0.1:7": "10.0.0.1:7",
 		"::1": "[::1]:50051", "[::1]": "[::1]:50051", "[::1]:7": "[::1]:7", "unix:/run/h.sock": "unix:/run/h.sock", "dns:///h": "dns:///h",
 	} {
-		if got, err := client.Address(in); got != want || err != nil {
-			t.Errorf("%q: %q, %v, want %q", in, got, err, want)
-		}
+		got, err := client.Address(in)
+		assert.True(t, got == want && err == nil, "%q: %q, %v, want %q", in, got, err, want)
 	}
 	for in, want := range map[string]string{"": "it is empty", "http://localhost:9464": "it is a URL", "localhost:": "no port", ":": "no port"} {
-		if _, err := client.Dial(in); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", in, err, want)
-		}
+		_, err := client.Dial(in)
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%q: %v, want %q", in, err, want)
 	}
 }
 
@@ -91,9 +89,8 @@ func TestWaitGrows(t *testing.T) {
 	}})).Model("m").Predict(t.Context(), client.Features(1))
 	require.True(t, err != nil && len(waits) == 5, "waited %v: %v", waits, err)
 	for n, wait := range waits {
-		if least := max(asked, first<<n/2); wait < least || wait > max(asked+asked/10, first<<n) {
-			t.Errorf("wait %d is %v, want %v to %v", n, wait, least, first<<n)
-		}
+		least := max(asked, first<<n/2)
+		assert.True(t, wait >= least && wait <= max(asked+asked/10, first<<n), "wait %d is %v, want %v to %v", n, wait, least, first<<n)
 	}
 }
 
@@ -106,9 +103,8 @@ func TestDeleteAgain(t *testing.T) {
 			return status.Error(codes.Unavailable, "lost")
 		}
 		c := serve(t, &fake{}, client.WithRetry(client.Retry{Max: 2, Backoff: time.Millisecond}), client.WithDialOptions(grpc.WithChainUnaryInterceptor(lost)))
-		if _, err := c.Model("m").Delete(t.Context(), &hindsightv1.DeleteModelRequest{Etag: etag}); err == nil || calls != want {
-			t.Errorf("etag %q: %d calls, want %d: %v", etag, calls, want, err)
-		}
+		_, err := c.Model("m").Delete(t.Context(), &hindsightv1.DeleteModelRequest{Etag: etag})
+		assert.True(t, err != nil && calls == want, "etag %q: %d calls, want %d: %v", etag, calls, want, err)
 	}
 }
 
@@ -131,9 +127,8 @@ func TestRetryWithinDeadline(t *testing.T) {
 func TestTimeoutBoundsAllTries(t *testing.T) {
 	f := &fake{fault: func(int, bool) error { return reject(codes.ResourceExhausted, "OVERLOADED", after(2*time.Minute)) }}
 	patient := client.WithRetry(client.Retry{Max: 3, MaxBackoff: time.Hour})
-	if _, err := serve(t, f, client.WithTimeout(time.Minute), patient).Model("m").Predict(t.Context(), client.Features(1)); !errors.Is(err, client.ErrOverloaded) || f.calls != 1 {
-		t.Errorf("%d calls, %v: want no wait beyond the timeout", f.calls, err)
-	}
+	_, err := serve(t, f, client.WithTimeout(time.Minute), patient).Model("m").Predict(t.Context(), client.Features(1))
+	assert.True(t, errors.Is(err, client.ErrOverloaded) && f.calls == 1, "%d calls, %v: want no wait beyond the timeout", f.calls, err)
 	var deadlines []time.Time
 	lost := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
 		deadline, _ := ctx.Deadline()
@@ -141,14 +136,12 @@ func TestTimeoutBoundsAllTries(t *testing.T) {
 		return status.Error(codes.Unavailable, "lost")
 	}
 	c := serve(t, f, client.WithTimeout(time.Hour), client.WithRetry(client.Retry{Max: 2, Backoff: time.Millisecond}), client.WithDialOptions(grpc.WithChainUnaryInterceptor(lost)))
-	if _, err := c.Model("m").Get(t.Context()); err == nil || len(deadlines) != 3 || deadlines[2].Sub(deadlines[0]) > time.Minute {
-		t.Errorf("deadlines %v: %v", deadlines, err)
-	}
+	_, err = c.Model("m").Get(t.Context())
+	assert.True(t, err != nil && len(deadlines) == 3 && deadlines[2].Sub(deadlines[0]) <= time.Minute, "deadlines %v: %v", deadlines, err)
 	endless := client.WithRetry(client.Retry{Max: math.MaxInt, Backoff: time.Millisecond, MaxBackoff: time.Millisecond})
 	m := serve(t, &fake{fault: func(int, bool) error { return status.Error(codes.Unavailable, "lost") }}, client.WithTimeout(100*time.Millisecond), endless).Model("m")
-	if _, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))); err == nil {
-		t.Error("a call without an answer succeeded")
-	}
+	_, err = m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))
+	assert.Error(t, err, "a call without an answer succeeded")
 }
 
 func TestErrors(t *testing.T) {
@@ -206,15 +199,12 @@ func TestLateLabel(t *testing.T) {
 	f := &fake{}
 	m := serve(t, f).Model("m")
 	late := client.Observation{Prediction: "old", Input: client.Features(1), Target: client.Label(0)}
-	if o, err := m.Observe(t.Context(), late); err != nil || o.GetSequence() != 1 || f.learned["old"] == nil {
-		t.Errorf("%v, %v", o, err)
-	}
-	if o, err := m.Observe(t.Context(), late); err != nil || !o.GetDuplicate() {
-		t.Errorf("%v, %v", o, err)
-	}
-	if _, err := m.Observe(t.Context(), client.ByPrediction("other", client.Class("c"))); !errors.Is(err, client.ErrPredictionNotFound) {
-		t.Errorf("%v", err)
-	}
+	o, err := m.Observe(t.Context(), late)
+	assert.True(t, err == nil && o.GetSequence() == 1 && f.learned["old"] != nil, "%v, %v", o, err)
+	o, err = m.Observe(t.Context(), late)
+	assert.True(t, err == nil && o.GetDuplicate(), "%v, %v", o, err)
+	_, err = m.Observe(t.Context(), client.ByPrediction("other", client.Class("c")))
+	assert.ErrorIs(t, err, client.ErrPredictionNotFound)
 }
 
 func TestInputs(t *testing.T) {
@@ -265,9 +255,8 @@ func TestListAndWatch(t *testing.T) {
 		events++
 	}
 	assert.Equal(t, 3, events)
-	if _, err := c.Aliases(t.Context()); !errors.Is(err, client.ErrUnimplemented) {
-		t.Errorf("%v", err)
-	}
+	_, err := c.Aliases(t.Context())
+	assert.ErrorIs(t, err, client.ErrUnimplemented)
 }
 
 // Import sends a file again if another server owns the models, and neither a pipe nor another error.

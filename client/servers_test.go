@@ -41,9 +41,8 @@ func TestServersOfACluster(t *testing.T) {
 	}
 	stopFirst()
 	for n := 1; n <= 2; n++ {
-		if _, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))); err != nil || second.calls != n {
-			t.Errorf("%v, %d calls", err, second.calls)
-		}
+		_, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))
+		assert.True(t, err == nil && second.calls == n, "%v, %d calls", err, second.calls)
 	}
 }
 
@@ -70,9 +69,8 @@ func TestOwnersOfGroups(t *testing.T) {
 	defer c.Close() //nolint:errcheck // the test is over
 	observe := func(model string, want ...int) {
 		t.Helper()
-		if _, err := c.Model(model).Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1))); err != nil {
-			t.Fatal(err)
-		}
+		_, err := c.Model(model).Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))
+		require.NoError(t, err)
 		for n, f := range fakes {
 			assert.Equal(t, want[n], f.calls, n)
 		}
@@ -115,9 +113,8 @@ func TestServersThatFail(t *testing.T) {
 			defer c.Close() //nolint:errcheck // the test is over
 			ctx := t.Context()
 			for n := range 3 {
-				if _, err := c.Model("m").Observe(ctx, client.ByInput(client.Features(1), client.Label(1))); err != nil {
-					t.Errorf("call %d: %v", n, err)
-				}
+				_, err := c.Model("m").Observe(ctx, client.ByInput(client.Features(1), client.Label(1)))
+				assert.NoError(t, err, n)
 			}
 			assert.Equal(t, 3, second.calls)
 		})
@@ -140,7 +137,6 @@ func TestListsOfServers(t *testing.T) {
 		assert.Equal(t, want, c.Address(), list)
 		assert.NoError(t, c.Close())
 	}
-	if _, err := client.Dial("localhost,example.com", client.WithToken(client.TokenText("t"))); err == nil || !strings.Contains(err.Error(), "in plaintext") {
-		t.Errorf("a token to another machine: %v", err)
-	}
+	_, err := client.Dial("localhost,example.com", client.WithToken(client.TokenText("t")))
+	assert.True(t, err != nil && strings.Contains(err.Error(), "in plaintext"), "a token to another machine: %v", err)
 }

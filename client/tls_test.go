@@ -265,8 +265,7 @@ func TestToken(t *testing.T) {
 		t.Errorf("the new token: %v", err)
 	}
 	for _, bad := range []string{"", "a b", "a\nb", "ä"} {
-		if err := list(t, address, client.WithToken(client.TokenText(bad))); err == nil || !strings.Contains(err.Error(), "printable ASCII") {
-			t.Errorf("token %q: %v", bad, err)
-		}
+		err := list(t, address, client.WithToken(client.TokenText(bad)))
+		assert.True(t, err != nil && strings.Contains(err.Error(), "printable ASCII"), "token %q: %v", bad, err)
 	}
 }

@@ -123,9 +123,8 @@ func TestVersion(t *testing.T) {
 	version, _, _ = strings.Cut(version, `"`)
 	for file, lines := range map[string]int{"../Dockerfile": 2, "../CHANGELOG.md": 1} {
 		line := map[string]string{"../Dockerfile": "\nARG VERSION=", "../CHANGELOG.md": "\n## Unreleased: "}[file] + version + "\n"
-		if n := strings.Count(read(t, file), line); n != lines || version == "" {
-			t.Errorf("%s has the version %q %d times, want %d", file, version, n, lines)
-		}
+		n := strings.Count(read(t, file), line)
+		assert.True(t, n == lines && version != "", "%s has the version %q %d times, want %d", file, version, n, lines)
 	}
 }
 
@@ -167,9 +166,8 @@ func TestImageHasItsSources(t *testing.T) {
 		run := exec.CommandContext(t.Context(), "sh", "-e", "-c", strings.ReplaceAll(line, " /out", " "+out))
 		run.Dir = dir
 		run.Env = append(os.Environ(), "VERSION=v0.0.0-replayed", "GOWORK=off")
-		if text, err := run.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", line, err, text)
-		}
+		text, err := run.CombinedOutput()
+		require.NoError(t, err, "%v %v", line, text)
 	}
 	for _, program := range []string{"hindsight-server", "hindsight"} {
 		text, err := exec.CommandContext(t.Context(), filepath.Join(out, program), "--version").CombinedOutput()

@@ -223,12 +223,10 @@ func TestPackage(t *testing.T) {
 	s.stop(t)
 
 	output(t, "dpkg", "--root="+i.root, "--force-script-chrootless", "--force-depends", "--purge", "hindsight")
-	if _, err := os.Stat(filepath.Join(i.root, "usr/bin/hindsight-server")); err == nil {
-		t.Error("the server is still there after the package was removed")
-	}
-	if left, err := os.ReadDir(filepath.Join(i.root, "var/lib/hindsight")); err != nil || len(left) == 0 {
-		t.Errorf("the data have gone with the package: %v", err)
-	}
+	_, err := os.Stat(filepath.Join(i.root, "usr/bin/hindsight-server"))
+	assert.Error(t, err, "the server is still there after the package was removed")
+	left, err := os.ReadDir(filepath.Join(i.root, "var/lib/hindsight"))
+	assert.True(t, err == nil && len(left) != 0, "the data have gone with the package: %v", err)
 }
 
 // verify lets systemd check the unit, among the units of this machine.
@@ -290,8 +288,7 @@ func sameFiles(t *testing.T, deb, rpm string) {
 		assert.True(t, slices.Contains(a, wanted), "the packages have no %s", wanted)
 	}
 	assert.True(t, len(aOwn) == 2 && len(bOwn) == 2, "a licence and zsh's completion: %q, %q", aOwn, bOwn)
-	if settings := output(t, program, "-qp", "--configfiles", rpm); strings.TrimSpace(settings) != "/etc/hindsight/hindsight-server.yaml" {
-		t.Errorf("the rpm keeps the settings %q", settings)
-	}
+	settings := output(t, program, "-qp", "--configfiles", rpm)
+	assert.Equal(t, "/etc/hindsight/hindsight-server.yaml", strings.TrimSpace(settings), settings)
 	output(t, program, "--checksig", rpm)
 }

@@ -142,9 +142,8 @@ func TestLinks(t *testing.T) {
 	checked := 0
 	for name, p := range pages {
 		for _, link := range p.links {
-			if wrong := follow(pages, name, link); wrong != "" {
-				t.Errorf("%s: %s: %s", name, link, wrong)
-			}
+			wrong := follow(pages, name, link)
+			assert.True(t, wrong == "", "%s: %s: %s", name, link, wrong)
 			checked++
 		}
 	}

@@ -101,9 +101,8 @@ func TestTokenCommands(t *testing.T) {
 		{2, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "shop-"}, `got the argument "shop-", want flags only`},
 		{1, []string{"create", "--tokens", file, "--name", "x", "--role", "read", "--claim", "a"}, "field claim"},
 	} {
-		if out := command(t, c.code, append([]string{"token"}, c.args...)...); !strings.Contains(out, c.want) || strings.Contains(out, "hs_") {
-			t.Errorf("%q: %s, want %s", c.args, out, c.want)
-		}
+		out := command(t, c.code, append([]string{"token"}, c.args...)...)
+		assert.True(t, strings.Contains(out, c.want) && !strings.Contains(out, "hs_"), "%q: %s, want %s", c.args, out, c.want)
 	}
 }
 
@@ -118,9 +117,8 @@ func (p *process) ask(t *testing.T, path, token string) (int, string) {
 	answer, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	body, err := io.ReadAll(answer.Body)
-	if closeErr := answer.Body.Close(); err != nil || closeErr != nil {
-		t.Fatal(err, closeErr)
-	}
+	closeErr := answer.Body.Close()
+	require.True(t, err == nil && closeErr == nil, "%v %v", err, closeErr)
 	return answer.StatusCode, string(body)
 }
 
@@ -137,9 +135,8 @@ func TestServerWithTokens(t *testing.T) {
 		"/metrics": {401, 403, 200}, "/openapi.json": {401, 200, 200}, "/v1/models": {401, 200, 200}, "/nothing": {401, 404, 404},
 	} {
 		for n, token := range []string{"", old, admin} {
-			if got, body := p.ask(t, path, token); got != want[n] {
-				t.Errorf("%s by %d: %d %.200s, want %d", path, n, got, body, want[n])
-			}
+			got, body := p.ask(t, path, token)
+			assert.True(t, got == want[n], "%s by %d: %d %.200s, want %d", path, n, got, body, want[n])
 		}
 	}
 	command(t, 0, "healthcheck", "--grpc-address", p.connection.Target())

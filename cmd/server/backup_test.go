@@ -177,9 +177,8 @@ func TestBackupUnderLoad(t *testing.T) {
 		t.Errorf("restored %v, want %v", got, want)
 	}
 	assert.Equal(t, sequence, p.observe(t, 0, all, new(atomic.Int64)))
-	if got := p.stats(t); got.GetObservations() != all || got.GetStateDigest() != want.GetStateDigest() {
-		t.Errorf("after all was sent again %v, want %v", got, want)
-	}
+	got := p.stats(t)
+	assert.True(t, got.GetObservations() == all && got.GetStateDigest() == want.GetStateDigest(), "after all was sent again %v, want %v", got, want)
 }
 
 // Files that two backups share are written once: all tables, if nothing was learned. --keep removes older backups and what
@@ -227,16 +226,13 @@ func TestBackupIsIncremental(t *testing.T) {
 		t.Errorf("%d objects, want %d", len(objects), len(wanted))
 	}
 	for _, name := range []string{second.Backup, third.Backup} {
-		if a := execute(t, "verify", "--from", place, "--backup", name); a.code != 0 {
-			t.Errorf("%s: %s%s", name, a.out, a.errors)
-		}
+		a := execute(t, "verify", "--from", place, "--backup", name)
+		assert.Equal(t, 0, a.code, "%v %v %v", name, a.out, a.errors)
 	}
-	if a := execute(t, "verify", "--from", place, "--backup", first.Backup); a.code != 1 || !strings.Contains(a.errors, "no such backup") {
-		t.Errorf("the removed backup: %+v", a)
-	}
-	if a := execute(t, "restore", "--list", "--from", place); a.out != second.Backup+"\n"+third.Backup+"\n" {
-		t.Errorf("listed %q", a.out)
-	}
+	a := execute(t, "verify", "--from", place, "--backup", first.Backup)
+	assert.True(t, a.code == 1 && strings.Contains(a.errors, "no such backup"), "the removed backup: %+v", a)
+	a = execute(t, "restore", "--list", "--from", place)
+	assert.Equal(t, second.Backup+"\n"+third.Backup+"\n", a.out)
 }
 
 // A server that is killed at any moment of a backup leaves no half backup: it exists, and is good,
@@ -262,17 +258,15 @@ func TestServerKilledDuringBackup(t *testing.T) {
 		assert.True(t, a.code != 1 || a.errors != "", "a backup failed without a word")
 	}
 	p := launch(t, dir)
-	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	left, err := filepath.Glob(filepath.Join(dir, "checkpoint"))
+	assert.True(t, err == nil && len(left) <= 0, "left %v, %v", left, err)
 	last := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place, "--keep", "100")
 	p.terminate(t)
 	names := strings.Fields(execute(t, "restore", "--list", "--from", place).out)
 	assert.True(t, len(names) == ended[0]+1 && names[len(names)-1] == last.Backup, "backups %v after exits %v", names, ended)
 	for _, name := range names {
-		if a := execute(t, "verify", "--from", place, "--backup", name); a.code != 0 {
-			t.Errorf("%s: %s%s", name, a.out, a.errors)
-		}
+		a := execute(t, "verify", "--from", place, "--backup", name)
+		assert.Equal(t, 0, a.code, "%v %v %v", name, a.out, a.errors)
 	}
 	t.Logf("exit codes %v", ended)
 }
@@ -304,26 +298,21 @@ func TestBackupIsGivenUpWithItsServer(t *testing.T) {
 	ended := make(chan answered, 1)
 	go func() { ended <- execute(t, "backup", "--data-dir", dir, "--to", url) }()
 	<-writes
-	if _, err := os.Stat(filepath.Join(dir, "checkpoint", "log")); err != nil {
-		t.Error(err)
-	}
+	_, err := os.Stat(filepath.Join(dir, "checkpoint", "log"))
+	assert.NoError(t, err)
 	p.kill(t)
 	if a := <-ended; a.code != 1 || !strings.Contains(a.errors, "the server ended") || manifests.Load() > 0 {
 		t.Errorf("%+v, %d manifests", a, manifests.Load())
 	}
-	if a := execute(t, "backup", "--data-dir", filepath.Join(dir, "none"), "--to", t.TempDir()); a.code != 1 || !strings.Contains(a.errors, "not a data directory") {
-		t.Errorf("%+v", a)
-	}
+	a := execute(t, "backup", "--data-dir", filepath.Join(dir, "none"), "--to", t.TempDir())
+	assert.True(t, a.code == 1 && strings.Contains(a.errors, "not a data directory"), "%+v", a)
 	// The socket and the checkpoint of the killed server are left, and nobody answers.
-	if a := execute(t, "backup", "--data-dir", dir, "--to", t.TempDir()); a.code != 0 {
-		t.Errorf("%+v", a)
-	}
-	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
-	if a := execute(t, "backup", "--data-dir", dir); a.code != 2 || !strings.Contains(a.errors, "--to") {
-		t.Errorf("%+v", a)
-	}
+	a = execute(t, "backup", "--data-dir", dir, "--to", t.TempDir())
+	assert.Equal(t, 0, a.code, a)
+	left, err := filepath.Glob(filepath.Join(dir, "checkpoint"))
+	assert.True(t, err == nil && len(left) <= 0, "left %v, %v", left, err)
+	a = execute(t, "backup", "--data-dir", dir)
+	assert.True(t, a.code == 2 && strings.Contains(a.errors, "--to"), "%+v", a)
 }
 
 // The checkpoint is held until older backups are removed, so that no other backup of the
@@ -384,9 +373,8 @@ func TestBackupIntoTheDataDirectoryIsRejected(t *testing.T) {
 		a := execute(t, "backup", "--data-dir", dir, "--to", filepath.Join(dir, place))
 		assert.True(t, a.code == 2 && strings.Contains(a.errors, "is in the data directory"), "%q: %+v", place, a)
 	}
-	if made, err := filepath.Glob(filepath.Join(dir, "backups")); err != nil || len(made) > 0 {
-		t.Errorf("made %v, %v", made, err)
-	}
+	made, err := filepath.Glob(filepath.Join(dir, "backups"))
+	assert.True(t, err == nil && len(made) <= 0, "made %v, %v", made, err)
 }
 
 // Of a restore that goes on the directory is left alone by another one.
@@ -399,12 +387,10 @@ func TestRestoreIntoAnUnfinishedRestore(t *testing.T) {
 	for _, name := range []string{"restoring", "LOCK"} {
 		require.NoError(t, os.WriteFile(filepath.Join(to, name), nil, 0o600))
 	}
-	if a := execute(t, "restore", "--from", place, "--data-dir", to); a.code != 1 || !strings.Contains(a.errors, "did not end, or goes on") {
-		t.Errorf("%+v", a)
-	}
-	if left, err := os.ReadDir(to); err != nil || len(left) != 2 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	a := execute(t, "restore", "--from", place, "--data-dir", to)
+	assert.True(t, a.code == 1 && strings.Contains(a.errors, "did not end, or goes on"), "%+v", a)
+	left, err := os.ReadDir(to)
+	assert.True(t, err == nil && len(left) == 2, "left %v, %v", left, err)
 }
 
 // A damaged backup is rejected by verify and by restore, which names the file and leaves
@@ -420,15 +406,12 @@ func TestDamagedBackupIsRejected(t *testing.T) {
 	wanted := filepath.Join(t.TempDir(), "restored")
 	rejected := func(what, named string) {
 		t.Helper()
-		if a := execute(t, "verify", "--from", place); a.code != 1 || !strings.Contains(a.out+a.errors, named) {
-			t.Errorf("%s: verify: %+v", what, a)
-		}
-		if a := execute(t, "restore", "--from", place, "--data-dir", wanted); a.code != 1 || !strings.Contains(a.errors, named) {
-			t.Errorf("%s: restore: %+v", what, a)
-		}
-		if left, err := os.ReadDir(wanted); err == nil && len(left) > 0 {
-			t.Errorf("%s: left %v", what, left)
-		}
+		a := execute(t, "verify", "--from", place)
+		assert.True(t, a.code == 1 && strings.Contains(a.out+a.errors, named), "%s: verify: %+v", what, a)
+		a = execute(t, "restore", "--from", place, "--data-dir", wanted)
+		assert.True(t, a.code == 1 && strings.Contains(a.errors, named), "%s: restore: %+v", what, a)
+		left, err := os.ReadDir(wanted)
+		assert.True(t, err != nil || len(left) <= 0, "%s: left %v", what, left)
 	}
 	for _, kind := range []string{".sst", ".hs", "MANIFEST-"} {
 		at := slices.IndexFunc(m.Files, func(f struct {
@@ -457,15 +440,13 @@ func TestDamagedBackupIsRejected(t *testing.T) {
 		require.NoError(t, os.WriteFile(object, good, 0o600))
 	}
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "more"), nil, 0o600))
-	if a := execute(t, "restore", "--from", place, "--data-dir", dir); a.code != 1 || !strings.Contains(a.errors, "not empty") {
-		t.Errorf("a directory that is not empty: %+v", a)
-	}
+	a := execute(t, "restore", "--from", place, "--data-dir", dir)
+	assert.True(t, a.code == 1 && strings.Contains(a.errors, "not empty"), "a directory that is not empty: %+v", a)
 	name := filepath.Join(place, "backups", b.Backup+".json")
 	data := must(os.ReadFile(name))(t)
 	require.NoError(t, os.WriteFile(name, bytes.Replace(data, []byte(`"sequence":100`), []byte(`"sequence":101`), 1), 0o600))
 	rejected("manifest", "damaged")
 	require.NoError(t, os.WriteFile(name, data, 0o600))
-	if a := execute(t, "restore", "--from", place, "--data-dir", wanted); a.code != 0 {
-		t.Errorf("whole again: %+v", a)
-	}
+	a = execute(t, "restore", "--from", place, "--data-dir", wanted)
+	assert.Equal(t, 0, a.code, a)
 }

@@ -31,13 +31,11 @@ func TestFullFileSystem(t *testing.T) {
 	require.NoError(t, os.WriteFile(ballast, make([]byte, int64(usage.Bavail)*usage.Bsize-1<<20), 0o600))
 	acknowledged := p.fillDisk(t)
 	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusServiceUnavailable} {
-		if got, body := p.ask(t, path, ""); got != want {
-			t.Errorf("%s: %d %s, want %d", path, got, body, want)
-		}
+		got, body := p.ask(t, path, "")
+		assert.Equal(t, want, got, "%v %v", path, body)
 	}
 	require.NoError(t, os.Remove(ballast))
-	if err := p.await(t); err == nil || !strings.Contains(err.Error(), "has room again") {
-		t.Errorf("with room the server ended with %v", err)
-	}
+	err := p.await(t)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "has room again"), "with room the server ended with %v", err)
 	launch(t, dir).refill(t, acknowledged)
 }

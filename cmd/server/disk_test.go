@@ -97,9 +97,8 @@ func TestFullDisk(t *testing.T) {
 	assert.Equal(t, codes.Unavailable, status.Code(err), err)
 	p.takesNoModel(t)
 	for path, says := range map[string]string{"/metrics": "\nhindsight_store_failed 1\n", "/readyz": "the disk rejects writes: file too large\n"} {
-		if _, page := p.ask(t, path, ""); !strings.Contains(page, says) {
-			t.Errorf("%s does not say %q", path, says)
-		}
+		_, page := p.ask(t, path, "")
+		assert.Contains(t, page, says, path)
 	}
 	p.kill(t)
 	launch(t, dir).refill(t, acknowledged) // With room again.

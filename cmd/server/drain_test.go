@@ -30,9 +30,8 @@ func TestDrainUnderLoad(t *testing.T) {
 	p.create(t)
 	address, connection := p.address(), p.dial(t)
 	health := must(healthv1.NewHealthClient(connection).Watch(t.Context(), &healthv1.HealthCheckRequest{}))(t)
-	if r, err := health.Recv(); err != nil || r.GetStatus() != healthv1.HealthCheckResponse_SERVING {
-		t.Fatalf("health is %v, %v", r, err)
-	}
+	r, err := health.Recv()
+	require.True(t, err == nil && r.GetStatus() == healthv1.HealthCheckResponse_SERVING, "health is %v, %v", r, err)
 	var learned atomic.Int64
 	third := make(chan struct{})
 	failures := make(chan error, clients)
@@ -52,9 +51,8 @@ func TestDrainUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	require.NoError(t, p.command.Process.Signal(syscall.SIGTERM))
-	if r, err := health.Recv(); err != nil || r.GetStatus() != healthv1.HealthCheckResponse_NOT_SERVING {
-		t.Errorf("after SIGTERM health is %v, %v", r, err)
-	}
+	r, err = health.Recv()
+	assert.True(t, err == nil && r.GetStatus() == healthv1.HealthCheckResponse_NOT_SERVING, "after SIGTERM health is %v, %v", r, err)
 	assert.NoError(t, p.await(t))
 	before := learned.Load()
 	p = launch(t, dir, "--grpc-address", address)

@@ -286,9 +286,8 @@ func TestRecordedDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	unpack(t, filepath.Join(formats, format+".tar.gz"), dir)
 	before := contents(t, dir)
-	if code, out := fsck(t, dir); code != 0 {
-		t.Errorf("fsck: %d\n%s", code, out)
-	}
+	code, out := fsck(t, dir)
+	assert.Equal(t, 0, code, out)
 	for path, sum := range contents(t, dir) {
 		assert.True(t, before[path] == sum, "fsck changed %s", path)
 	}
@@ -307,9 +306,8 @@ func TestRecordedDirectory(t *testing.T) {
 		}
 	}
 	end()
-	if code, out := fsck(t, dir); code != 0 {
-		t.Errorf("fsck afterwards: %d\n%s", code, out)
-	}
+	code, out = fsck(t, dir)
+	assert.Equal(t, 0, code, out)
 }
 
 // checkAll compares the models with what their server told of them, and lets them learn on.
@@ -329,9 +327,8 @@ func (c clients) checkAll(t *testing.T, want *recorded) {
 func (c clients) check(t *testing.T, want recordedModel) {
 	t.Helper()
 	if want.Deleted {
-		if _, err := c.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: want.ID}); err != nil {
-			t.Error(err)
-		}
+		_, err := c.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: want.ID})
+		assert.NoError(t, err)
 	}
 	got := recordedModel{ID: want.ID}
 	err := c.describe(t.Context(), &got)

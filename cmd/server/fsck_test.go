@@ -88,9 +88,8 @@ func TestFsck(t *testing.T) {
 	if code != 1 || !strings.Contains(out, newest) || !strings.Contains(out, `model "m"`) || !strings.Contains(out, "1 problems") {
 		t.Errorf("a bad snapshot: %d, %s", code, out)
 	}
-	if after := contents(t, dir); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Error("looking changed the directory")
-	}
+	after := contents(t, dir)
+	assert.Equal(t, fmt.Sprint(before), fmt.Sprint(after), "looking changed the directory")
 	code, out = fsck(t, dir, "--truncate")
 	assert.True(t, code == 1 && strings.Contains(out, "repaired: renamed"), "truncate: %d, %s", code, out)
 	if code, out := fsck(t, dir); code != 0 {
@@ -131,18 +130,14 @@ func newest(t *testing.T, pattern ...string) string {
 func mended(t *testing.T, dir, problem, repaired string) {
 	t.Helper()
 	before := contents(t, dir)
-	if code, out := fsck(t, dir); code != 1 || !strings.Contains(out, problem) {
-		t.Errorf("fsck: %d, %s; want the problem %q", code, out, problem)
-	}
-	if after := contents(t, dir); fmt.Sprint(after) != fmt.Sprint(before) {
-		t.Error("looking changed the directory")
-	}
-	if code, out := fsck(t, dir, "--truncate"); code != 1 || !strings.Contains(out, "repaired: "+repaired) {
-		t.Errorf("fsck --truncate: %d, %s; want %q", code, out, repaired)
-	}
-	if code, out := fsck(t, dir); code != 0 {
-		t.Errorf("after the repair: %d, %s", code, out)
-	}
+	code, out := fsck(t, dir)
+	assert.True(t, code == 1 && strings.Contains(out, problem), "fsck: %d, %s; want the problem %q", code, out, problem)
+	after := contents(t, dir)
+	assert.Equal(t, fmt.Sprint(before), fmt.Sprint(after), "looking changed the directory")
+	code, out = fsck(t, dir, "--truncate")
+	assert.True(t, code == 1 && strings.Contains(out, "repaired: "+repaired), "fsck --truncate: %d, %s; want %q", code, out, repaired)
+	code, out = fsck(t, dir)
+	assert.Equal(t, 0, code, out)
 }
 
 // A bit flips in the last commit of the newest write-ahead log. The server does not go on
@@ -194,8 +189,7 @@ func TestFsckDamagedPending(t *testing.T) {
 		t.Errorf("%d observations and %d predictions, want 25 and none", got.GetObservations(), got.GetPendingLabels())
 	}
 	assert.Contains(t, p.said(), "labels that come for them are not found")
-	if _, err := p.predictor.Predict(t.Context(), ask(0)); err != nil {
-		t.Error(err)
-	}
+	_, err := p.predictor.Predict(t.Context(), ask(0))
+	assert.NoError(t, err)
 	p.learn(t, 25, 30)
 }

@@ -131,9 +131,8 @@ func TestOneServerOfAClusterBacksUp(t *testing.T) {
 		taken := 0
 		for _, s := range all {
 			backups := s.logged(t, backupTaken, 0)
-			if id := s.cluster(t).GetServer(); backups > 0 && !owners[id] {
-				t.Fatalf("server %s, which did not own the models, has taken %d backups", id, backups)
-			}
+			id := s.cluster(t).GetServer()
+			require.True(t, backups <= 0 || owners[id], "server %s, which did not own the models, has taken %d backups", id, backups)
 			taken += backups
 		}
 		return taken >= 3
@@ -178,9 +177,8 @@ func TestBurntCluster(t *testing.T) {
 		}
 	}
 	assert.True(t, len(taken) == 2 && taken[1]+taken[2] == len(models), "models of the backed up groups: %v", taken)
-	if v := succeed[perGroup](t, "verify", "--from", manual); len(v.Groups) != 2 {
-		t.Errorf("verified %+v", v)
-	}
+	v := succeed[perGroup](t, "verify", "--from", manual)
+	assert.Len(t, v.Groups, 2, v)
 
 	for n := 1; n <= 2; n++ {
 		of := filepath.Join(place, fmt.Sprintf("group-%d", n))
@@ -219,29 +217,24 @@ func TestBurntCluster(t *testing.T) {
 	into := []string{"restore", "--from", place, "--data-dir", fresh[1].dir}
 	away := filepath.Join(t.TempDir(), "away")
 	require.NoError(t, os.Rename(filepath.Join(place, "group-2"), away))
-	if a := execute(t, into...); a.code != 1 || !strings.Contains(a.errors, "of 2 groups it lacks [2]") {
-		t.Errorf("a restore of one of two groups: %+v", a)
-	}
+	a := execute(t, into...)
+	assert.True(t, a.code == 1 && strings.Contains(a.errors, "of 2 groups it lacks [2]"), "a restore of one of two groups: %+v", a)
 	require.NoError(t, os.Rename(away, filepath.Join(place, "group-2")))
-	if r := succeed[perGroup](t, into...); len(r.Groups) != 2 || r.Groups[0].Models+r.Groups[1].Models != len(models) {
-		t.Errorf("restored %+v", r)
-	}
-	if r := succeed[perGroup](t, "fsck", "--data-dir", fresh[1].dir); len(r.Groups) != 3 || r.Groups[1].Models+r.Groups[2].Models != len(models) {
-		t.Errorf("fsck: %+v", r)
-	}
+	r := succeed[perGroup](t, into...)
+	assert.True(t, len(r.Groups) == 2 && r.Groups[0].Models+r.Groups[1].Models == len(models), "restored %+v", r)
+	r = succeed[perGroup](t, "fsck", "--data-dir", fresh[1].dir)
+	assert.True(t, len(r.Groups) == 3 && r.Groups[1].Models+r.Groups[2].Models == len(models), "fsck: %+v", r)
 	for _, flags := range [][]string{nil, {"--cluster-address", freePort(t)}, {"--cluster-address", freePort(t), "--cluster-groups", "3"}} {
 		if p, err := tryLaunch(t, fresh[1].dir, []string{binary}, flags...); err == nil {
-			if err := p.await(t); err == nil || !strings.Contains(err.Error(), "cluster") {
-				t.Errorf("%v: %v", flags, err)
-			}
+			err := p.await(t)
+			assert.True(t, err != nil && strings.Contains(err.Error(), "cluster"), "%v: %v", flags, err)
 		}
 	}
 	begin(t, fresh)
 	for m, n := range models {
 		for k, s := range fresh {
-			if got := s.digestOf(t, m, n); got != want[m] {
-				t.Errorf("server %d: the state of %s is %s, want %s", k, m, got, want[m])
-			}
+			got := s.digestOf(t, m, n)
+			assert.True(t, got == want[m], "server %d: the state of %s is %s, want %s", k, m, got, want[m])
 		}
 		fresh[2].learned(t, m, n+3)
 		fresh[0].digestOf(t, m, n+3)
@@ -288,22 +281,19 @@ func TestRestoreGroupsAtATime(t *testing.T) {
 	succeed[struct{}](t, "restore", "--from", filepath.Join(place, "group-1"), "--data-dir", one)
 	p := launch(t, one)
 	for m, n := range models {
-		if got := p.model(t, m); (got != nil) != (placement.Of(m, 2) == 1) || got != nil && got.GetSequence() != uint64(n)+10 {
-			t.Errorf("%s: %v", m, got)
-		}
+		got := p.model(t, m)
+		assert.True(t, (got != nil) == (placement.Of(m, 2) == 1) && (got == nil || got.GetSequence() == uint64(n)+10), "%s: %v", m, got)
 	}
 	p.terminate(t)
 	if p, err := tryLaunch(t, one, []string{binary}, all[0].flags...); err == nil {
-		if err := p.await(t); err == nil || !strings.Contains(err.Error(), "has models without groups") {
-			t.Errorf("models of a server in a cluster of groups: %v", err)
-		}
+		err := p.await(t)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "has models without groups"), "models of a server in a cluster of groups: %v", err)
 	}
 
 	// A place with both kinds of backups says so.
 	succeed[backedUp](t, "backup", "--data-dir", one, "--to", place)
-	if a := execute(t, "restore", "--from", place, "--data-dir", filepath.Join(t.TempDir(), "both")); a.code != 1 || !strings.Contains(a.errors, "with groups and without") {
-		t.Errorf("both kinds: %+v", a)
-	}
+	a := execute(t, "restore", "--from", place, "--data-dir", filepath.Join(t.TempDir(), "both"))
+	assert.True(t, a.code == 1 && strings.Contains(a.errors, "with groups and without"), "both kinds: %+v", a)
 }
 
 // A remaining server continues with all groups of its directory.
@@ -321,15 +311,12 @@ func TestRecoverGroups(t *testing.T) {
 		s.kill(t)
 	}
 	arguments := []string{"cluster", "recover", "--data-dir", all[2].dir, "--json"}
-	if a := execute(t, append(arguments, "--group", "7")...); a.code != 2 || !strings.Contains(a.errors, "--group: got 7") {
-		t.Errorf("no group 7: %+v", a)
-	}
-	if a := execute(t, arguments...); a.code != 1 || strings.Count(a.out, `"lastEntry"`) != 3 {
-		t.Errorf("not confirmed: %+v", a)
-	}
-	if r := succeed[perGroup](t, append(arguments[:4:4], "--group", "2", "--yes")...); len(r.Groups) != 1 || r.Groups[0].Group != 2 {
-		t.Errorf("one group: %+v", r)
-	}
+	a := execute(t, append(arguments, "--group", "7")...)
+	assert.True(t, a.code == 2 && strings.Contains(a.errors, "--group: got 7"), "no group 7: %+v", a)
+	a = execute(t, arguments...)
+	assert.True(t, a.code == 1 && strings.Count(a.out, `"lastEntry"`) == 3, "not confirmed: %+v", a)
+	r := succeed[perGroup](t, append(arguments[:4:4], "--group", "2", "--yes")...)
+	assert.True(t, len(r.Groups) == 1 && r.Groups[0].Group == 2, "one group: %+v", r)
 	for k, g := range succeed[perGroup](t, append(arguments[:4:4], "--yes")...).Groups {
 		assert.True(t, int(g.Group) == k && g.LastEntry != 0 && (len(g.Removed) == 2 || g.Group == 2), "%+v", g)
 	}

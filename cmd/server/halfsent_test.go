@@ -84,9 +84,8 @@ func TestHalfSentBodiesEnd(t *testing.T) {
 		}
 	}
 	sent := open.Load()
-	if code, body := p.ask(t, "/healthz", ""); code != http.StatusOK {
-		t.Errorf("/healthz meanwhile: %d %s", code, body)
-	}
+	code, body := p.ask(t, "/healthz", "")
+	assert.EqualValues(t, http.StatusOK, code, body)
 	ended.Wait()
 	t.Logf("%d of %d connections are open after %v", open.Load(), sent, time.Since(began))
 	p.terminate(t)

@@ -245,7 +245,6 @@ func TestGap(t *testing.T) {
 	} {
 		assert.Equal(t, want, gap(attempts, fault*ms), fault)
 	}
-	if median, worst := spread([]time.Duration{5, 1, 9}); median != 5 || worst != 9 {
-		t.Errorf("median %d, worst %d", median, worst)
-	}
+	median, worst := spread([]time.Duration{5, 1, 9})
+	assert.True(t, median == 5 && worst == 9, "median %d, worst %d", median, worst)
 }

@@ -390,9 +390,8 @@ func TestHostileClients(t *testing.T) {
 		})
 	}
 	assert.EqualValues(t, 0, p.gauge(t, "hindsight_requests_in_progress_bytes"))
-	if s := p.stats(t); s.GetObservations() != 100 {
-		t.Errorf("%d observations", s.GetObservations())
-	}
+	s := p.stats(t)
+	assert.EqualValues(t, 100, s.GetObservations())
 	p.terminate(t)
 }
 

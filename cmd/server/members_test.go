@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -148,9 +149,8 @@ func TestThreeServersAreOneService(t *testing.T) {
 	}
 	owner := ""
 	for k, s := range all {
-		if r := s.knows(t, n); r.GetPrediction().GetStateSequence() != uint64(n) {
-			t.Errorf("server %d: %v", k, r)
-		}
+		r := s.knows(t, n)
+		assert.Equal(t, uint64(n), r.GetPrediction().GetStateSequence(), "%v %v", k, r)
 		eventually(t, fmt.Sprintf("server %d knows the servers and the owner", k), func() bool {
 			c := s.cluster(t)
 			owner = c.GetOwner()

@@ -210,13 +210,11 @@ func TestRulesAreComplete(t *testing.T) {
 				t.Errorf("%s: expression %q", rule.Alert, rule.Expr)
 			}
 			if rule.For != "" {
-				if _, err := model.ParseDuration(rule.For); err != nil {
-					t.Errorf("%s: %v", rule.Alert, err)
-				}
+				_, err := model.ParseDuration(rule.For)
+				assert.NoError(t, err, rule.Alert)
 			}
-			if s := rule.Labels["severity"]; !slices.Contains([]string{"page", "ticket", "info"}, s) {
-				t.Errorf("%s: severity %q", rule.Alert, s)
-			}
+			s := rule.Labels["severity"]
+			assert.True(t, slices.Contains([]string{"page", "ticket", "info"}, s), "%s: severity %q", rule.Alert, s)
 			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 				t.Errorf("%s: annotations %q", rule.Alert, rule.Annotations)
 			}

@@ -135,21 +135,18 @@ func TestRestoreOfATime(t *testing.T) {
 		t.Errorf("later %v, new %v, live %v, follower %v", p.model(t, "later"), p.model(t, "new"), p.model(t, "live"), p.model(t, "follower"))
 	}
 	list, err := p.models.ListAliases(t.Context(), &hindsightv1.ListAliasesRequest{})
-	if all := list.GetAliases(); err != nil || len(all) != 2 || all[1].GetModel() != "m" || all[1].GetShare() != nil {
-		t.Errorf("aliases %v, %v", list, err)
-	}
+	all := list.GetAliases()
+	assert.True(t, err == nil && len(all) == 2 && all[1].GetModel() == "m" && all[1].GetShare() == nil, "aliases %v, %v", list, err)
 	assert.Equal(t, 60, p.observeAs(t, "m", 0, 90))
 	p.observeAs(t, "leader", 30, 40)
 	p.follows(t, 40)
 	p.terminate(t)
-	if a := execute(t, "fsck", "--data-dir", restored); a.code != 0 {
-		t.Errorf("fsck: %s%s", a.out, a.errors)
-	}
+	a := execute(t, "fsck", "--data-dir", restored)
+	assert.Equal(t, 0, a.code, "%v %v", a.out, a.errors)
 
 	gone := filepath.Join(t.TempDir(), "gone")
-	if a := execute(t, "restore", "--from", place, "--at", early.Add(-time.Hour).Format(time.RFC3339Nano), "--data-dir", gone); a.code != 0 {
-		t.Errorf("a time before all models: %+v", a)
-	}
+	a = execute(t, "restore", "--from", place, "--at", early.Add(-time.Hour).Format(time.RFC3339Nano), "--data-dir", gone)
+	assert.Equal(t, 0, a.code, a)
 	p = launch(t, gone)
 	if list, err := p.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{}); err != nil || len(list.GetModels()) > 0 {
 		t.Errorf("%v, %v", list, err)
@@ -182,9 +179,8 @@ func TestRestoreOfATimeThatIsNotKept(t *testing.T) {
 	to := filepath.Join(t.TempDir(), "restored")
 	a := execute(t, "restore", "--from", place, "--at", at.Format(time.RFC3339Nano), "--data-dir", to)
 	assert.True(t, a.code == 1 && strings.Contains(a.errors, `model "m"`) && strings.Contains(a.errors, "the log begins at"), "%+v", a)
-	if left, err := os.ReadDir(to); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	left, err := os.ReadDir(to)
+	assert.True(t, err == nil && len(left) <= 0, "left %v, %v", left, err)
 }
 
 // A time that does not fit in nanoseconds is after all that was learned.
@@ -200,13 +196,10 @@ func TestFarTime(t *testing.T) {
 	assert.True(t, err == nil && r.GetUndone() == 0 && r.GetModel().GetSequence() == 10, "while it serves: %v, %v", r, err)
 	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
 	restored := filepath.Join(t.TempDir(), "restored")
-	if a := execute(t, "restore", "--from", place, "--at", far, "--data-dir", restored); a.code != 0 || strings.Contains(a.out, "removed") {
-		t.Errorf("%+v", a)
-	}
-	if m := launch(t, restored).model(t, "m"); m.GetSequence() != 10 {
-		t.Errorf("restored %v", m)
-	}
-	if a := execute(t, "restore", "--from", place, "--at", "0001-01-01T00:00:00Z", "--data-dir", t.TempDir()); a.code != 2 {
-		t.Errorf("the zero time: %+v", a)
-	}
+	a := execute(t, "restore", "--from", place, "--at", far, "--data-dir", restored)
+	assert.True(t, a.code == 0 && !strings.Contains(a.out, "removed"), "%+v", a)
+	m := launch(t, restored).model(t, "m")
+	assert.EqualValues(t, 10, m.GetSequence(), m)
+	a = execute(t, "restore", "--from", place, "--at", "0001-01-01T00:00:00Z", "--data-dir", t.TempDir())
+	assert.Equal(t, 2, a.code, a)
 }

@@ -49,31 +49,26 @@ func TestBurntMachine(t *testing.T) {
 	p.logged(t, backupTaken, p.logged(t, backupTaken, 0)+2)
 	p.kill(t)
 
-	if found, err := filepath.Glob(filepath.Join(place, "backups", "*.json")); err != nil || len(found) == 0 || len(found) > 3 {
-		t.Errorf("backups %v, %v", found, err)
-	}
+	found, err := filepath.Glob(filepath.Join(place, "backups", "*.json"))
+	assert.True(t, err == nil && len(found) != 0 && len(found) <= 3, "backups %v, %v", found, err)
 	restored := filepath.Join(t.TempDir(), "restored")
 	succeed[struct{}](t, "restore", "--from", place, "--data-dir", restored)
 	p = launch(t, restored)
 	m := p.model(t, "live")
 	assert.True(t, m.GetId() == "m" && m.GetSequence() == 20 && m.GetDisplayName() == "the first" && p.digest(t, "m") == want, "%v", m)
-	if s := p.stats(t); s.GetPendingLabels() != 1 {
-		t.Errorf("%d predictions wait", s.GetPendingLabels())
-	}
+	s := p.stats(t)
+	assert.EqualValues(t, 1, s.GetPendingLabels())
 	if y, f := p.model(t, "young"), p.model(t, "follower"); y.GetSequence() != 0 || f.GetSequence() != 20 || f.GetFollows() != "leader" {
 		t.Errorf("young %v, follower %v", y, f)
 	}
-	if _, err := p.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "deleted"}); err != nil {
-		t.Errorf("undelete: %v", err)
-	}
+	_, err = p.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "deleted"})
+	assert.NoError(t, err)
 	assert.Equal(t, 3, p.observeAs(t, "m", 0, 3))
 	p.terminate(t)
-	if a := execute(t, "fsck", "--data-dir", restored, "--progress"); a.code != 0 || !strings.Contains(a.errors, "2/2 models: 5") || strings.Contains(a.out, "2/2") {
-		t.Errorf("fsck: %s%s", a.out, a.errors)
-	}
-	if a := execute(t, "fsck", "--data-dir", restored, "--json"); a.code != 0 || a.errors != "" || !strings.HasPrefix(a.out, "{") {
-		t.Errorf("fsck: %s%s", a.out, a.errors)
-	}
+	a := execute(t, "fsck", "--data-dir", restored, "--progress")
+	assert.True(t, a.code == 0 && strings.Contains(a.errors, "2/2 models: 5") && !strings.Contains(a.out, "2/2"), "fsck: %s%s", a.out, a.errors)
+	a = execute(t, "fsck", "--data-dir", restored, "--json")
+	assert.True(t, a.code == 0 && a.errors == "" && strings.HasPrefix(a.out, "{"), "fsck: %s%s", a.out, a.errors)
 }
 
 // A server takes no backup while the newest one is young, whoever took it, and takes one when
@@ -91,9 +86,8 @@ func TestBackupAtTheEnd(t *testing.T) {
 		t.Errorf("the last backup, at %v, is %+v: want the backup before the start", last, first)
 	}
 	p.terminate(t)
-	if m := newestBackup(t, place); len(m.Models) != 1 || m.Models[0].Sequence != 10 {
-		t.Errorf("%+v", m.Models)
-	}
+	m := newestBackup(t, place)
+	assert.True(t, len(m.Models) == 1 && m.Models[0].Sequence == 10, "%+v", m.Models)
 }
 
 // A place that cannot be written stops nothing.
@@ -117,8 +111,7 @@ func TestBadPlaceIsNamed(t *testing.T) {
 		{"--backup-to", filepath.Join(os.Args[0], "place"), "--backup-to: backup: "},
 	} {
 		command := exec.CommandContext(t.Context(), binary, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0", c.flag, c.value)
-		if out, err := command.CombinedOutput(); err == nil || !strings.Contains(string(out), c.says) {
-			t.Errorf("%s %s: %v, %s", c.flag, c.value, err, out)
-		}
+		out, err := command.CombinedOutput()
+		assert.True(t, err != nil && strings.Contains(string(out), c.says), "%s %s: %v, %s", c.flag, c.value, err, out)
 	}
 }

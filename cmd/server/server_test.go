@@ -192,9 +192,8 @@ func (p *process) kill(t *testing.T) {
 	if p.command == nil {
 		return
 	}
-	if err := p.command.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		t.Error(err)
-	}
+	err := p.command.Process.Kill()
+	assert.True(t, err == nil || errors.Is(err, os.ErrProcessDone), err)
 	if err := p.await(t); err == nil {
 		t.Log("it had ended by itself")
 	}
@@ -299,9 +298,8 @@ func TestTerminateWritesSnapshotsAndEndsWell(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(dir, "snapshots", "*", "*.hs"))
 	assert.True(t, err == nil && len(files) == 1, "snapshots %v, %v", files, err)
 	p = launch(t, dir)
-	if s := p.stats(t); s.GetStateDigest() != want || s.GetSnapshotSequence() != 20 {
-		t.Errorf("restarted as %v", s)
-	}
+	s := p.stats(t)
+	assert.True(t, s.GetStateDigest() == want && s.GetSnapshotSequence() == 20, "restarted as %v", s)
 }
 
 func TestMetricsAndProbes(t *testing.T) {
@@ -327,9 +325,8 @@ func TestMetricsAndProbes(t *testing.T) {
 		assert.Contains(t, page, "\n"+line, line)
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if code, body := p.ask(t, path, ""); code != http.StatusOK {
-			t.Errorf("%s: %d %s", path, code, body)
-		}
+		code, body := p.ask(t, path, "")
+		assert.EqualValues(t, http.StatusOK, code, "%v %v", path, body)
 	}
 	command(t, 0, "healthcheck", "--grpc-address", p.connection.Target())
 }

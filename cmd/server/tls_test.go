@@ -134,12 +134,10 @@ func TestTLSOnBothPorts(t *testing.T) {
 		"plaintext":             {simple, nil, false},
 		"plaintext to mTLS":     {mutual, nil, false},
 	} {
-		if err := c.server.overGRPC(t, c.client); (err == nil) != c.ok {
-			t.Errorf("%s over gRPC: %v", name, err)
-		}
-		if err := c.server.overHTTP(t, c.client); (err == nil) != c.ok {
-			t.Errorf("%s over HTTP: %v", name, err)
-		}
+		err := c.server.overGRPC(t, c.client)
+		assert.Equal(t, c.ok, (err == nil), "%v %v", name, err)
+		err = c.server.overHTTP(t, c.client)
+		assert.Equal(t, c.ok, (err == nil), "%v %v", name, err)
 	}
 
 	// The gateway reaches the server within the process, unary calls and streams.

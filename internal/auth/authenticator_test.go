@@ -57,9 +57,8 @@ func TestTokens(t *testing.T) {
 	if _, err := a.Token(ends); !errors.Is(err, auth.ErrExpired) || !errors.Is(p.Valid(c.now()), auth.ErrExpired) {
 		t.Error("at its end:", err)
 	}
-	if s := a.Stats(); s.Entries != 2 || s.Unknown != 12 {
-		t.Errorf("%+v", s)
-	}
+	s := a.Stats()
+	assert.True(t, s.Entries == 2 && s.Unknown == 12, "%+v", s)
 }
 
 // A principal ends with its entry, and with every change of it; one whose entry is the
@@ -82,13 +81,11 @@ func TestSet(t *testing.T) {
 		assert.ErrorIs(t, principals[name].Valid(c.now()), want, name)
 	}
 	for token, want := range map[string]error{"s": nil, "g": auth.ErrInvalid, "c": nil, "r": auth.ErrInvalid, "r2": nil} {
-		if _, err := a.Token(token); !errors.Is(err, want) {
-			t.Errorf("token %s: %v", token, err)
-		}
+		_, err := a.Token(token)
+		assert.ErrorIs(t, err, want, token)
 	}
-	if p, err := a.Token("c"); err != nil || p.SeesAll() || !p.Sees("m1") || p.Sees("x") {
-		t.Error("the entry that changed:", p, err)
-	}
+	p, err := a.Token("c")
+	assert.True(t, err == nil && !p.SeesAll() && p.Sees("m1") && !p.Sees("x"), "%v %v %v", "the entry that changed:", p, err)
 }
 
 func TestPrincipal(t *testing.T) {
@@ -107,9 +104,8 @@ func TestPrincipal(t *testing.T) {
 		}
 	}
 	assert.True(t, p.Has(auth.Write) == nil && errors.Is(p.Has(auth.Admin), auth.ErrRole) && errors.Is(p.Whole(), auth.ErrScope), "role and models")
-	if got := auth.FromContext(auth.NewContext(t.Context(), p)); got != p || auth.FromContext(t.Context()) != nil {
-		t.Error("context", got)
-	}
+	got := auth.FromContext(auth.NewContext(t.Context(), p))
+	assert.True(t, got == p && auth.FromContext(t.Context()) == nil, "%v %v", "context", got)
 }
 
 // A burst of a second's calls is taken, then one each period. The limits outlive a
@@ -180,9 +176,8 @@ func TestJWTs(t *testing.T) {
 	// What was verified is not verified again within a minute; what was rejected is.
 	verified = 0
 	p, err := a.Token("staff.x.y")
-	if _, forged := a.Token("forged.x.y"); err != nil || verified != 1 || forged == nil {
-		t.Errorf("verified %d times: %v", verified, err)
-	}
+	_, forged := a.Token("forged.x.y")
+	assert.True(t, err == nil && verified == 1 && forged != nil, "verified %d times: %v", verified, err)
 	c.advance(time.Minute)
 	if _, err := a.Token("staff.x.y"); err != nil || verified != 2 {
 		t.Errorf("after a minute verified %d times: %v", verified, err)
@@ -249,9 +244,8 @@ func TestSetUnderLoad(t *testing.T) {
 	}
 	for range 500 {
 		a.Set([]auth.Entry{stays})
-		if _, err := a.Token("g"); !errors.Is(err, auth.ErrInvalid) {
-			t.Error("a token that was revoked:", err)
-		}
+		_, err := a.Token("g")
+		assert.ErrorIs(t, err, auth.ErrInvalid)
 		a.Set([]auth.Entry{stays, goes})
 	}
 	close(done)
@@ -284,8 +278,7 @@ func BenchmarkHeader(b *testing.B) {
 	header := "Bearer " + tokens[500]
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := a.Header(header); err != nil {
-			b.Fatal(err)
-		}
+		_, err := a.Header(header)
+		require.NoError(b, err)
 	}
 }

@@ -74,9 +74,8 @@ func TestMoveDrainRemove(t *testing.T) {
 	assert.ErrorIs(t, to.node().Move(t.Context(), ""), storage.ErrNotOwner)
 	assert.ErrorIs(t, first.node().Move(t.Context(), "elsewhere:1"), cluster.ErrNoMember)
 	require.NoError(t, first.node().Move(t.Context(), to.address))
-	if got := owner(t, servers...); got != to {
-		t.Errorf("%s owns, want %s", got.address, to.address)
-	}
+	got := owner(t, servers...)
+	assert.True(t, got == to, "%s owns, want %s", got.address, to.address)
 	require.NoError(t, to.node().host.Drain(t.Context()))
 	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
 	next := owner(t, rest...)

@@ -221,9 +221,8 @@ func compareAll(t *testing.T, servers []*server, writers []*writer) {
 					if acknowledged, ok := w.acknowledged[r.Last]; ok && acknowledged != data {
 						t.Errorf("%s has %q at %d of %s, acknowledged was %q", s.address, data, r.Last, w.name, acknowledged)
 					}
-					if at, ok := seen[data]; ok {
-						t.Errorf("%s learned %q twice, at %d and %d", s.address, data, at, r.Last)
-					}
+					at, ok := seen[data]
+					assert.False(t, ok, "%s learned %q twice, at %d and %d", s.address, data, at, r.Last)
 					seen[data] = r.Last
 					return nil
 				})

@@ -170,13 +170,11 @@ func TestTheClusterPortTellsKindsApart(t *testing.T) {
 		}
 	}
 	address := s.Listener(consensus.Members).Addr().String()
-	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, io.EOF) {
-		t.Errorf("a log that is not open here: %v", err)
-	}
+	_, err := s.DialGroup(t.Context(), 7, "a", address)
+	assert.ErrorIs(t, err, io.EOF)
 	other := s.Group(7, "b")
-	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, consensus.ErrOtherMember) {
-		t.Errorf("the log of another member: %v", err)
-	}
+	_, err = s.DialGroup(t.Context(), 7, "a", address)
+	assert.ErrorIs(t, err, consensus.ErrOtherMember)
 	assert.NoError(t, other.Close())
 }
 
@@ -207,7 +205,6 @@ func TestNoPlaintextBeyondLoopback(t *testing.T) {
 	defer func() {
 		assert.NoError(t, l.Close())
 	}()
-	if _, err := consensus.Listen(public{l}, nil, func(error) {}); !errors.Is(err, consensus.ErrPlaintext) {
-		t.Errorf("listened: %v", err)
-	}
+	_, err := consensus.Listen(public{l}, nil, func(error) {})
+	assert.ErrorIs(t, err, consensus.ErrPlaintext)
 }

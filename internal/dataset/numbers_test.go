@@ -67,9 +67,8 @@ func TestWrittenNumbers(t *testing.T) {
 		},
 	} {
 		for text, want := range texts {
-			if got, err := numbersOf(t, strings.NewReader(fileOf(t, delimiter, text))); err != nil || got[0] != want {
-				t.Errorf("%s between %q is %v, %v, want %v", text, delimiter, got, err, want)
-			}
+			got, err := numbersOf(t, strings.NewReader(fileOf(t, delimiter, text)))
+			assert.True(t, err == nil && got[0] == want, "%s between %q is %v, %v, want %v", text, delimiter, got, err, want)
 		}
 	}
 	for delimiter, texts := range map[rune][]string{
@@ -79,9 +78,8 @@ func TestWrittenNumbers(t *testing.T) {
 		';': {"1,2,3", "1.2.3", "0.123.456", "1.23,4", "1.234,567,8"},
 	} {
 		for _, text := range texts {
-			if got, err := numbersOf(t, strings.NewReader(fileOf(t, delimiter, text))); err == nil {
-				t.Errorf("%s between %q is %v", text, delimiter, got)
-			}
+			got, err := numbersOf(t, strings.NewReader(fileOf(t, delimiter, text)))
+			assert.Error(t, err, "%v %v %v", text, delimiter, got)
 		}
 	}
 }
@@ -146,9 +144,8 @@ func TestTheColumnDecidesThePoint(t *testing.T) {
 			}
 		}
 	}
-	if got, err := numbersOf(t, strings.NewReader("name;x\na;1,5\na;2;3\n")); len(got) != 1 || err == nil || !strings.Contains(err.Error(), "line 3") {
-		t.Errorf("a file with a wrong row: %v, %v", got, err)
-	}
+	got, err := numbersOf(t, strings.NewReader("name;x\na;1,5\na;2;3\n"))
+	assert.True(t, len(got) == 1 && err != nil && strings.Contains(err.Error(), "line 3"), "a file with a wrong row: %v, %v", got, err)
 }
 
 // Labels are read as the numbers of their column.

@@ -129,9 +129,8 @@ func TestHeadersOfNumbers(t *testing.T) {
 		",\n1,2\n":           "no column has a name",
 		"PK\x03\x04\x14":     "a.csv: the file is a zip file, as a workbook of Excel is",
 	} {
-		if _, err := readerOf(strings.NewReader(text), "y", 0); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v, want %s", text, err, says)
-		}
+		_, err := readerOf(strings.NewReader(text), "y", 0)
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%q: %v, want %s", text, err, says)
 	}
 }
 
@@ -231,9 +230,8 @@ func TestWindows1252(t *testing.T) {
 		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
 		require.NoError(t, err)
 		record, err := table.Read()
-		if got := table.Columns()[0] + " " + record[0]; err != nil || got != want {
-			t.Errorf("%q: %q, %v", text, got, err)
-		}
+		got := table.Columns()[0] + " " + record[0]
+		assert.True(t, err == nil && got == want, "%q: %q, %v", text, got, err)
 	}
 }
 
@@ -250,9 +248,8 @@ func TestNoLabel(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{"none": "none", "-": "-", "NA": "", "": "", "?": "", "nan": ""} {
-		if class, err := dataset.Class(text); class != want || (want == "") != errors.Is(err, dataset.ErrNoLabel) {
-			t.Errorf("class %q is %q, %v", text, class, err)
-		}
+		class, err := dataset.Class(text)
+		assert.True(t, class == want && (want == "") == errors.Is(err, dataset.ErrNoLabel), "class %q is %q, %v", text, class, err)
 	}
 }
 

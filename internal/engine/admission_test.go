@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -84,9 +83,8 @@ func TestTheMemoryOfADeletedLeader(t *testing.T) {
 	for _, id := range []string{"leader", "shadow"} {
 		must(h.Engine.DeleteModel(t.Context(), id, engine.DeleteOptions{Purge: true}))(t)
 	}
-	if totals := h.Totals(); totals.ResidentBytes != 0 {
-		t.Errorf("%d bytes are accounted without a model", totals.ResidentBytes)
-	}
+	totals := h.Totals()
+	assert.EqualValues(t, 0, totals.ResidentBytes)
 
 	h.create(t, "leader", linear(300)) // 0.4 MB.
 	h.shadow(t, "shadow", "leader", linear(300))
@@ -112,14 +110,12 @@ func TestALoadThatFindsNoMemory(t *testing.T) {
 	waitFor(t, h, func() bool { return f.appends.next.Load() == appendWell }) // It has its turn.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if _, err := h.Predict(ctx, "other", vectors(x), engine.PredictOptions{}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("predicted beside a state that cannot leave: %v", err)
-	}
+	_, err := h.Predict(ctx, "other", vectors(x), engine.PredictOptions{})
+	assert.ErrorIs(t, err, context.DeadlineExceeded)
 	assert.LessOrEqual(t, h.Totals().ResidentBytes, int64(1<<20))
 	close(f.goOn)
-	if _, err := ticket.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
+	_, err = ticket.Wait(t.Context())
+	assert.NoError(t, err)
 	h.predict(t, "other", x...)
 }
 
@@ -139,17 +135,15 @@ func TestALoadThatFitsWaitsForNone(t *testing.T) {
 	var waiting sync.WaitGroup
 	for n := range large {
 		waiting.Go(func() {
-			if _, err := h.Predict(ctx, fmt.Sprint("large", n), vectors(x), engine.PredictOptions{}); !errors.Is(err, context.Canceled) {
-				t.Errorf("a model that does not fit: %v", err)
-			}
+			_, err := h.Predict(ctx, fmt.Sprint("large", n), vectors(x), engine.PredictOptions{})
+			assert.ErrorIs(t, err, context.Canceled)
 		})
 	}
 	for range 20 {
 		h.Hibernate("small") // The engine itself may have done it.
 		fits, done := context.WithTimeout(t.Context(), 5*time.Second)
-		if _, err := h.Predict(fits, "small", vectors(x[:2]), engine.PredictOptions{}); err != nil {
-			t.Errorf("a model that fits: %v", err)
-		}
+		_, err := h.Predict(fits, "small", vectors(x[:2]), engine.PredictOptions{})
+		assert.NoError(t, err)
 		done()
 	}
 	cancel()

@@ -76,26 +76,21 @@ func TestAliases(t *testing.T) {
 		{"live", "b", engine.NoModel, engine.ErrAliasChanged},
 		{"new", "b", "a", engine.ErrAliasChanged},
 	} {
-		if _, err := h.SetAlias(ctx, rejected.name, rejected.id, rejected.expected); !errors.Is(err, rejected.want) {
-			t.Errorf("%+v: %v", rejected, err)
-		}
+		_, err := h.SetAlias(ctx, rejected.name, rejected.id, rejected.expected)
+		assert.ErrorIs(t, err, rejected.want, rejected)
 	}
 	c.advance(time.Second)
 	set, err := h.SetAlias(ctx, "live", "b", "a")
-	if want := (engine.Alias{Name: "live", Model: "b", Previous: "a", Updated: c.now()}); err != nil || set != want {
-		t.Errorf("set %+v, %v; want %+v", set, err, want)
-	}
+	want := (engine.Alias{Name: "live", Model: "b", Previous: "a", Updated: c.now()})
+	assert.True(t, err == nil && set == want, "set %+v, %v; want %+v", set, err, want)
 	c.advance(time.Second)
-	if again := h.setAlias(t, "live", "b"); again != set {
-		t.Errorf("the same again: %+v, want %+v", again, set)
-	}
+	again := h.setAlias(t, "live", "b")
+	assert.True(t, again == set, "the same again: %+v, want %+v", again, set)
 	h.stop(t)
 
 	h = start(t, d, c)
 	all, err := h.ListAliases()
-	if err != nil || len(all) != 2 || all[0].Name != "canary" || all[1] != set {
-		t.Errorf("aliases %+v, %v", all, err)
-	}
+	assert.True(t, err == nil && len(all) == 2 && all[0].Name == "canary" && all[1] == set, "aliases %+v, %v", all, err)
 	info, err := h.GetModel(ctx, "live")
 	if err != nil || info.ID != "b" || !slices.Equal(info.Aliases, []string{"canary", "live"}) {
 		t.Errorf("the model of the alias: %+v, %v", info, err)
@@ -118,20 +113,16 @@ func TestNamesOfModelsAndAliases(t *testing.T) {
 	h.create(t, "deleted", linear(1))
 	h.setAlias(t, "live", "a")
 	exported := must(h.ExportModel(ctx, "live", engine.ExportOptions{}))(t)
-	if _, err := h.CreateModel(ctx, "live", linear(1)); !errors.Is(err, engine.ErrAliasExists) {
-		t.Errorf("created: %v", err)
-	}
-	if _, err := h.ImportModel(ctx, "live", exported); !errors.Is(err, engine.ErrAliasExists) {
-		t.Errorf("imported: %v", err)
-	}
+	_, err := h.CreateModel(ctx, "live", linear(1))
+	assert.ErrorIs(t, err, engine.ErrAliasExists)
+	_, err = h.ImportModel(ctx, "live", exported)
+	assert.ErrorIs(t, err, engine.ErrAliasExists)
 	assert.ErrorIs(t, h.DeleteModel(ctx, "a"), engine.ErrAliased)
 	require.NoError(t, h.DeleteModel(ctx, "deleted"))
-	if _, err := h.SetAlias(ctx, "deleted", "a", ""); !errors.Is(err, engine.ErrModelExists) {
-		t.Errorf("an alias with the id of a deleted model: %v", err)
-	}
-	if _, err := h.SetAlias(ctx, "other", "deleted", ""); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("an alias of a deleted model: %v", err)
-	}
+	_, err = h.SetAlias(ctx, "deleted", "a", "")
+	assert.ErrorIs(t, err, engine.ErrModelExists)
+	_, err = h.SetAlias(ctx, "other", "deleted", "")
+	assert.ErrorIs(t, err, engine.ErrModelNotFound)
 	for doing, err := range map[string]error{
 		"delete": h.DeleteModel(ctx, "live"),
 		"undelete": func() error {
@@ -145,9 +136,8 @@ func TestNamesOfModelsAndAliases(t *testing.T) {
 	} {
 		assert.ErrorIs(t, err, engine.ErrModelNotFound, doing)
 	}
-	if info, err := h.UpdateModel(ctx, "live", engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = "x" }}); err != nil || info.ID != "a" {
-		t.Errorf("updated by an alias: %+v, %v", info, err)
-	}
+	info, err := h.UpdateModel(ctx, "live", engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = "x" }})
+	assert.True(t, err == nil && info.ID == "a", "updated by an alias: %+v, %v", info, err)
 }
 
 // Of a model that is made and an alias that is set under one name at once, one is there.
@@ -161,9 +151,7 @@ func TestNameIsTakenOnce(t *testing.T) {
 		both.Go(func() { _, created = h.CreateModel(context.Background(), name, linear(1)) })
 		both.Go(func() { _, set = h.SetAlias(context.Background(), name, "a", engine.NoModel) })
 		both.Wait()
-		if (created == nil) == (set == nil) {
-			t.Fatalf("created: %v, set: %v", created, set)
-		}
+		require.NotEqual(t, (set == nil), (created == nil), "%v %v", created, set)
 		// An alias that is set to a model while that is deleted.
 		if created == nil {
 			other := fmt.Sprint("alias", n)
@@ -171,9 +159,7 @@ func TestNameIsTakenOnce(t *testing.T) {
 			both.Go(func() { deleted = h.DeleteModel(context.Background(), name) })
 			both.Go(func() { _, set = h.SetAlias(context.Background(), other, name, "") })
 			both.Wait()
-			if (deleted == nil) == (set == nil) {
-				t.Fatalf("deleted: %v, set: %v", deleted, set)
-			}
+			require.NotEqual(t, (set == nil), (deleted == nil), "%v %v", deleted, set)
 		}
 	}
 }
@@ -185,8 +171,7 @@ func TestAliasLimit(t *testing.T) {
 	for n := range engine.AliasLimit {
 		h.setAlias(t, fmt.Sprint("alias", n), "a")
 	}
-	if _, err := h.SetAlias(t.Context(), "more", "a", ""); !errors.Is(err, engine.ErrAliasLimit) {
-		t.Errorf("one too many: %v", err)
-	}
+	_, err := h.SetAlias(t.Context(), "more", "a", "")
+	assert.ErrorIs(t, err, engine.ErrAliasLimit)
 	h.setAlias(t, "alias0", "b")
 }

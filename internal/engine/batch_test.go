@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 )
@@ -67,9 +69,7 @@ func TestNoSnapshotOfAnUndoneState(t *testing.T) {
 	written := make(chan engine.Snapshot, 1)
 	go func() {
 		snapshot, err := h.SnapshotModel(context.Background(), "m")
-		if err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, err)
 		written <- snapshot
 	}()
 	<-s.begun
@@ -77,13 +77,10 @@ func TestNoSnapshotOfAnUndoneState(t *testing.T) {
 		t.Error(err)
 	}
 	close(s.goOn)
-	if got := <-written; got.Sequence != 1 {
-		t.Errorf("the snapshot is of sequence %d, want 1", got.Sequence)
-	}
+	got := <-written
+	assert.EqualValues(t, 1, got.Sequence)
 	kept, err := h.ListSnapshots(t.Context(), "m")
-	if err != nil || len(kept) != 1 || kept[0].Sequence != 1 {
-		t.Errorf("kept are %+v, %v", kept, err)
-	}
+	assert.True(t, err == nil && len(kept) == 1 && kept[0].Sequence == 1, "kept are %+v, %v", kept, err)
 }
 
 // While a snapshot waits to be written, its model hands over no other one.
@@ -115,7 +112,6 @@ func TestOneSnapshotOfAModelAtATime(t *testing.T) {
 		observe() // The writer may have just written the first snapshot.
 		return len(snapshots()) > 1
 	})
-	if got := snapshots(); got[1] != 10 || got[0] < 20 {
-		t.Errorf("snapshots of sequences %v, want one of 10 and one of 20 or later", got)
-	}
+	got := snapshots()
+	assert.True(t, got[1] == 10 && got[0] >= 20, "snapshots of sequences %v, want one of 10 and one of 20 or later", got)
 }

@@ -229,15 +229,12 @@ func spoilSnapshots(t *testing.T, fs vfs.FS, sequences []string) {
 
 func TestInspectRejects(t *testing.T) {
 	fs := newFS()
-	if _, _, err := store.Inspect(dataDir, store.Options{FS: fs}); !errors.Is(err, store.ErrNotThere) {
-		t.Errorf("nothing there: %v", err)
-	}
-	if names, err := fs.List("/"); err != nil || len(names) > 0 {
-		t.Errorf("it made %v, %v", names, err)
-	}
+	_, _, err := store.Inspect(dataDir, store.Options{FS: fs})
+	assert.ErrorIs(t, err, store.ErrNotThere)
+	names, err := fs.List("/")
+	assert.True(t, err == nil && len(names) <= 0, "it made %v, %v", names, err)
 	h := startOn(t, fs, newClock())
-	if _, _, err := store.Inspect(dataDir, store.Options{FS: fs}); !errors.Is(err, store.ErrInUse) {
-		t.Errorf("in use: %v", err)
-	}
+	_, _, err = store.Inspect(dataDir, store.Options{FS: fs})
+	assert.ErrorIs(t, err, store.ErrInUse)
 	h.stop(t)
 }

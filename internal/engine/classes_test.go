@@ -44,9 +44,8 @@ func TestClasses(t *testing.T) {
 		o := engine.Observation{PredictionID: p.ID, Class: names[class]}
 		a := h.observe(t, "m", o)[0]
 		require.True(t, a.Served && a.ServedClass == p.Name() && a.Class == p.Name() && len(a.Predictions) == 0, "%+v of %+v", a, p)
-		if again := h.observe(t, "m", o)[0]; !again.Duplicate || again.ServedClass != a.ServedClass || again.Loss != a.Loss {
-			t.Fatalf("%+v, first %+v", again, a)
-		}
+		again := h.observe(t, "m", o)[0]
+		require.True(t, again.Duplicate && again.ServedClass == a.ServedClass && again.Loss == a.Loss, "%+v, first %+v", again, a)
 		if round > 0 && p.Name() != names[class] { // The first is not scored.
 			wrong++
 		}
@@ -72,9 +71,8 @@ func TestClasses(t *testing.T) {
 		"nothing":          {Features: []float64{1, 2}, Weight: 1},
 	} {
 		want := map[string]error{"a class too many": model.ErrClassLimit, "a label": model.ErrLabelKind, "nothing": model.ErrInvalidClass}[what]
-		if _, err := h.Observe(t.Context(), "m", []engine.Observation{o}); !errors.Is(err, want) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := h.Observe(t.Context(), "m", []engine.Observation{o})
+		assert.ErrorIs(t, err, want, what)
 	}
 }
 
@@ -89,12 +87,10 @@ func TestClassLimitAtTheTurn(t *testing.T) {
 		}
 		return all
 	}
-	if _, err := h.Observe(t.Context(), "m", batch("a", "b", "c")); !errors.Is(err, model.ErrClassLimit) {
-		t.Errorf("three classes: %v", err)
-	}
-	if s := h.stats(t, "m"); s.Sequence != 0 {
-		t.Errorf("%d learned", s.Sequence)
-	}
+	_, err := h.Observe(t.Context(), "m", batch("a", "b", "c"))
+	assert.ErrorIs(t, err, model.ErrClassLimit)
+	s := h.stats(t, "m")
+	assert.EqualValues(t, 0, s.Sequence)
 	tickets := make([]*engine.Ticket, 6)
 	for n := range tickets {
 		var err error
@@ -114,9 +110,8 @@ func TestClassLimitAtTheTurn(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if s := h.stats(t, "m"); learned != 2 || s.Sequence != 2 {
-		t.Errorf("%d learned, sequence %d", learned, s.Sequence)
-	}
+	s = h.stats(t, "m")
+	assert.True(t, learned == 2 && s.Sequence == 2, "%d learned, sequence %d", learned, s.Sequence)
 }
 
 // A prediction of classes that a restore has undone is learned as one that was not

@@ -102,12 +102,10 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	a.host.create(t, "m", linear(1))
 	s.awaitAll()
 	a.host.observe(t, "m", one("a", 1)...)
-	if _, err := b.host.SnapshotModel(t.Context(), "m"); err == nil {
-		t.Error("a cold replica makes a snapshot")
-	}
-	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
-		t.Error(err)
-	}
+	_, err := b.host.SnapshotModel(t.Context(), "m")
+	assert.Error(t, err, "a cold replica makes a snapshot")
+	_, err = a.host.SnapshotModel(t.Context(), "m")
+	assert.NoError(t, err)
 	assert.Equal(t, []uint64{1}, s.shared(1))
 	s.move(1)
 	w := must(b.host.Watch(t.Context(), "m", 10))(t)
@@ -116,9 +114,8 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	a.host.observe(t, "m", one("b", 1)...)
 	s.awaitAll()
 	assert.ErrorIs(t, w.Err(), engine.ErrNotOwner)
-	if _, err := a.host.SnapshotModel(t.Context(), "m"); err != nil {
-		t.Error(err)
-	}
+	_, err = a.host.SnapshotModel(t.Context(), "m")
+	assert.NoError(t, err)
 	s.shared(2)
 	b.restart(true)
 	assert.Equal(t, 0, b.host.loaded(t))
@@ -165,9 +162,8 @@ func TestColdReplicaFollowsRestore(t *testing.T) {
 		s.awaitAll()
 		waitFor(t, b.host, func() bool { return b.host.Turn("m") == nil && slices.Equal(b.snapshots("m"), []uint64{5}) })
 		s.equal()
-		if owner := s.move(1); owner.host.observe(t, "m", one("7", 7)...)[0].Duplicate {
-			t.Error("a cold replica knows what was undone")
-		}
+		owner := s.move(1)
+		assert.False(t, owner.host.observe(t, "m", one("7", 7)...)[0].Duplicate, "a cold replica knows what was undone")
 		s.equal()
 	}
 }

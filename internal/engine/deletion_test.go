@@ -65,9 +65,8 @@ func TestDeletedModelsAreRemovedInTime(t *testing.T) {
 	h = start(t, d, c)
 	waitFor(t, h, func() bool { return h.listed(t) == "c" })
 	h.create(t, "b", linear(2))
-	if s := h.stats(t, "b"); s.Observations != 0 {
-		t.Errorf("a new model has %d observations", s.Observations)
-	}
+	s := h.stats(t, "b")
+	assert.EqualValues(t, 0, s.Observations)
 }
 
 // Deletion, return and removal by many callers at once leave one model or none, and never
@@ -113,9 +112,8 @@ func TestDeletionAtOnce(t *testing.T) {
 	}
 	group.Wait()
 	must(h.UndeleteModel(t.Context(), "m"))(t)
-	if s := h.stats(t, "m"); s.Observations < 20 {
-		t.Errorf("%d observations", s.Observations)
-	}
+	s := h.stats(t, "m")
+	assert.GreaterOrEqual(t, s.Observations, uint64(20), "%d observations", s.Observations)
 	var removals sync.WaitGroup
 	for range 4 {
 		removals.Go(func() {
@@ -143,9 +141,8 @@ func TestDeletionWhoseCallerLeaves(t *testing.T) {
 	leave()
 	assert.ErrorIs(t, <-left, context.Canceled)
 	close(f.goOn)
-	if _, err := ticket.Wait(t.Context()); err != nil {
-		t.Error(err)
-	}
+	_, err := ticket.Wait(t.Context())
+	assert.NoError(t, err)
 	// The deletion was skipped: it had not begun.
 	assert.NoError(t, h.DeleteModel(t.Context(), "m"))
 	h.create(t, "m", linear(2))
@@ -157,9 +154,8 @@ func TestDeletedModelsTakeRoom(t *testing.T) {
 	h.create(t, "a", linear(1))
 	h.create(t, "b", linear(1))
 	require.NoError(t, h.DeleteModel(t.Context(), "a"))
-	if _, err := h.CreateModel(t.Context(), "c", linear(1)); !errors.Is(err, engine.ErrModelLimit) || !strings.Contains(err.Error(), "there are 2, 1 of them deleted") {
-		t.Errorf("a third: %v", err)
-	}
+	_, err := h.CreateModel(t.Context(), "c", linear(1))
+	assert.True(t, errors.Is(err, engine.ErrModelLimit) && strings.Contains(err.Error(), "there are 2, 1 of them deleted"), "a third: %v", err)
 	must(h.Engine.DeleteModel(t.Context(), "a", engine.DeleteOptions{Purge: true}))(t)
 	h.create(t, "c", linear(1))
 }
@@ -213,9 +209,8 @@ func TestCallsBesideAPurge(t *testing.T) {
 		for n := range each {
 			owner.host.observe(t, "m", one(fmt.Sprint("p", n), 1, 2)...)
 		}
-		if _, err := owner.host.Engine.DeleteModel(ctx, "m", engine.DeleteOptions{Purge: true}); err != nil {
-			t.Error(err)
-		}
+		_, err := owner.host.Engine.DeleteModel(ctx, "m", engine.DeleteOptions{Purge: true})
+		assert.NoError(t, err)
 		callers.Wait()
 	}
 }

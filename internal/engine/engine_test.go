@@ -23,16 +23,13 @@ func TestCreateIsIdempotentBySpec(t *testing.T) {
 		t.Errorf("defaults are not filled in: %+v", first.Spec.PKAWVTaylor)
 	}
 	again, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
-	if err != nil || !reflect.DeepEqual(again, first) {
-		t.Errorf("the same again: %+v, %v", again, err)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(again, first), "the same again: %+v, %v", again, err)
 	if _, err := h.CreateModel(context.Background(), "a", taylor(2, 4)); !errors.Is(err, engine.ErrModelExists) {
 		t.Errorf("another spec: %v", err)
 	}
 	for _, id := range []string{"", "A", "-a", "a/b", "a b", strings.Repeat("a", 64)} {
-		if _, err := h.CreateModel(context.Background(), id, linear(1)); !errors.Is(err, engine.ErrInvalidID) {
-			t.Errorf("id %q: %v", id, err)
-		}
+		_, err := h.CreateModel(context.Background(), id, linear(1))
+		assert.ErrorIs(t, err, engine.ErrInvalidID, id)
 	}
 }
 
@@ -60,17 +57,14 @@ func TestBadObservationsAreRejected(t *testing.T) {
 		"weight infinite": {engine.Observation{Features: []float64{1, 2}, Labels: one, Weight: math.Inf(1)}, model.ErrWeightOutOfRange},
 		"no label":        {engine.Observation{PredictionID: p.ID, Weight: 1}, model.ErrDimensionMismatch},
 	} {
-		if _, err := h.Observe(context.Background(), "m", []engine.Observation{c.o}); !errors.Is(err, c.want) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
+		_, err := h.Observe(context.Background(), "m", []engine.Observation{c.o})
+		assert.ErrorIs(t, err, c.want, name)
 	}
 	assert.Equal(t, before, h.stats(t, "m"))
-	if _, err := h.Predict(context.Background(), "m", vectors([]float64{1, 2}, []float64{1}), engine.PredictOptions{}); !errors.Is(err, model.ErrDimensionMismatch) {
-		t.Errorf("predict: %v", err)
-	}
-	if _, err := h.Predict(context.Background(), "nobody", nil, engine.PredictOptions{}); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("predict: %v", err)
-	}
+	_, err := h.Predict(context.Background(), "m", vectors([]float64{1, 2}, []float64{1}), engine.PredictOptions{})
+	assert.ErrorIs(t, err, model.ErrDimensionMismatch)
+	_, err = h.Predict(context.Background(), "nobody", nil, engine.PredictOptions{})
+	assert.ErrorIs(t, err, engine.ErrModelNotFound)
 }
 
 func TestChosenPredictionIDs(t *testing.T) {
@@ -84,14 +78,10 @@ func TestChosenPredictionIDs(t *testing.T) {
 		return p[0], nil
 	}
 	first, err := predict(1)
-	if err != nil || first.ID != "mine" {
-		t.Fatal(first, err)
-	}
+	require.True(t, err == nil && first.ID == "mine", "%v %v", first, err)
 	h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{9}})
 	again, err := predict(1)
-	if err != nil || !reflect.DeepEqual(again, first) {
-		t.Errorf("a retried Predict answers %+v, %v; first %+v", again, err, first)
-	}
+	assert.True(t, err == nil && reflect.DeepEqual(again, first), "a retried Predict answers %+v, %v; first %+v", again, err, first)
 	if _, err := predict(2); !errors.Is(err, engine.ErrConflict) {
 		t.Errorf("other features: %v", err)
 	}
@@ -139,9 +129,7 @@ func TestObservationLimit(t *testing.T) {
 	learned := 0
 	for _, ticket := range tickets {
 		answers, err := ticket.Wait(context.Background())
-		if err != nil && !errors.Is(err, model.ErrObservationLimit) {
-			t.Fatal(err)
-		}
+		require.True(t, err == nil || errors.Is(err, model.ErrObservationLimit), err)
 		learned += len(answers)
 	}
 	if want := h.stats(t, "m"); learned != 48 || want.Observations != 48 {
@@ -149,7 +137,6 @@ func TestObservationLimit(t *testing.T) {
 	}
 	want := h.stats(t, "m").Digest
 	h.stop(t)
-	if got := start(t, fs, c).stats(t, "m").Digest; got != want {
-		t.Error("recovered to another state")
-	}
+	got := start(t, fs, c).stats(t, "m").Digest
+	assert.True(t, got == want, "recovered to another state")
 }

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -72,12 +71,10 @@ func TestClockJumpsForward(t *testing.T) {
 			m.move(50*time.Minute, -year)
 			steady.Now()
 			m.move(50*time.Minute, 0)
-			if a := h.observe(t, "m", engine.Observation{PredictionID: kept.ID, Labels: []float64{1}}); a[0].Sequence != 1 {
-				t.Errorf("the label came to %+v", a)
-			}
-			if _, err := h.UndeleteModel(context.Background(), "gone"); err != nil {
-				t.Error(err)
-			}
+			a := h.observe(t, "m", engine.Observation{PredictionID: kept.ID, Labels: []float64{1}})
+			assert.EqualValues(t, 1, a[0].Sequence, a)
+			_, err := h.UndeleteModel(context.Background(), "gone")
+			assert.NoError(t, err)
 			continue
 		}
 		m.move(time.Hour, 0)
@@ -87,9 +84,8 @@ func TestClockJumpsForward(t *testing.T) {
 			page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Deleted: true, Limit: 2})
 			return err == nil && len(page.Models) == 1
 		})
-		if _, err := h.UndeleteModel(context.Background(), "gone"); !errors.Is(err, engine.ErrModelNotFound) {
-			t.Errorf("the removed model comes back: %v", err)
-		}
+		_, err := h.UndeleteModel(context.Background(), "gone")
+		assert.ErrorIs(t, err, engine.ErrModelNotFound)
 	}
 }
 

@@ -82,13 +82,11 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 	h = start(t, s, c, func(o *engine.Options) { o.ModelMemory = size * 3 / 2 })
 	waitFor(t, h, func() bool { return h.Totals().StartDone.Load() })
 	assert.Equal(t, 1, h.loaded(t))
-	if f := figures(); f.State != engine.StateHibernated || f.Known || !math.IsNaN(f.Regret) {
-		t.Errorf("after a start %+v", f)
-	}
+	f := figures()
+	assert.True(t, f.State == engine.StateHibernated && !f.Known && math.IsNaN(f.Regret), "after a start %+v", f)
 	h.stats(t, "m")
-	if f := figures(); !f.Known || f.Recent != loaded.Recent {
-		t.Errorf("used again %+v", f)
-	}
+	f = figures()
+	assert.True(t, f.Known && f.Recent == loaded.Recent, "used again %+v", f)
 }
 
 // A scrape shows the same statistics before and after a model leaves memory.
@@ -110,9 +108,8 @@ func TestLiveStatisticsAtRest(t *testing.T) {
 	}
 	loaded := live()
 	h.hibernate(t)
-	if rest := live(); loaded == "" || rest != loaded {
-		t.Errorf("at rest %s, in memory %s", rest, loaded)
-	}
+	rest := live()
+	assert.True(t, loaded != "" && rest == loaded, "at rest %s, in memory %s", rest, loaded)
 }
 
 // Pages of any list have what a plain list of all models has, in its order, though models

@@ -93,9 +93,8 @@ func TestNamedInputs(t *testing.T) {
 			before := h.stats(t, "m")
 			h.stop(t)
 			h = start(t, disk, clock, after(40))
-			if got := h.stats(t, "m"); got.Digest != before.Digest || !reflect.DeepEqual(got.Inputs, before.Inputs) {
-				t.Fatalf("after a restart %+v, want %+v", got, before)
-			}
+			got := h.stats(t, "m")
+			require.True(t, got.Digest == before.Digest && reflect.DeepEqual(got.Inputs, before.Inputs), "after a restart %+v, want %+v", got, before)
 		}
 	}
 	s := h.stats(t, "m")
@@ -156,12 +155,10 @@ func TestConflictsOfRecords(t *testing.T) {
 		return p[0], nil
 	}
 	first := must(predict(one))(t)
-	if again, err := predict(one); err != nil || !reflect.DeepEqual(again, first) {
-		t.Errorf("%+v, want %+v: %v", again, first, err)
-	}
-	if _, err := predict(other); !errors.Is(err, engine.ErrConflict) {
-		t.Errorf("another record: %v", err)
-	}
+	again, err := predict(one)
+	assert.True(t, err == nil && reflect.DeepEqual(again, first), "%+v, want %+v: %v", again, first, err)
+	_, err = predict(other)
+	assert.ErrorIs(t, err, engine.ErrConflict)
 	observe := func(o engine.Observation) (engine.Answer, error) {
 		o.Labels, o.Weight = []float64{1}, 1
 		a, err := h.Observe(t.Context(), "m", []engine.Observation{o})
@@ -170,19 +167,16 @@ func TestConflictsOfRecords(t *testing.T) {
 		}
 		return a[0], nil
 	}
-	if _, err := observe(engine.Observation{ObservationID: "a", Inputs: other}); !errors.Is(err, engine.ErrConflict) {
-		t.Errorf("observed with another record: %v", err)
-	}
+	_, err = observe(engine.Observation{ObservationID: "a", Inputs: other})
+	assert.ErrorIs(t, err, engine.ErrConflict)
 	for n := range 3 {
 		a, err := observe(engine.Observation{ObservationID: "a", Inputs: one})
 		assert.True(t, err == nil && a.Duplicate == (n > 0) && a.Served, "%+v, %v", a, err)
 	}
-	if _, err := observe(engine.Observation{ObservationID: "a", Inputs: other}); !errors.Is(err, engine.ErrConflict) {
-		t.Errorf("observed again with another record: %v", err)
-	}
-	if a, err := observe(engine.Observation{PredictionID: "a"}); err != nil || !a.Duplicate {
-		t.Errorf("%+v, %v", a, err)
-	}
+	_, err = observe(engine.Observation{ObservationID: "a", Inputs: other})
+	assert.ErrorIs(t, err, engine.ErrConflict)
+	a, err := observe(engine.Observation{PredictionID: "a"})
+	assert.True(t, err == nil && a.Duplicate, "%+v, %v", a, err)
 	h.create(t, "v", linear(2))
 	for field, o := range map[string]engine.Observation{
 		"features": {Features: []float64{1, 2}}, "inputs": {Inputs: one},

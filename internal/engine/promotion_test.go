@@ -48,9 +48,8 @@ func TestAPromotionThatIsCut(t *testing.T) {
 		cut := startOn(t, image, c)
 		live := cut.promoted(t, "after a crash")
 		assert.Equal(t, []string{"champion", "challenger"}[min(n, 1)], live, n)
-		if a := cut.setAlias(t, "live", "challenger"); a.Model != "challenger" {
-			t.Errorf("promoted again: %+v", a)
-		}
+		a := cut.setAlias(t, "live", "challenger")
+		assert.Equal(t, "challenger", a.Model, a)
 		assert.EqualValues(t, 3, cut.sequence(t, "challenger"))
 	}
 }
@@ -60,9 +59,8 @@ func TestAPromotionWhoseCallerLeaves(t *testing.T) {
 	h, f := challenge(t, newFS(), newClock())
 	ctx, leave := context.WithCancel(t.Context())
 	f.changed = leave
-	if _, err := h.SetAlias(ctx, "live", "challenger", ""); err != nil && !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	_, err := h.SetAlias(ctx, "live", "challenger", "")
+	assert.True(t, err == nil || errors.Is(err, context.Canceled), err)
 	h.setAlias(t, "other", "champion") // When the promotion has ended.
 	require.NoError(t, h.DeleteAlias(t.Context(), "other"))
 	assert.Equal(t, "challenger", h.promoted(t, "without its caller"))
@@ -81,9 +79,8 @@ func TestARestoreWhoseCallerLeaves(t *testing.T) {
 			checked <- err
 		}
 	}
-	if _, err := h.RestoreModel(ctx, "champion", 0); !errors.Is(err, context.Canceled) {
-		t.Errorf("restored: %v", err)
-	}
+	_, err := h.RestoreModel(ctx, "champion", 0)
+	assert.ErrorIs(t, err, context.Canceled)
 	close(returned)
 	for range 2 {
 		assert.ErrorIs(t, <-checked, context.Canceled)

@@ -73,17 +73,15 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	if first, kept := h.log(t); first != 1 || !slices.Equal(kept, []uint64{20, 10}) {
 		t.Errorf("the log begins at %d, snapshots at %v", first, kept)
 	}
-	if _, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{}); err == nil || errors.Is(err, engine.ErrCorrupt) {
-		t.Errorf("statistics: %v", err)
-	}
+	_, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{})
+	assert.True(t, err != nil && !errors.Is(err, engine.ErrCorrupt), "statistics: %v", err)
 	want := h.predict(t, "m", 1, 2)
 	// A crash, whose last snapshots are missing too.
 	fs = fs.CrashClone(vfs.CrashCloneCfg{})
 	logs, lines := logging()
 	h = start(t, withLearners{files{fs}, learners}, c, logs)
-	if got := h.predict(t, "m", 1, 2); got.Sequence != uint64(learned) || !slices.Equal(got.Values, want.Values) {
-		t.Errorf("recovered from the log: %+v, want %+v", got, want)
-	}
+	got := h.predict(t, "m", 1, 2)
+	assert.True(t, got.Sequence == uint64(learned) && slices.Equal(got.Values, want.Values), "recovered from the log: %+v, want %+v", got, want)
 	assert.Equal(t, 2, badSnapshots(lines))
 	// Once snapshots can be read, the log is cut again.
 	broken.Store(false)
@@ -119,13 +117,11 @@ func TestDamagedSnapshotCutsNoLog(t *testing.T) {
 	for n := range 6 {
 		f.damages.Store(n >= 2)
 		feed(t, h, 10*n, 10*n+10)
-		if _, err := h.SnapshotModel(t.Context(), "m"); (err != nil) != (n >= 2) || errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("snapshot %d: %v", n+1, err)
-		}
+		_, err := h.SnapshotModel(t.Context(), "m")
+		assert.True(t, (err != nil) == (n >= 2) && !errors.Is(err, engine.ErrCorrupt), "snapshot %d: %v", n+1, err)
 	}
-	if first, kept := h.log(t); first != 1 || !slices.Equal(kept, []uint64{20, 10}) {
-		t.Errorf("the log begins at %d, snapshots at %v", first, kept)
-	}
+	first, kept := h.log(t)
+	assert.True(t, first == 1 && slices.Equal(kept, []uint64{20, 10}), "the log begins at %d, snapshots at %v", first, kept)
 	stats := h.stats(t, "m")
 	compare(t, startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c), stats)
 	f.damages.Store(false)

@@ -234,14 +234,12 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 				t.Errorf("found %+v, want EIO alone, not repaired", f)
 			}
 		}
-		if n := len(findings); n != 2 || !findings[1].Rejected {
-			t.Errorf("found %+v, want the snapshot, and that the model is not served", findings)
-		}
+		n := len(findings)
+		assert.True(t, n == 2 && findings[1].Rejected, "found %+v, want the snapshot, and that the model is not served", findings)
 	}
 	h = startOn(t, disk, c)
-	if _, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{}); !errors.Is(err, engine.ErrStorage) {
-		t.Errorf("statistics: %v, want ErrStorage", err)
-	}
+	_, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{})
+	assert.ErrorIs(t, err, engine.ErrStorage)
 	fails.Store(false)
 	compare(t, h, want)
 }
@@ -279,7 +277,6 @@ func TestOverload(t *testing.T) {
 	for _, ticket := range tickets {
 		must(ticket.Wait(context.Background()))(t)
 	}
-	if got := h.stats(t, "m").Observations; got != uint64(len(tickets)) || rejected == 0 {
-		t.Errorf("%d learned of %d taken, %d rejected", got, len(tickets), rejected)
-	}
+	got := h.stats(t, "m").Observations
+	assert.True(t, got == uint64(len(tickets)) && rejected != 0, "%d learned of %d taken, %d rejected", got, len(tickets), rejected)
 }

@@ -111,9 +111,8 @@ func TestARejectedRestoreLeavesFollowers(t *testing.T) {
 	h.caughtUp(t, "leader")
 	broken := errors.New("the disk cannot be read")
 	f.replayFails.Store(&broken)
-	if _, err := h.RestoreModel(t.Context(), "leader", 4); !errors.Is(err, engine.ErrStorage) {
-		t.Errorf("restored: %v", err)
-	}
+	_, err := h.RestoreModel(t.Context(), "leader", 4)
+	assert.ErrorIs(t, err, engine.ErrStorage)
 	f.replayFails.Store(nil)
 	assert.Equal(t, "leader", h.follows(t, "shadow"))
 	h.feed(t, 10, 10)
@@ -166,12 +165,10 @@ func TestRestoringAModelImportedAtSequence1(t *testing.T) {
 	data := must(h.ExportModel(t.Context(), "m", engine.ExportOptions{}))(t)
 	must(h.ImportModel(t.Context(), "copy", data))(t)
 	h.observe(t, "copy", engine.Observation{Features: []float64{2}, Labels: []float64{1}})
-	if _, err := h.RestoreModel(t.Context(), "copy", 0); !errors.Is(err, engine.ErrSnapshotNotFound) {
-		t.Errorf("restored to before the import: %v", err)
-	}
-	if _, err := h.RestoreModel(t.Context(), "copy", 1); err != nil {
-		t.Errorf("restored to the import: %v", err)
-	}
+	_, err := h.RestoreModel(t.Context(), "copy", 0)
+	assert.ErrorIs(t, err, engine.ErrSnapshotNotFound)
+	_, err = h.RestoreModel(t.Context(), "copy", 1)
+	assert.NoError(t, err)
 	h.observe(t, "copy", engine.Observation{Features: []float64{2}, Labels: []float64{1}})
 }
 

@@ -27,9 +27,8 @@ func TestReplicatedStore(t *testing.T) {
 	for n := range 50 {
 		a.host.observe(t, "m", one(fmt.Sprint("o", n), float64(n%7), 1)...)
 	}
-	if got := s.equal()["m"]; got.Sequence != 51 || got.Pending != 0 {
-		t.Errorf("%+v", got)
-	}
+	got := s.equal()["m"]
+	assert.True(t, got.Sequence == 51 && got.Pending == 0, "%+v", got)
 	rejected := func() map[string]error {
 		ctx, out := t.Context(), map[string]error{}
 		_, out["create"] = b.host.CreateModel(ctx, "other", linear(1))
@@ -59,9 +58,8 @@ func TestReplicatedStore(t *testing.T) {
 	s.move(1)
 	a, b = b, a
 	for n := range 50 {
-		if got := a.host.observe(t, "m", one(fmt.Sprint("o", n), float64(n%7), 1)...)[0]; !got.Duplicate || got.Sequence != uint64(n+2) {
-			t.Fatalf("observation %d again: %+v", n, got)
-		}
+		got := a.host.observe(t, "m", one(fmt.Sprint("o", n), float64(n%7), 1)...)[0]
+		require.True(t, got.Duplicate && got.Sequence == uint64(n+2), "observation %d again: %+v", n, got)
 	}
 	s.equal()
 }
@@ -200,9 +198,8 @@ func TestNewOwnerBehindItsLog(t *testing.T) {
 	}
 	assert.Equal(t, "m <nil>", <-found)
 	all := s.commands()
-	if c := all[len(all)-1]; c.Kind != commands.Append || len(c.IDs) != 1000 {
-		t.Errorf("%d ids came with the commit, want those of the record before", len(c.IDs))
-	}
+	c := all[len(all)-1]
+	assert.True(t, c.Kind == commands.Append && len(c.IDs) == 1000, "%d ids came with the commit, want those of the record before", len(c.IDs))
 	s.equal()
 }
 
@@ -275,9 +272,8 @@ func TestFollowerAheadOfItsLeader(t *testing.T) {
 	release()
 	b.host.observe(t, "leader", one("more", 1)...)
 	waitFor(t, b.host, func() bool { return b.host.Behind("follower") == 0 })
-	if got := s.equal()["follower"]; got.Follows != "leader" || got.Sequence != 11 {
-		t.Errorf("%+v", got)
-	}
+	got := s.equal()["follower"]
+	assert.True(t, got.Follows == "leader" && got.Sequence == 11, "%+v", got)
 }
 
 // A server that does not own proposes nothing by itself: its followers rest, and it purges nothing.
@@ -338,9 +334,8 @@ func TestSnapshotDuringRestore(t *testing.T) {
 			close(tell)
 			s.settle()
 			close(b.local.goOn)
-			if w := <-written; w.Sequence != 5 {
-				t.Errorf("a snapshot of sequence %d", w.Sequence)
-			}
+			w := <-written
+			assert.EqualValues(t, 5, w.Sequence)
 		} else {
 			waitFor(t, b.host, func() bool { last, err := b.last("m"); return err == nil && last == 5 })
 			close(b.local.goOn)
@@ -371,9 +366,8 @@ func TestInterruptedRestore(t *testing.T) {
 	require.NoError(t, b.local.Sync(t.Context()))
 	b.rewinding = ptr(uint64(5))
 	b.restart(true)
-	if _, err := b.view("m"); !errors.Is(err, engine.ErrOverloaded) {
-		t.Errorf("in the middle of a restore: %v", err)
-	}
+	_, err := b.view("m")
+	assert.ErrorIs(t, err, engine.ErrOverloaded)
 	b.pause(false)
 	s.equal()
 }
@@ -427,7 +421,6 @@ func TestRestoreThatCannotBeFollowed(t *testing.T) {
 	must(a.host.RestoreModel(t.Context(), "m", 5))(t)
 	s.awaitAll()
 	require.NoError(t, b.host.Turn("m"))
-	if _, err := b.view("m"); !errors.Is(err, engine.ErrCorrupt) || !slices.Equal(b.lost, []string{"m"}) {
-		t.Errorf("reported: %v, %v", b.lost, err)
-	}
+	_, err := b.view("m")
+	assert.True(t, errors.Is(err, engine.ErrCorrupt) && slices.Equal(b.lost, []string{"m"}), "reported: %v, %v", b.lost, err)
 }

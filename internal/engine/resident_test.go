@@ -122,18 +122,16 @@ func TestModelsThatAreNotLoaded(t *testing.T) {
 	h.stop(t)
 	// Not one model fits, so that what the start loads leaves memory again.
 	h = start(t, fs, c, func(o *engine.Options) { o.ModelMemory = 400 })
-	if totals := h.Totals(); totals.Pending != 2 {
-		t.Errorf("%+v", totals)
-	}
+	totals := h.Totals()
+	assert.EqualValues(t, 2, totals.Pending, totals)
 	models, err := h.ListModels("", "", 10)
 	assert.True(t, err == nil && len(models) == 2 && models[0].Sequence == 5 && models[0].Learner == "linear_awv", "%+v, %v", models, err)
 	require.NoError(t, h.DeleteModel(context.Background(), "a"))
 	if _, err := h.GetModel(t.Context(), "a"); !errors.Is(err, engine.ErrModelNotFound) {
 		t.Errorf("deleted: %v", err)
 	}
-	if totals := h.Totals(); totals.Pending != 1 || totals.Models != 1 {
-		t.Errorf("%+v", totals)
-	}
+	totals = h.Totals()
+	assert.True(t, totals.Pending == 1 && totals.Models == 1, "%+v", totals)
 	h.create(t, "a", model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}})
 }
 
@@ -142,14 +140,12 @@ func TestLimitsOfAServer(t *testing.T) {
 		o.ModelLimit, o.ModelMemory, o.PendingLimit, o.PendingTotalLimit = 2, 100_000, 3, 4
 	})
 	ctx := context.Background()
-	if _, err := h.CreateModel(ctx, "large", taylor(10, 4)); !errors.Is(err, model.ErrSpecTooLarge) {
-		t.Errorf("a state larger than memory: %v", err)
-	}
+	_, err := h.CreateModel(ctx, "large", taylor(10, 4))
+	assert.ErrorIs(t, err, model.ErrSpecTooLarge)
 	h.create(t, "a", linear(1))
 	h.create(t, "b", linear(1))
-	if _, err := h.CreateModel(ctx, "c", linear(1)); !errors.Is(err, engine.ErrModelLimit) {
-		t.Errorf("a third model: %v", err)
-	}
+	_, err = h.CreateModel(ctx, "c", linear(1))
+	assert.ErrorIs(t, err, engine.ErrModelLimit)
 	h.create(t, "a", linear(1)) // There already.
 	predict := func(id string, rows int) error {
 		var err error
@@ -189,16 +185,14 @@ func TestManyModels(t *testing.T) {
 		h.observe(t, fmt.Sprint("m-", m), engine.Observation{Features: []float64{1, 2, float64(learned[m])}, Labels: []float64{1}})
 	}
 	h = startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c, func(o *engine.Options) { o.ModelMemory = 1 << 20 })
-	if totals := h.Totals(); totals.Models != count {
-		t.Errorf("%+v", totals)
-	}
+	totals := h.Totals()
+	assert.Equal(t, count, totals.Models, totals)
 	for m, n := range learned {
 		assert.Equal(t, n, h.stats(t, fmt.Sprint("m-", m)).Observations, m)
 	}
 	waitFor(t, h, func() bool { return h.Totals().ResidentBytes <= 1<<20 })
-	if n := h.loaded(t); n == 0 || n > count/2 && count > 600 {
-		t.Errorf("%d models are loaded", n)
-	}
+	n := h.loaded(t)
+	assert.True(t, n != 0 && (n <= count/2 || count <= 600), "%d models are loaded", n)
 }
 
 // A model that leaves memory leaves the ids of its last record in the store: a

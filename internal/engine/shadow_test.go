@@ -163,13 +163,11 @@ func TestPromotion(t *testing.T) {
 			}
 		})
 	}
-	if a, err := h.SetAlias(t.Context(), "live", "challenger", "champion"); err != nil || a.Previous != "champion" {
-		t.Errorf("promoted: %+v, %v", a, err)
-	}
+	a, err := h.SetAlias(t.Context(), "live", "challenger", "champion")
+	assert.True(t, err == nil && a.Previous == "champion", "promoted: %+v, %v", a, err)
 	all.Wait()
-	if by, _, err := h.send(t.Context(), engine.Observation{PredictionID: predicted.ID, Labels: []float64{1}, Weight: 1}); err != nil || by != "champion" {
-		t.Errorf("the label of the champion's prediction is learned by %q, %v", by, err)
-	}
+	by, _, err := h.send(t.Context(), engine.Observation{PredictionID: predicted.ID, Labels: []float64{1}, Weight: 1})
+	assert.True(t, err == nil && by == "champion", "the label of the champion's prediction is learned by %q, %v", by, err)
 	h.stop(t)
 	h = start(t, d, c)
 	champion, challenger := h.sequence(t, "champion"), h.sequence(t, "challenger")

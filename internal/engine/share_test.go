@@ -62,36 +62,29 @@ func TestShareOfAnAlias(t *testing.T) {
 	h.create(t, "b", linear(1))
 	h.setAlias(t, "live", "a")
 	set := h.share(t, 0.5, false)
-	if again := h.share(t, 0.5, false); *again.Share != *set.Share || set.Share.Model != "b" || set.Previous != "" {
-		t.Errorf("set %+v, again %+v", set, again)
-	}
+	again := h.share(t, 0.5, false)
+	assert.True(t, *again.Share == *set.Share && set.Share.Model == "b" && set.Previous == "", "set %+v, again %+v", set, again)
 	maker := map[string]string{}
 	of := map[string][]string{}
 	for n := range 40 {
 		id := fmt.Sprint("p", n)
 		by, p := h.ask(t, fmt.Sprint("user ", n%20), id, 1)
-		if again, same := h.ask(t, fmt.Sprint("user ", n%20), id, 1); again != by || same.Sequence != p.Sequence {
-			t.Fatalf("%s is predicted by %s and by %s", id, by, again)
-		}
+		again, same := h.ask(t, fmt.Sprint("user ", n%20), id, 1)
+		require.True(t, again == by && same.Sequence == p.Sequence, "%s is predicted by %s and by %s", id, by, again)
 		maker[id] = by
 		of[by] = append(of[by], id)
 	}
-	if len(of["a"]) < 8 || len(of["b"]) < 8 {
-		t.Fatalf("the keys are divided into %v", of)
-	}
+	require.True(t, len(of["a"]) >= 8 && len(of["b"]) >= 8, "the keys are divided into %v", of)
 	// Without a prediction the key, and without a key the id, chooses.
 	for n := range 20 {
 		id := fmt.Sprint("o", n)
 		key := fmt.Sprint("user ", n)
 		by, a, err := h.sendKey(t.Context(), key, one(id, 1)[0])
-		if err != nil || by != maker[fmt.Sprint("p", n)] || a.Duplicate {
-			t.Errorf("%s is learned by %q, %+v, %v", id, by, a, err)
-		}
+		assert.True(t, err == nil && by == maker[fmt.Sprint("p", n)] && !a.Duplicate, "%s is learned by %q, %+v, %v", id, by, a, err)
 		// The same id with another key is the same observation.
 		for other := range 4 {
-			if again, a, err := h.sendKey(t.Context(), strconv.Itoa(other), one(id, 1)[0]); err != nil || again != by || !a.Duplicate {
-				t.Errorf("%s is learned by %q and by %q, %+v, %v", id, by, again, a, err)
-			}
+			again, a, err := h.sendKey(t.Context(), strconv.Itoa(other), one(id, 1)[0])
+			assert.True(t, err == nil && again == by && a.Duplicate, "%s is learned by %q and by %q, %+v, %v", id, by, again, a, err)
 		}
 	}
 	a, b := h.sequence(t, "a"), h.sequence(t, "b")
@@ -116,9 +109,8 @@ func TestShareOfAnAlias(t *testing.T) {
 	half(20, 25)
 	h.setAlias(t, "live", "a") // The share ends.
 	half(25, 30)
-	if by, _ := h.ask(t, "user 3", "later", 1); by != "a" {
-		t.Errorf("after the end of the share %s predicts", by)
-	}
+	by, _ := h.ask(t, "user 3", "later", 1)
+	assert.Equal(t, "a", by)
 	h.share(t, 0.01, false)
 	half(30, 35)
 	if set, err := h.SetAlias(t.Context(), "live", "b", "a"); err != nil || set.Previous != "a" || set.Share != nil { // Promoted.
@@ -149,9 +141,8 @@ func TestShareThatLearnsAll(t *testing.T) {
 		for n := from; n < to; n++ {
 			id := fmt.Sprint("p", n)
 			// What the second model predicted is no prediction of the first.
-			if a := h.labelled(t, id, by, false); a.Served != (maker[id] == by) {
-				t.Errorf("%s of %s: served %v", id, maker[id], a.Served)
-			}
+			a := h.labelled(t, id, by, false)
+			assert.Equal(t, (maker[id] == by), a.Served, "%v %v", id, maker[id])
 			h.labelled(t, id, by, true)
 		}
 	}
@@ -161,9 +152,8 @@ func TestShareThatLearnsAll(t *testing.T) {
 	}
 	h.caughtUp(t, "a")
 	h.learned(t, 21, 21)
-	if p, err := h.Predict(t.Context(), "b", vectors([]float64{1}), engine.PredictOptions{Remember: true}); err != nil || p[0].ID != "" {
-		t.Errorf("by itself the second model remembers: %+v, %v", p, err)
-	}
+	p, err := h.Predict(t.Context(), "b", vectors([]float64{1}), engine.PredictOptions{Remember: true})
+	assert.True(t, err == nil && p[0].ID == "", "by itself the second model remembers: %+v, %v", p, err)
 	h.stop(t)
 	h = start(t, d, c)
 	for n := range 20 {
@@ -199,18 +189,16 @@ func TestShareOfAFollowerThatStops(t *testing.T) {
 	h.observe(t, "a", one("0", 1)...)
 	h.shadow(t, "b", "a", linear(1))
 	h.share(t, 0.999, true)
-	if by, _ := h.ask(t, "key", "p", 1); by != "b" {
-		t.Fatalf("%s predicts", by)
-	}
+	by, _ := h.ask(t, "key", "p", 1)
+	require.Equal(t, "b", by)
 	h.observe(t, "a", one("1", 1)...)
 	h.caughtUp(t, "a")
 	must(h.RestoreModel(t.Context(), "a", 0))(t)
 	for h.follows(t, "b") != "" {
 		require.NoError(t, t.Context().Err(), "it still follows")
 	}
-	if by, _ := h.ask(t, "key", "later", 1); by != "a" {
-		t.Errorf("%s predicts", by)
-	}
+	by, _ = h.ask(t, "key", "later", 1)
+	assert.Equal(t, "a", by)
 	h.labelled(t, "p", "b", false)
 	h.labelled(t, "p", "b", true)
 	h.labelled(t, "later", "a", false)
@@ -245,17 +233,14 @@ func TestRejectedShares(t *testing.T) {
 			t.Errorf("%s: %v, want %s", name, err, test.field)
 		}
 	}
-	if _, err := h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "none", Fraction: 0.5}); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("an unknown model: %v", err)
-	}
+	_, err := h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "none", Fraction: 0.5})
+	assert.ErrorIs(t, err, engine.ErrModelNotFound)
 	h.share(t, 0.5, false)
 	assert.ErrorIs(t, h.DeleteModel(t.Context(), "b"), engine.ErrAliased)
-	if info, err := h.GetModel(t.Context(), "b"); err != nil || !slices.Equal(info.Aliases, []string{"live"}) {
-		t.Errorf("the second model: %v, %v", info.Aliases, err)
-	}
-	if _, err := h.SetAlias(t.Context(), "live", "wide", ""); !errors.Is(err, engine.ErrInvalidRequest) {
-		t.Errorf("a third model: %v", err)
-	}
+	info, err := h.GetModel(t.Context(), "b")
+	assert.True(t, err == nil && slices.Equal(info.Aliases, []string{"live"}), "the second model: %v, %v", info.Aliases, err)
+	_, err = h.SetAlias(t.Context(), "live", "wide", "")
+	assert.ErrorIs(t, err, engine.ErrInvalidRequest)
 }
 
 // Clients send each label twice by an alias whose share changes all the time, and which is promoted back and forth.
@@ -278,9 +263,8 @@ func TestExactlyOnceWhileAShareChanges(t *testing.T) {
 		if n%5 == 4 {
 			share = nil
 		}
-		if _, err := h.ShareAlias(context.Background(), "live", to, "", share); err != nil {
-			t.Error(err)
-		}
+		_, err := h.ShareAlias(context.Background(), "live", to, "", share)
+		assert.NoError(t, err)
 	}
 	for client := range clients {
 		all.Go(func() {
@@ -290,9 +274,8 @@ func TestExactlyOnceWhileAShareChanges(t *testing.T) {
 				var twice sync.WaitGroup
 				for range 2 {
 					twice.Go(func() {
-						if _, _, err := h.sendKey(context.Background(), o.ObservationID, o); err != nil {
-							t.Error(err)
-						}
+						_, _, err := h.sendKey(context.Background(), o.ObservationID, o)
+						assert.NoError(t, err)
 					})
 				}
 				twice.Wait()
@@ -361,9 +344,8 @@ func TestCompareAShare(t *testing.T) {
 			id := fmt.Sprint("p", k)
 			by, p := h.ask(t, id, id, 1)
 			y := rng.NormFloat64()
-			if _, _, err := h.send(t.Context(), engine.Observation{PredictionID: id, Labels: []float64{y}, Weight: 1}); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := h.send(t.Context(), engine.Observation{PredictionID: id, Labels: []float64{y}, Weight: 1})
+			require.NoError(t, err)
 			of := int(by[0] - 'a')
 			loss := (y - p.Values[0]) * (y - p.Values[0])
 			counts[of]++
@@ -376,9 +358,7 @@ func TestCompareAShare(t *testing.T) {
 	}
 	compare := func() []engine.Comparison {
 		all, err := h.CompareModels(t.Context(), "live")
-		if err != nil || len(all) != 2 || all[0].ID != "a" || all[1].ID != "b" || all[0].Difference != nil {
-			t.Fatalf("%+v, %v", all, err)
-		}
+		require.True(t, err == nil && len(all) == 2 && all[0].ID == "a" && all[1].ID == "b" && all[0].Difference == nil, "%+v, %v", all, err)
 		for n, x := range all {
 			if float64(x.Observations) != counts[n] || math.Abs(x.Own.Served.Loss-sums[n]) > 1e-6*(1+sums[n]) {
 				t.Errorf("%s: %d observations, a loss of %g, want %g and %g", x.ID, x.Observations, x.Own.Served.Loss, counts[n], sums[n])
@@ -387,16 +367,12 @@ func TestCompareAShare(t *testing.T) {
 		return all
 	}
 	feed(0, 60)
-	if d := compare()[1].Difference; d != nil {
-		t.Errorf("after 60 a difference of %+v", d)
-	}
+	assert.Nil(t, compare()[1].Difference)
 	feed(60, 300)
 	check := func() {
 		t.Helper()
 		d := compare()[1].Difference
-		if d == nil {
-			t.Fatal("no difference")
-		}
+		require.NotNil(t, d, "no difference")
 		scored := counts[1] - 1
 		mean := sums[1]/scored - sums[0]/counts[0]
 		if math.Abs(d.Mean-mean) > 1e-6 || d.Paired || d.Observations != scored || d.First != counts[0] || !(d.Lower < mean && mean < d.Upper) {
@@ -412,9 +388,7 @@ func TestCompareAShare(t *testing.T) {
 	// A restore to before the beginning of the share leaves no figures.
 	must(h.RestoreModel(t.Context(), "a", 10))(t)
 	all, err := h.CompareModels(t.Context(), "live")
-	if err != nil || all[0].Observations != 0 || all[1].Difference != nil {
-		t.Errorf("after a restore %+v, %v", all, err)
-	}
+	assert.True(t, err == nil && all[0].Observations == 0 && all[1].Difference == nil, "after a restore %+v, %v", all, err)
 }
 
 // The difference of a follower is that of the prequential losses of the same observations, also after a start.
@@ -432,9 +406,8 @@ func TestPairedDifference(t *testing.T) {
 			h = start(t, d, c)
 		}
 		x := math.Sin(float64(n))
-		if _, _, err := h.send(t.Context(), engine.Observation{Features: []float64{x}, Labels: []float64{x * x * x}, Weight: 1, ObservationID: fmt.Sprint("o", n)}); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := h.send(t.Context(), engine.Observation{Features: []float64{x}, Labels: []float64{x * x * x}, Weight: 1, ObservationID: fmt.Sprint("o", n)})
+		require.NoError(t, err)
 	}
 	all := h.caughtUp(t, "live")
 	got := all[1].Difference
@@ -458,13 +431,11 @@ func TestLateLabelOfAShare(t *testing.T) {
 		id := fmt.Sprint("p", n)
 		by, _ := h.ask(t, id, id, 1)
 		h.clock.advance(2 * time.Hour)
-		if _, _, err := h.send(t.Context(), engine.Observation{PredictionID: id, Labels: []float64{1}, Weight: 1}); !errors.Is(err, engine.ErrPredictionNotFound) {
-			t.Errorf("expired: %v", err)
-		}
+		_, _, err := h.send(t.Context(), engine.Observation{PredictionID: id, Labels: []float64{1}, Weight: 1})
+		assert.ErrorIs(t, err, engine.ErrPredictionNotFound)
 		for _, duplicate := range []bool{false, true} {
-			if got, a, err := h.send(t.Context(), one(id, 1)[0]); err != nil || got != by || a.Duplicate != duplicate {
-				t.Errorf("%s is learned by %q, %+v, %v; want %s", id, got, a, err, by)
-			}
+			got, a, err := h.send(t.Context(), one(id, 1)[0])
+			assert.True(t, err == nil && got == by && a.Duplicate == duplicate, "%s is learned by %q, %+v, %v; want %s", id, got, a, err, by)
 		}
 	}
 }

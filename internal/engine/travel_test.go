@@ -104,9 +104,7 @@ func TestRestoreModel(t *testing.T) {
 					}
 				}
 			}
-			if h.stats(t, "m").Digest != want[last] {
-				t.Fatalf("restored to %d, it ends elsewhere", target)
-			}
+			require.True(t, h.stats(t, "m").Digest == want[last], "restored to %d, it ends elsewhere", target)
 			h.stop(t)
 		}
 	}
@@ -169,9 +167,7 @@ func TestPowerCutsDuringRestore(t *testing.T) {
 		}
 		h.stop(t)
 	}
-	if outcomes[last] == 0 || outcomes[target] == 0 {
-		t.Errorf("the cuts led to %v", outcomes)
-	}
+	assert.True(t, outcomes[last] != 0 && outcomes[target] != 0, "the cuts led to %v", outcomes)
 }
 
 // A model moves to another server under another id, and goes on there bit for
@@ -187,9 +183,7 @@ func TestExportAndImport(t *testing.T) {
 		fs, c := newDisk(), newClock()
 		to := start(t, fs, c)
 		info, err := to.ImportModel(ctx, "m", data)
-		if err != nil || info.Sequence != 40 {
-			t.Fatalf("%+v, %v", info, err)
-		}
+		require.True(t, err == nil && info.Sequence == 40, "%+v, %v", info, err)
 		if _, err := to.ImportModel(ctx, "m", data); !errors.Is(err, engine.ErrModelExists) {
 			t.Errorf("imported twice: %v", err)
 		}
@@ -200,9 +194,7 @@ func TestExportAndImport(t *testing.T) {
 		to = start(t, fs, c)
 		feed(t, from, 40, 60)
 		feed(t, to, 40, 60)
-		if to.stats(t, "m").Digest != from.stats(t, "m").Digest {
-			t.Error("the copy goes on elsewhere")
-		}
+		assert.True(t, to.stats(t, "m").Digest == from.stats(t, "m").Digest, "the copy goes on elsewhere")
 		if _, err := to.RestoreModel(ctx, "m", 40); err != nil {
 			t.Error(err)
 		}
@@ -212,9 +204,8 @@ func TestExportAndImport(t *testing.T) {
 		for n := 0; n < len(data); n += 7 {
 			bad := append([]byte(nil), data...)
 			bad[n] ^= 0x10
-			if _, err := to.ImportModel(ctx, "bad", bad); !errors.Is(err, engine.ErrInvalidRequest) {
-				t.Fatalf("byte %d flipped: %v", n, err)
-			}
+			_, err := to.ImportModel(ctx, "bad", bad)
+			require.ErrorIs(t, err, engine.ErrInvalidRequest, n)
 		}
 		if _, err := to.ImportModel(ctx, "BAD", data); !errors.Is(err, engine.ErrInvalidID) {
 			t.Error(err)

@@ -31,9 +31,8 @@ func TestSnapshotsKeepNobodyWaiting(t *testing.T) {
 	f.snapshotWaits.Store(true)
 	var group sync.WaitGroup
 	group.Go(func() {
-		if s, err := h.SnapshotModel(context.Background(), "m"); err != nil || s.Sequence != 1 {
-			t.Errorf("the snapshot: %+v, %v", s, err)
-		}
+		s, err := h.SnapshotModel(context.Background(), "m")
+		assert.True(t, err == nil && s.Sequence == 1, "the snapshot: %+v, %v", s, err)
 	})
 	<-f.writing
 	for n := range 3 {
@@ -77,18 +76,15 @@ func TestDeleteAnswersAllWhoWait(t *testing.T) {
 	}
 	close(f.goOn)
 	group.Wait()
-	if a, err := first.Wait(t.Context()); err != nil || a[0].Sequence != 1 {
-		t.Errorf("what came before the deletion: %+v, %v", a, err)
-	}
+	a, err := first.Wait(t.Context())
+	assert.True(t, err == nil && a[0].Sequence == 1, "what came before the deletion: %+v, %v", a, err)
 	for _, ticket := range behind {
 		// Before the deletion or behind it: answered in any case.
-		if _, err := ticket.Wait(t.Context()); err != nil && !errors.Is(err, engine.ErrModelNotFound) {
-			t.Errorf("behind a deletion: %v", err)
-		}
+		_, err := ticket.Wait(t.Context())
+		assert.True(t, err == nil || errors.Is(err, engine.ErrModelNotFound), "behind a deletion: %v", err)
 	}
-	if _, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{}); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("deleted: %v", err)
-	}
+	_, err = h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})
+	assert.ErrorIs(t, err, engine.ErrModelNotFound)
 }
 
 // A restore whose caller leaves while a snapshot is being written changes
@@ -102,16 +98,14 @@ func TestRestoreThatIsGivenUp(t *testing.T) {
 	f.snapshotWaits.Store(true)
 	var group sync.WaitGroup
 	group.Go(func() {
-		if _, err := h.SnapshotModel(context.Background(), "m"); err != nil {
-			t.Error(err)
-		}
+		_, err := h.SnapshotModel(context.Background(), "m")
+		assert.NoError(t, err)
 	})
 	<-f.writing
 	ctx, leave := context.WithCancel(t.Context())
 	group.Go(func() {
-		if _, err := h.RestoreModel(ctx, "m", 2); !errors.Is(err, context.Canceled) {
-			t.Errorf("given up: %v", err)
-		}
+		_, err := h.RestoreModel(ctx, "m", 2)
+		assert.ErrorIs(t, err, context.Canceled)
 	})
 	// The restore has its turn once a later job waits behind it.
 	waitFor(t, h, func() bool { return !h.Hibernate("m") })
@@ -119,12 +113,10 @@ func TestRestoreThatIsGivenUp(t *testing.T) {
 	f.snapshotWaits.Store(false)
 	close(f.goOn)
 	group.Wait()
-	if a := h.observe(t, "m", one("3", 1)...)[0]; a.Sequence != 4 {
-		t.Errorf("after it was given up: %+v", a)
-	}
-	if _, err := h.RestoreModel(t.Context(), "m", 2); err != nil {
-		t.Error(err)
-	}
+	a := h.observe(t, "m", one("3", 1)...)[0]
+	assert.EqualValues(t, 4, a.Sequence, a)
+	_, err := h.RestoreModel(t.Context(), "m", 2)
+	assert.NoError(t, err)
 }
 
 // panicking is a learner that panics at one label, and predicts what is no number
@@ -179,26 +171,20 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	h := start(t, d, c)
 	h.create(t, "bad", spec)
 	h.create(t, "good", linear(1))
-	if _, err := h.Observe(t.Context(), "bad", rows); !errors.Is(err, engine.ErrCorrupt) {
-		t.Fatalf("the learner fails: %v", err)
-	}
+	_, err := h.Observe(t.Context(), "bad", rows)
+	require.ErrorIs(t, err, engine.ErrCorrupt)
 	rejects := func() {
 		t.Helper()
-		if _, err := h.Observe(t.Context(), "bad", one("x", 0)); !errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("observe: %v", err)
-		}
-		if _, err := h.Predict(t.Context(), "bad", vectors([]float64{0}), engine.PredictOptions{}); !errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("predict: %v", err)
-		}
-		if _, err := h.ModelStats(t.Context(), "bad", engine.StatsOptions{EffectiveDimension: true}); !errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("statistics: %v", err)
-		}
-		if s, err := h.SnapshotModel(t.Context(), "bad"); !errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("a snapshot in the middle of a record: %+v, %v", s, err)
-		}
-		if _, err := h.ExportModel(t.Context(), "bad", engine.ExportOptions{}); !errors.Is(err, engine.ErrCorrupt) {
-			t.Errorf("an export: %v", err)
-		}
+		_, err := h.Observe(t.Context(), "bad", one("x", 0))
+		assert.ErrorIs(t, err, engine.ErrCorrupt)
+		_, err = h.Predict(t.Context(), "bad", vectors([]float64{0}), engine.PredictOptions{})
+		assert.ErrorIs(t, err, engine.ErrCorrupt)
+		_, err = h.ModelStats(t.Context(), "bad", engine.StatsOptions{EffectiveDimension: true})
+		assert.ErrorIs(t, err, engine.ErrCorrupt)
+		s, err := h.SnapshotModel(t.Context(), "bad")
+		assert.ErrorIs(t, err, engine.ErrCorrupt, s)
+		_, err = h.ExportModel(t.Context(), "bad", engine.ExportOptions{})
+		assert.ErrorIs(t, err, engine.ErrCorrupt)
 		if (h.Totals().Panics.Load() > 0) != panics {
 			t.Errorf("%d panics are counted", h.Totals().Panics.Load())
 		}
@@ -212,13 +198,11 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	h = start(t, d, c)
 	rejects()
 	h.observe(t, "good", one("b", 1)...)
-	if kept, err := h.ListSnapshots(t.Context(), "bad"); err != nil || len(kept) > 0 {
-		t.Errorf("kept: %+v, %v", kept, err)
-	}
+	kept, err := h.ListSnapshots(t.Context(), "bad")
+	assert.True(t, err == nil && len(kept) <= 0, "kept: %+v, %v", kept, err)
 	must(h.RestoreModel(t.Context(), "bad", 0))(t)
-	if a := h.observe(t, "bad", rows[0])[0]; a.Sequence != 1 || a.Duplicate {
-		t.Errorf("after going back: %+v", a)
-	}
+	a := h.observe(t, "bad", rows[0])[0]
+	assert.True(t, a.Sequence == 1 && !a.Duplicate, "after going back: %+v", a)
 }
 
 // What the disk cannot read is a failure of the storage, not a corrupt model,
@@ -233,16 +217,13 @@ func TestUnreadableLog(t *testing.T) {
 	h.hibernate(t)
 	unreadable := errors.New("input/output error")
 	f.replayFails.Store(&unreadable)
-	if _, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{}); !errors.Is(err, engine.ErrStorage) {
-		t.Errorf("predict: %v", err)
-	}
-	if _, err := h.Observe(t.Context(), "m", one("b", 1)); !errors.Is(err, engine.ErrStorage) {
-		t.Errorf("observe: %v", err)
-	}
+	_, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})
+	assert.ErrorIs(t, err, engine.ErrStorage)
+	_, err = h.Observe(t.Context(), "m", one("b", 1))
+	assert.ErrorIs(t, err, engine.ErrStorage)
 	f.replayFails.Store(nil)
-	if a := h.observe(t, "m", one("b", 1)...)[0]; a.Sequence != 2 {
-		t.Errorf("once it can be read: %+v", a)
-	}
+	a := h.observe(t, "m", one("b", 1)...)[0]
+	assert.EqualValues(t, 2, a.Sequence, a)
 }
 
 // Predictions that wait are counted once, whatever comes twice.
@@ -271,9 +252,8 @@ func TestOnePredictionIDTwice(t *testing.T) {
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {
-			if _, err := batch([][]float64{{2}}, "b"); err != nil {
-				t.Error(err)
-			}
+			_, err := batch([][]float64{{2}}, "b")
+			assert.NoError(t, err)
 		})
 	}
 	group.Wait()
@@ -340,9 +320,8 @@ func TestRestoreWithAnUnreadableID(t *testing.T) {
 	spoilID(t, h.store, "m", "spoiled")
 	must(h.RestoreModel(t.Context(), "m", 2))(t)
 	for n := range 5 {
-		if a := h.observe(t, "m", one(strconv.Itoa(n), 1)...)[0]; a.Duplicate != (n < 2) {
-			t.Errorf("observation %d again: %+v", n, a)
-		}
+		a := h.observe(t, "m", one(strconv.Itoa(n), 1)...)[0]
+		assert.Equal(t, (n < 2), a.Duplicate, "%v %v", n, a)
 	}
 }
 
@@ -359,23 +338,19 @@ func TestReports(t *testing.T) {
 		h.Each(func(l *engine.Live) { out = *l })
 		return out
 	}
-	if l := live(); !math.IsNaN(l.Regret) || l.Observations != 5 {
-		t.Errorf("before anybody asked: %+v", l)
-	}
+	l := live()
+	assert.True(t, math.IsNaN(l.Regret) && l.Observations == 5, "before anybody asked: %+v", l)
 	s := h.stats(t, "m")
 	assert.True(t, !math.IsNaN(s.Regret) && s.Regret == s.Loss-s.HindsightLoss, "asked: %+v", s)
 	h.stats(t, "m")
 	assert.EqualValues(t, 1, h.Totals().Reports.Load())
-	if l := live(); l.Regret != s.Regret {
-		t.Errorf("shown %+v, solved %+v", l, s)
-	}
+	l = live()
+	assert.Equal(t, s.Regret, l.Regret, "%v %v", l, s)
 	h.observe(t, "m", one("more", 9)...)
-	if l := live(); l.Regret != s.Regret {
-		t.Errorf("an observation later %+v", l)
-	}
-	if again := h.stats(t, "m"); again.Regret == s.Regret || h.Totals().Reports.Load() != 2 {
-		t.Errorf("of the new state: %+v", again)
-	}
+	l = live()
+	assert.Equal(t, s.Regret, l.Regret, l)
+	again := h.stats(t, "m")
+	assert.True(t, again.Regret != s.Regret && h.Totals().Reports.Load() == 2, "of the new state: %+v", again)
 	dimension, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{EffectiveDimension: true})
 	if err != nil || dimension.EffectiveDimension == nil || !(*dimension.EffectiveDimension > 0) || h.Totals().Reports.Load() != 3 {
 		t.Errorf("with the effective dimension: %+v, %v", dimension, err)
@@ -405,9 +380,8 @@ func TestReportsOfOneState(t *testing.T) {
 		if err != nil || (s.EffectiveDimension != nil) != step.asked.EffectiveDimension || (s.HindsightPath != nil) != step.asked.HindsightPath {
 			t.Fatalf("step %d: %+v, %v", k, s, err)
 		}
-		if p := s.HindsightPath; p != nil && (len(p) != 3 || math.Abs(p[2]-s.HindsightLoss) > 1e-12) {
-			t.Errorf("step %d: the path %v to %g", k, p, s.HindsightLoss)
-		}
+		p := s.HindsightPath
+		assert.True(t, p == nil || len(p) == 3 && math.Abs(p[2]-s.HindsightLoss) <= 1e-12, "step %d: the path %v to %g", k, p, s.HindsightLoss)
 		if d := s.EffectiveDimension; d != nil && !(*d > 0 && *d < 2) {
 			t.Errorf("step %d: an effective dimension of %g", k, *d)
 		}

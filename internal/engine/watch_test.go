@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strconv"
 	"sync"
@@ -78,15 +77,13 @@ func TestWatchedPoints(t *testing.T) {
 		learn(t, h, n, n+7)
 		points := must(w.Points(t.Context()))(t)
 		for _, p := range points {
-			if begins := p.Sequence - uint64(p.Performance.Observations); begins > last || p.Sequence <= last {
-				t.Fatalf("a point from %d to %d after one to %d", begins, p.Sequence, last)
-			}
+			begins := p.Sequence - uint64(p.Performance.Observations)
+			require.True(t, begins <= last && p.Sequence > last, "a point from %d to %d after one to %d", begins, p.Sequence, last)
 			last = p.Sequence
 		}
 	}
-	if want := h.history(t, "m").Points; last != want[len(want)-2].Sequence {
-		t.Errorf("told up to %d, want %d", last, want[len(want)-2].Sequence)
-	}
+	want := h.history(t, "m").Points
+	assert.Equal(t, want[len(want)-2].Sequence, last)
 }
 
 // A model that leaves memory, or goes back, is watched on. One that is deleted is not,
@@ -100,26 +97,22 @@ func TestWatchedModelComesAndGoes(t *testing.T) {
 	must(w.Points(t.Context()))(t)
 	h.hibernate(t)
 	learn(t, h, 25, 28)
-	if got := told(w); len(got) != 8 || got[7].Sequence != 28 {
-		t.Fatalf("told %+v", got)
-	}
+	got := told(w)
+	require.True(t, len(got) == 8 && got[7].Sequence == 28, "told %+v", got)
 	learn(t, h, 28, 30)
 	must(h.RestoreModel(t.Context(), "m", 22))(t)
 	<-w.Changed()
 	learn(t, h, 40, 41)
-	if got := told(w); len(got) != 1 || got[0].Sequence != 23 || got[0].Omitted != 0 {
-		t.Fatalf("told %+v after a restore", got)
-	}
-	if points, err := w.Points(t.Context()); err != nil || len(points) != 1 || points[0].Sequence != 23 {
-		t.Fatalf("told %+v after a restore, %v", points, err)
-	}
+	got = told(w)
+	require.True(t, len(got) == 1 && got[0].Sequence == 23 && got[0].Omitted == 0, "told %+v after a restore", got)
+	points, err := w.Points(t.Context())
+	require.True(t, err == nil && len(points) == 1 && points[0].Sequence == 23, "told %+v after a restore, %v", points, err)
 	require.NoError(t, w.Err())
 	require.NoError(t, h.DeleteModel(t.Context(), "m"))
 	<-w.Changed()
 	assert.ErrorIs(t, w.Err(), engine.ErrModelNotFound)
-	if _, err := h.Watch(t.Context(), "m", 1); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("what is not there: %v", err)
-	}
+	_, err = h.Watch(t.Context(), "m", 1)
+	assert.ErrorIs(t, err, engine.ErrModelNotFound)
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 5)
 	assert.Empty(t, told(w))
@@ -132,12 +125,10 @@ func TestWatcherLimit(t *testing.T) {
 	for k := range engine.WatcherLimit {
 		h.watch(t, []string{"m", "n"}[k%2], 1)
 	}
-	if _, err := h.Watch(t.Context(), "m", 1); !errors.Is(err, engine.ErrWatcherLimit) {
-		t.Errorf("one too many: %v", err)
-	}
-	if _, err := h.Watch(t.Context(), "missing", 1); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("a missing model: %v", err)
-	}
+	_, err := h.Watch(t.Context(), "m", 1)
+	assert.ErrorIs(t, err, engine.ErrWatcherLimit)
+	_, err = h.Watch(t.Context(), "missing", 1)
+	assert.ErrorIs(t, err, engine.ErrModelNotFound)
 }
 
 // Watchers that come, read and go while a model learns see each observation once, or

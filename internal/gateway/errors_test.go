@@ -47,9 +47,8 @@ func (a *answer) rejected(t *testing.T, what string, httpStatus int, code, reaso
 	if a.status != httpStatus || a.at("error", "code") != number(strconv.Itoa(httpStatus)) || a.at("error", "status") != code {
 		t.Errorf("%s: %d %s, want %d %s", what, a.status, a.body, httpStatus, code)
 	}
-	if got := a.detail("ErrorInfo"); got["reason"] != reason || got["domain"] != "hindsight" {
-		t.Errorf("%s: %s, want the reason %s", what, a.body, reason)
-	}
+	got := a.detail("ErrorInfo")
+	assert.True(t, got["reason"] == reason && got["domain"] == "hindsight", "%s: %s, want the reason %s", what, a.body, reason)
 	assert.Contains(t, message, says, what)
 	violations, _ := a.detail("BadRequest")["fieldViolations"].([]any)
 	if field == "" {
@@ -153,9 +152,8 @@ func TestRejections(t *testing.T) {
 		}
 		assert.Equal(t, "nosniff", a.header.Get("X-Content-Type-Options"), c.what)
 		// The gateway counts what it rejects itself, and leaves the calls to the server.
-		if _, counted := rejected.LoadAndDelete(c.reason); counted != (slices.Contains(own, c.reason) || strings.HasPrefix(c.what, "no ") && c.reason == "INVALID_ID") {
-			t.Errorf("%s: counted %v", c.what, counted)
-		}
+		_, counted := rejected.LoadAndDelete(c.reason)
+		assert.Equal(t, (slices.Contains(own, c.reason) || strings.HasPrefix(c.what, "no ") && c.reason == "INVALID_ID"), counted, c.what)
 	}
 	rejected.Range(func(reason, _ any) bool {
 		t.Errorf("%v was counted", reason)
@@ -194,9 +192,8 @@ func TestHead(t *testing.T) {
 	h := serve(t)
 	h.want(t, "POST", "/v1/models", linear("m"))
 	for path, want := range map[string]int{"/v1/models": 200, "/v1/models/m": 200, "/v1/models/m/stats": 200, "/v1/models/n": 404, "/v1/models/m/events": 405} {
-		if a := h.call(t, "HEAD", path, ""); a.status != want || len(a.body) > 0 {
-			t.Errorf("HEAD %s: %d with %d bytes, want %d with none", path, a.status, len(a.body), want)
-		}
+		a := h.call(t, "HEAD", path, "")
+		assert.True(t, a.status == want && len(a.body) <= 0, "HEAD %s: %d with %d bytes, want %d with none", path, a.status, len(a.body), want)
 	}
 }
 
@@ -235,9 +232,8 @@ func TestChunkedBody(t *testing.T) {
 		r.Body, r.ContentLength, r.GetBody = io.NopCloser(io.MultiReader(strings.NewReader(body))), -1, nil
 		return h.do(t, r)
 	}
-	if a := send(`{"features":[1,2]}`); a.status != 200 {
-		t.Errorf("%d %s", a.status, a.body)
-	}
+	a := send(`{"features":[1,2]}`)
+	assert.Equal(t, 200, a.status, a.body)
 	send(`{"features":[`+strings.Repeat("0,", 1<<19)+`0]}`).rejected(t, "a large body", 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576")
 }
 
@@ -294,9 +290,8 @@ func TestCodes(t *testing.T) {
 		if a.header.Get("Retry-After") != "2" || a.detail("RetryInfo")["retryDelay"] != "1.050s" {
 			t.Errorf("%s: Retry-After %q, %s", name, a.header.Get("Retry-After"), a.body)
 		}
-		if got := a.header.Get("WWW-Authenticate"); (got != "") != (code == codes.Unauthenticated) {
-			t.Errorf("%s: WWW-Authenticate %q", name, got)
-		}
+		got := a.header.Get("WWW-Authenticate")
+		assert.Equal(t, (code == codes.Unauthenticated), (got != ""), "%v %v", name, got)
 	}
 }
 
@@ -405,7 +400,6 @@ func TestDrain(t *testing.T) {
 	}
 	close(release)
 	<-drained
-	if got := <-first; !bytes.Contains(got, []byte(`"models":[]`)) {
-		t.Errorf("the call in flight was answered %q", got)
-	}
+	got := <-first
+	assert.True(t, bytes.Contains(got, []byte(`"models":[]`)), "the call in flight was answered %q", got)
 }

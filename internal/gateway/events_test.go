@@ -219,9 +219,8 @@ func TestSlowReader(t *testing.T) {
 	connection := must(dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
 	defer func() { _ = connection.Close() }()
 	must(io.WriteString(connection, "GET /v1/models/m/events HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
-	if err := <-ended; status.Code(err) != codes.Canceled {
-		t.Errorf("the call ended with %v", err)
-	}
+	err := <-ended
+	assert.Equal(t, codes.Canceled, status.Code(err), err)
 }
 
 // Streams are bounded, and others go on while there are no places.

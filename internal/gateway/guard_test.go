@@ -168,9 +168,8 @@ func TestSessions(t *testing.T) {
 		t.Errorf("a wrong token: %d %s", a.status, a.body)
 	}
 	for _, body := range []string{"", "x", `{"token": 1}`, `{"token": "admin"}` + strings.Repeat(" ", 20_000)} {
-		if a := g.call(t, http.MethodPost, "/login", body, "Origin", g.url, "Content-Type", "application/json"); a.status == http.StatusOK || strings.Contains(string(a.body), "admin") {
-			t.Errorf("%.40q: %d %s", body, a.status, a.body)
-		}
+		a := g.call(t, http.MethodPost, "/login", body, "Origin", g.url, "Content-Type", "application/json")
+		assert.True(t, a.status != http.StatusOK && !strings.Contains(string(a.body), "admin"), "%.40q: %d %s", body, a.status, a.body)
 	}
 	cookie, a := g.login(t, "read")
 	if a.status != http.StatusOK || a.at("name") != "read" || a.at("role") != "read" || a.at("models", 0) != "m" {
@@ -205,9 +204,8 @@ func TestSessions(t *testing.T) {
 	}
 	ended := func(why string, cookie *http.Cookie) {
 		t.Helper()
-		if a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", cookie.Name+"="+cookie.Value); a.status != http.StatusUnauthorized {
-			t.Errorf("%s: %d", why, a.status)
-		}
+		a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", cookie.Name+"="+cookie.Value)
+		assert.EqualValues(t, http.StatusUnauthorized, a.status, why)
 	}
 	ended("logout", cookie)
 	revoked, _ := g.login(t, "read")
@@ -251,13 +249,11 @@ func TestCrossSiteRequests(t *testing.T) {
 	}
 	for _, path := range []string{"/login", "/logout"} {
 		for _, headers := range [][]string{nil, {"Origin", "https://evil.example"}} {
-			if a := g.call(t, http.MethodPost, path, `{"token": "admin"}`, headers...); a.status != http.StatusForbidden {
-				t.Errorf("%s from %v: %d", path, headers, a.status)
-			}
+			a := g.call(t, http.MethodPost, path, `{"token": "admin"}`, headers...)
+			assert.True(t, a.status == http.StatusForbidden, "%s from %v: %d", path, headers, a.status)
 		}
-		if a := g.call(t, http.MethodGet, path, ""); a.status != http.StatusMethodNotAllowed || a.header.Get("Allow") != "POST" {
-			t.Errorf("GET %s: %d", path, a.status)
-		}
+		a := g.call(t, http.MethodGet, path, "")
+		assert.True(t, a.status == http.StatusMethodNotAllowed && a.header.Get("Allow") == "POST", "GET %s: %d", path, a.status)
 	}
 }
 
@@ -356,13 +352,11 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	}
 	// The server asks for the body when it begins to read it, or rejects the request.
 	for n, want := range []string{"HTTP/1.1 100 Continue\r\n", "HTTP/1.1 100 Continue\r\n", "HTTP/1.1 429 Too Many Requests\r\n"} {
-		if line, err := begin().ReadString('\n'); err != nil || line != want {
-			t.Errorf("request %d: %q, %v", n, line, err)
-		}
+		line, err := begin().ReadString('\n')
+		assert.True(t, err == nil && line == want, "request %d: %q, %v", n, line, err)
 	}
-	if a := g.call(t, http.MethodPost, "/v1/models", linear("m"), "Authorization", "Bearer other"); a.status != http.StatusOK {
-		t.Errorf("another: %d %s", a.status, a.body)
-	}
+	a := g.call(t, http.MethodPost, "/v1/models", linear("m"), "Authorization", "Bearer other")
+	assert.EqualValues(t, http.StatusOK, a.status, a.body)
 }
 
 // A client certificate that was verified is a principal over HTTP.

@@ -100,13 +100,11 @@ func TestTheDocumentIsServed(t *testing.T) {
 	c := newContract(t, serve(t))
 	spec := `{"dimension":2,"seed":"9007199254740993","pkawvTaylor":{},"scaling":{"none":{}}}`
 	created := c.good(t, "CreateModel", "POST", "/v1/models", `{"id":"m","spec":`+spec+`}`)
-	if got := created.at("model", "spec", "seed"); got != "9007199254740993" {
-		t.Errorf("a seed of 64 bits came back as %v", got)
-	}
+	got := created.at("model", "spec", "seed")
+	assert.True(t, got == "9007199254740993", "a seed of 64 bits came back as %v", got)
 	c.good(t, "ValidateSpec", "POST", "/v1/specs:validate", `{"spec":`+spec+`}`)
-	if got := c.good(t, "InferSpec", "POST", "/v1/specs:infer", `{"csv":"x,y\n1,5\nNA,7\n","values":true}`).at("values"); got != "[1,5]\n[null,7]\n" {
-		t.Errorf("values %q", got)
-	}
+	got = c.good(t, "InferSpec", "POST", "/v1/specs:infer", `{"csv":"x,y\n1,5\nNA,7\n","values":true}`).at("values")
+	assert.True(t, got == "[1,5]\n[null,7]\n", "values %q", got)
 	c.good(t, "ListLearners", "GET", "/v1/learners", "")
 	predicted := c.good(t, "Predict", "POST", "/v1/models/m:predict", `{"features":[0.5,0.25],"predictionId":"p"}`)
 	if predicted.at("prediction", "predictionId") != "p" || predicted.at("prediction", "stateSequence") != "0" {
@@ -122,9 +120,8 @@ func TestTheDocumentIsServed(t *testing.T) {
 	learned := c.good(t, "ObserveBatch", "POST", "/v1/models/m:observeBatch",
 		`{"observations":[{"features":[1,0],"label":1,"observationId":"a"},{"features":[0,1],"label":-1,"observationId":"b"}]}`)
 	assert.True(t, learned.at("outcomes", 1, "sequence") == "3", "learned %s", learned.body)
-	if got := c.good(t, "GetModel", "GET", "/v1/models/m", "").at("model", "sequence"); got != "3" {
-		t.Errorf("sequence %v", got)
-	}
+	got = c.good(t, "GetModel", "GET", "/v1/models/m", "").at("model", "sequence")
+	assert.True(t, got == "3", "sequence %v", got)
 	c.good(t, "ListModels", "GET", "/v1/models?pageSize=10&prefix=m&labels[site]=oslo", "")
 	stats := c.good(t, "GetModelStats", "GET", "/v1/models/m/stats?includeEffectiveDimension=true", "")
 	if stats.at("stats", "observations") != "3" || stats.at("stats", "effectiveDimension") == nil {
@@ -135,9 +132,8 @@ func TestTheDocumentIsServed(t *testing.T) {
 	assert.True(t, kept.at("snapshots", 0, "stateDigest") == snapshot.at("snapshot", "stateDigest"), "snapshots %s", kept.body)
 	bytesOf := c.good(t, "ExportModel", "GET", "/v1/models/m:export?withoutIds=true", "")
 	c.good(t, "ImportModel", "POST", "/v1/models:import?id=copy", string(bytesOf.body), "Content-Type", "application/octet-stream")
-	if got := c.want(t, "GET", "/v1/models/copy/stats", "").at("stats", "stateDigest"); got != snapshot.at("snapshot", "stateDigest") {
-		t.Errorf("the digest of the copy is %v", got)
-	}
+	got = c.want(t, "GET", "/v1/models/copy/stats", "").at("stats", "stateDigest")
+	assert.True(t, got == snapshot.at("snapshot", "stateDigest"), "the digest of the copy is %v", got)
 	restored := c.good(t, "RestoreModel", "POST", "/v1/models/m:restore", `{"sequence":"1"}`)
 	assert.True(t, restored.at("model", "sequence") == "1", "restored %s", restored.body)
 	c.good(t, "DeleteModel", "DELETE", "/v1/models/copy", "")
@@ -176,15 +172,13 @@ func TestTheDocumentIsServed(t *testing.T) {
 // The document says that integers of 64 bits are texts, and how calls are rejected.
 func TestTheDocument(t *testing.T) {
 	document := load(t)
-	if sequence := document.Components.Schemas["Outcome"].Value.Properties["sequence"].Value; !sequence.Type.Is("string") || sequence.Format != "uint64" {
-		t.Errorf("a sequence is %v", sequence)
-	}
+	sequence := document.Components.Schemas["Outcome"].Value.Properties["sequence"].Value
+	assert.True(t, sequence.Type.Is("string") && sequence.Format == "uint64", "a sequence is %v", sequence)
 	if got, want := document.Components.Schemas["Outcome"].Value.Required, []string{"class", "duplicate", "model", "predictions", "sequence", "servedClass", "servedPredictions", "setAside"}; !slices.Equal(got, want) {
 		t.Errorf("an outcome always has %v, want %v", got, want)
 	}
-	if got := document.Components.Schemas["ModelSpec"].Value.Required; len(got) > 0 {
-		t.Errorf("a spec must have %v", got)
-	}
+	got := document.Components.Schemas["ModelSpec"].Value.Required
+	assert.LessOrEqual(t, len(got), 0, "a spec must have %v", got)
 	for path, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
 			if operation.Responses.Default() == nil || operation.Responses.Default().Ref != "#/components/responses/Error" {

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/fstest"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/api/openapi"
 	"hindsight/internal/gateway"
 )
@@ -20,9 +22,8 @@ func TestDescription(t *testing.T) {
 	if !bytes.Equal(described.body, openapi.Document()) || described.header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d bytes of %s", len(described.body), described.header.Get("Content-Type"))
 	}
-	if a := h.call(t, "HEAD", "/openapi.json", ""); a.status != http.StatusOK || len(a.body) != 0 {
-		t.Errorf("HEAD: %d", a.status)
-	}
+	a := h.call(t, "HEAD", "/openapi.json", "")
+	assert.True(t, a.status == http.StatusOK && len(a.body) == 0, "HEAD: %d", a.status)
 }
 
 // With a console its files are at /, beside the calls.
@@ -46,9 +47,8 @@ func TestConsole(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/assets", "/assets/", "/other.js", "/../etc/passwd", "/%2e%2e/x"} {
-		if a := h.call(t, "GET", path, ""); a.status != http.StatusNotFound || a.at("error", "status") != "NOT_FOUND" {
-			t.Errorf("%s: %d %s", path, a.status, a.body)
-		}
+		a := h.call(t, "GET", path, "")
+		assert.True(t, a.status == http.StatusNotFound && a.at("error", "status") == "NOT_FOUND", "%s: %d %s", path, a.status, a.body)
 	}
 	h.want(t, "GET", "/v1/models", "")
 }
@@ -64,12 +64,10 @@ func TestGRPCAddressOfTheConsole(t *testing.T) {
 		h := serve(t, func(o *gateway.Options) {
 			o.Console, o.GRPC = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>")}}, address
 		})
-		if a := h.want(t, "GET", path, ""); string(a.body) != want || a.header.Get("Content-Type") != "application/json" {
-			t.Errorf("%v: %s %v", address, a.body, a.header)
-		}
-		if a := h.call(t, "POST", path, ""); a.status != http.StatusMethodNotAllowed {
-			t.Errorf("POST: %d", a.status)
-		}
+		a := h.want(t, "GET", path, "")
+		assert.True(t, string(a.body) == want && a.header.Get("Content-Type") == "application/json", "%v: %s %v", address, a.body, a.header)
+		a = h.call(t, "POST", path, "")
+		assert.EqualValues(t, http.StatusMethodNotAllowed, a.status)
 	}
 	h := serve(t, func(o *gateway.Options) { o.Console = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>")}} })
 	r, w := httptest.NewRequestWithContext(t.Context(), "GET", path, http.NoBody), httptest.NewRecorder()
@@ -77,9 +75,8 @@ func TestGRPCAddressOfTheConsole(t *testing.T) {
 	if h.gateway.ServeHTTP(w, r); w.Body.String() != `{"tls":true}` {
 		t.Errorf("with TLS: %s", w.Body)
 	}
-	if a := serve(t).call(t, "GET", path, ""); a.status != http.StatusNotFound {
-		t.Errorf("without a console: %d", a.status)
-	}
+	a := serve(t).call(t, "GET", path, "")
+	assert.EqualValues(t, http.StatusNotFound, a.status)
 }
 
 // Pages of other origins may call if they are named, and not otherwise.
@@ -113,23 +110,17 @@ func TestOrigins(t *testing.T) {
 		before := h.call(t, "OPTIONS", "/v1/models", "", "Origin", c.origin,
 			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "content-type")
 		right := before.header.Get("Access-Control-Allow-Methods") == "POST" && before.header.Get("Access-Control-Allow-Headers") == "content-type"
-		if right != c.preRight {
-			t.Errorf("%s: preflight %d %v", c.what, before.status, before.header)
-		}
+		assert.Equal(t, c.preRight, right, "%v %v %v", c.what, before.status, before.header)
 	}
 	// The page of the server itself, and a program that is no browser.
 	h := serve(t)
-	if a := h.call(t, "POST", "/v1/models", linear("a"), "Origin", h.url, "Sec-Fetch-Site", "same-origin"); a.status != 200 {
-		t.Errorf("the same origin: %d %s", a.status, a.body)
-	}
-	if a := h.call(t, "POST", "/v1/models", linear("b")); a.status != 200 {
-		t.Errorf("no browser: %d %s", a.status, a.body)
-	}
+	a := h.call(t, "POST", "/v1/models", linear("a"), "Origin", h.url, "Sec-Fetch-Site", "same-origin")
+	assert.Equal(t, 200, a.status, a.body)
+	a = h.call(t, "POST", "/v1/models", linear("b"))
+	assert.Equal(t, 200, a.status, a.body)
 }
 
 func TestBadOrigin(t *testing.T) {
 	_, err := gateway.New(gateway.Options{Origins: []string{"page.example"}})
-	if err == nil || !strings.Contains(err.Error(), `"page.example"`) {
-		t.Errorf("an origin without a scheme: %v", err)
-	}
+	assert.True(t, err != nil && strings.Contains(err.Error(), `"page.example"`), "an origin without a scheme: %v", err)
 }

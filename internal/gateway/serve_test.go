@@ -203,9 +203,8 @@ func (h *host) do(tb testing.TB, r *http.Request) *answer {
 	require.NoError(tb, err)
 	a := &answer{status: response.StatusCode, header: response.Header}
 	a.body, err = io.ReadAll(response.Body)
-	if closeErr := response.Body.Close(); err != nil || closeErr != nil {
-		tb.Fatal(err, closeErr)
-	}
+	closeErr := response.Body.Close()
+	require.True(tb, err == nil && closeErr == nil, "%v %v", err, closeErr)
 	if a.header.Get("Content-Type") == "application/json" && r.Method != http.MethodHead {
 		decoder := json.NewDecoder(bytes.NewReader(a.body))
 		decoder.UseNumber()

@@ -73,9 +73,8 @@ func TestRejectedImportWithoutABody(t *testing.T) {
 			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length))(t)
 		// The server would wait a minute for the body.
 		require.NoError(t, connection.SetReadDeadline(time.Now().Add(30*time.Second)))
-		if line, err := bufio.NewReader(connection).ReadString('\n'); err != nil || line != "HTTP/1.1 403 Forbidden\r\n" {
-			t.Errorf("%d bytes: %q, %v", length, line, err)
-		}
+		line, err := bufio.NewReader(connection).ReadString('\n')
+		assert.True(t, err == nil && line == "HTTP/1.1 403 Forbidden\r\n", "%d bytes: %q, %v", length, line, err)
 	}
 }
 
@@ -100,13 +99,11 @@ func TestExportThatFails(t *testing.T) {
 		return status.Error(codes.DataLoss, "corrupt")
 	}}
 	h := w.serve(t)
-	if a := h.call(t, "GET", "/v1/models/m:export", ""); a.status != 500 || a.at("error", "status") != "DATA_LOSS" {
-		t.Errorf("%d %s", a.status, a.body)
-	}
+	a := h.call(t, "GET", "/v1/models/m:export", "")
+	assert.True(t, a.status == 500 && a.at("error", "status") == "DATA_LOSS", "%d %s", a.status, a.body)
 	pieces = 8
 	response := must(h.client.Do(h.request(t, http.MethodGet, "/v1/models/m:export", "")))(t)
 	defer func() { _ = response.Body.Close() }()
-	if _, err := io.ReadAll(response.Body); err == nil {
-		t.Error("a part was taken for the whole")
-	}
+	_, err := io.ReadAll(response.Body)
+	assert.Error(t, err, "a part was taken for the whole")
 }

@@ -43,15 +43,13 @@ func TestDeclaredValues(t *testing.T) {
 		"v":    {"1 2": []any{1.0, 2.0}, "[1, -2.5]": []any{1.0, -2.5}, "1;3": []any{1.0, 3.0}, "-": nil},
 	} {
 		for cell, value := range want {
-			if got, err := c.Columns[name].Value(cell); err != nil || !reflect.DeepEqual(got, value) {
-				t.Errorf("%s: %q is %v, %v, want %v", name, cell, got, err, value)
-			}
+			got, err := c.Columns[name].Value(cell)
+			assert.True(t, err == nil && reflect.DeepEqual(got, value), "%s: %q is %v, %v, want %v", name, cell, got, err, value)
 		}
 	}
 	for name, cell := range map[string]string{"n": "x", "b": "2", "hour": "noon", "at": "11/21/2026", "v": "[1 2"} {
-		if got, err := c.Columns[name].Value(cell); err == nil {
-			t.Errorf("%s: %q is %v", name, cell, got)
-		}
+		got, err := c.Columns[name].Value(cell)
+		assert.Error(t, err, "%v %v %v", name, cell, got)
 	}
 }
 
@@ -61,9 +59,8 @@ func TestDeclaredDecimalCommas(t *testing.T) {
 	c, err := declaredCSV(strings.NewReader("n;c;q\n1.234;1.000;1.234\n12,5;2.000.000;1\n"), inputs(t, declared))
 	require.NoError(t, err)
 	for name, want := range map[string]any{"n": 1234.0, "c": 1234.0} {
-		if v, err := c.Columns[name].Value("1.234"); err != nil || v != want {
-			t.Errorf("%s: %v, %v, want %v", name, v, err, want)
-		}
+		v, err := c.Columns[name].Value("1.234")
+		assert.True(t, err == nil && v == want, "%s: %v, %v, want %v", name, v, err, want)
 	}
 	if c, err = declaredCSV(strings.NewReader("n;c\n1.234;x\n"), inputs(t, declared)); err != nil {
 		t.Fatal(err)
@@ -82,9 +79,8 @@ func TestDeclaredIDs(t *testing.T) {
 		"7": "7", "9007199254740992": "9007199254740992", "9007199254740993": "9007199254740993",
 		"-18446744073709551615": "-18446744073709551615",
 	} {
-		if got, err := c.Columns["id"].Value(cell); err != nil || got != want {
-			t.Errorf("%q is %v, %v, want %v", cell, got, err, want)
-		}
+		got, err := c.Columns["id"].Value(cell)
+		assert.True(t, err == nil && got == want, "%q is %v, %v, want %v", cell, got, err, want)
 	}
 }
 
@@ -95,9 +91,8 @@ func TestDeclaredTimes(t *testing.T) {
 		"at,y\nsoon,1\nlater,1\n":                        `a.csv: column 1 (at): "soon" in line 2 is no time of a known form`,
 		"at,y\n" + strings.Repeat("soon,1\n", 300):       `a.csv: column 1 (at): "soon" in line 2 is no time of a known form`,
 	} {
-		if _, err := declaredCSV(strings.NewReader(text), inputs(t, at)); err == nil || err.Error() != says {
-			t.Errorf("%.20q: %v, want %s", text, err, says)
-		}
+		_, err := declaredCSV(strings.NewReader(text), inputs(t, at))
+		assert.True(t, err != nil && err.Error() == says, "%.20q: %v, want %s", text, err, says)
 	}
 }
 
@@ -112,9 +107,8 @@ func TestDeclaredOddCells(t *testing.T) {
 	} {
 		column := c.Columns[name]
 		for _, cell := range []string{"oops", "soon"} {
-			if v, err := column.Value(cell); v != nil || err != nil {
-				t.Errorf("%s: %q is %v, %v", name, cell, v, err)
-			}
+			v, err := column.Value(cell)
+			assert.True(t, v == nil && err == nil, "%s: %q is %v, %v", name, cell, v, err)
 		}
 		assert.Equal(t, says, column.Notice(), name)
 	}

@@ -179,9 +179,8 @@ func TestKinds(t *testing.T) {
 			continue
 		}
 		for _, cell := range c.cells {
-			if _, err := got.Value(cell); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			_, err := got.Value(cell)
+			assert.NoError(t, err, name)
 		}
 	}
 }
@@ -276,9 +275,8 @@ func TestHugeIntegers(t *testing.T) {
 	for _, c := range []*infer.Column{c, declared.Columns["id"]} {
 		for _, id := range ids {
 			v, err := c.Value(id)
-			if want := any(id); err != nil || v != want && id != "NA" || id == "NA" && v != nil {
-				t.Errorf("%s is %v, %v", id, v, err)
-			}
+			want := any(id)
+			assert.True(t, err == nil && (v == want || id == "NA") && (id != "NA" || v == nil), "%s is %v, %v", id, v, err)
 		}
 	}
 	for _, cells := range [][]string{{"1e16", "9007199254740993"}, {"0.5", "9007199254740993"}, {"9007199254740991", "-9007199254740991"}} {
@@ -286,9 +284,8 @@ func TestHugeIntegers(t *testing.T) {
 		if cells[0] == "1e16" {
 			want = infer.Category
 		}
-		if c := column(t, cells...); c.Kind != want {
-			t.Errorf("%v: %s (%s), want %s", cells, c.Kind, c.Reason, want)
-		}
+		c := column(t, cells...)
+		assert.Equal(t, want, c.Kind, "%v %v", cells, c.Reason)
 	}
 }
 
@@ -307,18 +304,15 @@ func TestColumnValues(t *testing.T) {
 	} {
 		column := column(t, c.cells...)
 		for i, cell := range c.cells {
-			if got, err := column.Value(cell); err != nil || got != c.want[i] {
-				t.Errorf("%q: %v, %v, want %v", cell, got, err, c.want[i])
-			}
+			got, err := column.Value(cell)
+			assert.True(t, err == nil && got == c.want[i], "%q: %v, %v, want %v", cell, got, err, c.want[i])
 		}
 	}
 	hours := column(t, each(800, func(i int) string { return strconv.Itoa(i % 24) })...)
-	if v, err := hours.Value("7.0"); v != 7.0 || err != nil {
-		t.Errorf("the hour 7.0 is %v, %v", v, err)
-	}
-	if v, err := column(t, "1", "2.5").Value("x"); err == nil {
-		t.Errorf("x is %v", v)
-	}
+	v, err := hours.Value("7.0")
+	assert.True(t, v == 7.0 && err == nil, "the hour 7.0 is %v, %v", v, err)
+	v, err = column(t, "1", "2.5").Value("x")
+	assert.Error(t, err, v)
 }
 
 // Between semicolons a comma is the decimal mark.
@@ -335,9 +329,8 @@ func TestSemicolons(t *testing.T) {
 		}
 	}
 	const ambiguous = `"1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234), in line 3`
-	if c := read(t, "a;y\n950;1\n1.234;2\n", infer.Options{Target: "y"}).Columns[0]; c.Kind != infer.LeftOut || c.Reason != ambiguous {
-		t.Errorf("%+v", c)
-	}
+	c := read(t, "a;y\n950;1\n1.234;2\n", infer.Options{Target: "y"}).Columns[0]
+	assert.True(t, c.Kind == infer.LeftOut && c.Reason == ambiguous, "%+v", c)
 	_, err := readCSV(strings.NewReader("a;y\n1;950\n2;1.234\n"), infer.Options{Target: "y"})
 	assert.True(t, err != nil && err.Error() == "a.csv: column 2 (y): "+ambiguous, "an ambiguous label: %v", err)
 	if r := read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y"}); len(r.Columns) != 2 {
@@ -357,9 +350,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 		"a\x01b\n1\n":      "control characters",
 		"\x1f\x8b\x08\x00": "a.csv",
 	} {
-		if _, err := readCSV(strings.NewReader(text), infer.Options{}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%.20q: %v, want %s", text, err, says)
-		}
+		_, err := readCSV(strings.NewReader(text), infer.Options{})
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%.20q: %v, want %s", text, err, says)
 	}
 	labels := "x,y\n" + strings.Join(each(90, func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) }), "\n") + strings.Repeat("\n1,oops", 10)
 	_, err := readCSV(strings.NewReader(labels), infer.Options{Target: "y"})

@@ -214,7 +214,6 @@ func TestNewRejects(t *testing.T) {
 func TestNewOnARegistryWithRuntimeCollectors(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if _, err := metrics.New(registry, metrics.Options{}); err != nil {
-		t.Error(err)
-	}
+	_, err := metrics.New(registry, metrics.Options{})
+	assert.NoError(t, err)
 }

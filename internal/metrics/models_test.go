@@ -286,9 +286,8 @@ func TestASourceThatMisbehaves(t *testing.T) {
 	src.set(plain("a", 1), plain("a", 1), plain("\xff", 5), odd, worse)
 	wantModels(t, registry, 2, "a", "worse")
 	for line := range strings.Lines(expose(t, registry, "text/plain")) {
-		if v := line[strings.LastIndexByte(line, ' ')+1:]; strings.HasPrefix(line, "hindsight") && (strings.Contains(v, "NaN") || strings.Contains(v, "Inf")) {
-			t.Errorf("exported: %s", line)
-		}
+		v := line[strings.LastIndexByte(line, ' ')+1:]
+		assert.True(t, !strings.HasPrefix(line, "hindsight") || !strings.Contains(v, "NaN") && !strings.Contains(v, "Inf"), "exported: %s", line)
 	}
 }
 
@@ -304,15 +303,12 @@ func TestCountersOfARestoredModelNeverFall(t *testing.T) {
 			m.Forget("b", learner)
 			src.set(plain("a", step.state))
 		}
-		if got := value(t, registry, "hindsight_observations_total", "a"); got != float64(step.want) {
-			t.Errorf("step %d: %v observations, want %d", i, got, step.want)
-		}
-		if got := value(t, registry, "hindsight_loss_total", "a"); got != float64(3*step.want) {
-			t.Errorf("step %d: the loss is %v, want %d", i, got, 3*step.want)
-		}
-		if got := value(t, registry, "hindsight_regret", "a"); got != float64(5*step.state) {
-			t.Errorf("step %d: the regret is %v, want the state's regret, %d", i, got, 5*step.state)
-		}
+		got := value(t, registry, "hindsight_observations_total", "a")
+		assert.True(t, got == float64(step.want), "step %d: %v observations, want %d", i, got, step.want)
+		got = value(t, registry, "hindsight_loss_total", "a")
+		assert.True(t, got == float64(3*step.want), "step %d: the loss is %v, want %d", i, got, 3*step.want)
+		got = value(t, registry, "hindsight_regret", "a")
+		assert.True(t, got == float64(5*step.state), "step %d: the regret is %v, want the state's regret, %d", i, got, 5*step.state)
 	}
 }
 
@@ -438,9 +434,8 @@ func TestConcurrentUse(t *testing.T) {
 		})
 		wg.Go(func() {
 			for range rounds / 4 {
-				if _, err := registry.Gather(); err != nil {
-					t.Error(err)
-				}
+				_, err := registry.Gather()
+				assert.NoError(t, err)
 			}
 		})
 	}
@@ -470,9 +465,8 @@ func TestFormats(t *testing.T) {
 			assert.Contains(t, text, want, accept)
 		}
 	}
-	if n, err := testutil.GatherAndCount(registry, "hindsight_loss_total"); n != 4 || err != nil {
-		t.Errorf("%d series of the loss, %v, want 4", n, err)
-	}
+	n, err := testutil.GatherAndCount(registry, "hindsight_loss_total")
+	assert.True(t, n == 4 && err == nil, "%d series of the loss, %v, want 4", n, err)
 }
 
 // discard counts the bytes of an answer.

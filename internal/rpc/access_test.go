@@ -217,9 +217,8 @@ func TestAccessRejections(t *testing.T) {
 		}
 	}
 	_, err := g.models.DeleteModel(as(t.Context(), "read"), &hindsightv1.DeleteModelRequest{Model: "m"})
-	if s := status.Convert(err); reason(s) != "ROLE_TOO_LOW" || !strings.Contains(s.Message(), "read is read, the call needs admin") {
-		t.Error(err)
-	}
+	s := status.Convert(err)
+	assert.True(t, reason(s) == "ROLE_TOO_LOW" && strings.Contains(s.Message(), "read is read, the call needs admin"), err)
 	// Two tokens in one call.
 	twice := metadata.AppendToOutgoingContext(as(t.Context(), "read"), "authorization", "Bearer read")
 	if _, err := g.models.ListModels(twice, &hindsightv1.ListModelsRequest{}); status.Code(err) != codes.Unauthenticated {
@@ -231,9 +230,8 @@ func TestAccessRejections(t *testing.T) {
 	watch := must(g.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "m"}))(t)
 	must(watch.Recv())(t)
 	_, err = g.models.GetModel(as(t.Context(), "busy"), &hindsightv1.GetModelRequest{Model: "m"})
-	if s := status.Convert(err); reason(s) != "CONCURRENCY_LIMIT" || retryDelay(s) == 0 {
-		t.Error("a second call at once:", err)
-	}
+	s = status.Convert(err)
+	assert.True(t, reason(s) == "CONCURRENCY_LIMIT" && retryDelay(s) != 0, "%v %v", "a second call at once:", err)
 	cancel()
 	for err == nil || status.Code(err) == codes.ResourceExhausted {
 		if _, err = g.models.GetModel(as(t.Context(), "busy"), &hindsightv1.GetModelRequest{Model: "m"}); err == nil {

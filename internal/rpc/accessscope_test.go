@@ -126,9 +126,8 @@ func TestScopes(t *testing.T) {
 			return err
 		},
 	} {
-		if err := call(); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
-			t.Errorf("%s: %v", name, err)
-		}
+		err := call()
+		assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), "%v %v", name, err)
 	}
 	set, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-2", ExpectedModel: "a-1"})
 	if must(err); set.GetAlias().GetPreviousModel() != "a-1" {
@@ -150,18 +149,14 @@ func TestScopeOfARoute(t *testing.T) {
 	must(g.Predict(admin, &hindsightv1.PredictRequest{Model: "a-live", Features: []float64{1, 2}, PredictionId: "p"}))(t)
 	set("a-1")
 	labelled := &hindsightv1.ObserveRequest{Model: "a-live", PredictionId: "p", Target: &hindsightv1.ObserveRequest_Label{Label: 1}}
-	if _, err := g.Observe(a, labelled); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
-		t.Error("a label for b-1:", err)
-	}
-	if _, err := g.ObserveBatch(a, &hindsightv1.ObserveBatchRequest{Model: "a-live", Observations: []*hindsightv1.ObserveRequest{labelled}}); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
-		t.Error("a batch for b-1:", err)
-	}
-	if r, err := g.Observe(admin, labelled); err != nil || r.GetOutcome().GetModel() != "b-1" {
-		t.Error(r, err)
-	}
-	if _, err := g.Observe(a, observeTwo("a-live")); err != nil {
-		t.Error(err)
-	}
+	_, err := g.Observe(a, labelled)
+	assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), err)
+	_, err = g.ObserveBatch(a, &hindsightv1.ObserveBatchRequest{Model: "a-live", Observations: []*hindsightv1.ObserveRequest{labelled}})
+	assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), err)
+	r, err := g.Observe(admin, labelled)
+	assert.True(t, err == nil && r.GetOutcome().GetModel() == "b-1", "%v %v", r, err)
+	_, err = g.Observe(a, observeTwo("a-live"))
+	assert.NoError(t, err)
 }
 
 // A prediction that is remembered is a write, one that is not is a look.
@@ -226,12 +221,10 @@ func TestLocalPrincipals(t *testing.T) {
 		assert.True(t, reason(status.Convert(err)) == want && reason(status.Convert(watchErr)) == want, "%s: %v, %v", model, err, watchErr)
 		cancel()
 	}
-	if _, err := within.ListModels(t.Context(), &hindsightv1.ListModelsRequest{}); reason(status.Convert(err)) != "TOKEN_MISSING" {
-		t.Error("without a principal:", err)
-	}
-	if page, err := within.ListModels(as(t.Context(), "a"), &hindsightv1.ListModelsRequest{}); err != nil || len(page.GetModels()) != 1 {
-		t.Error("by a token:", page, err)
-	}
+	_, err := within.ListModels(t.Context(), &hindsightv1.ListModelsRequest{})
+	assert.Equal(t, "TOKEN_MISSING", reason(status.Convert(err)), err)
+	page, err := within.ListModels(as(t.Context(), "a"), &hindsightv1.ListModelsRequest{})
+	assert.True(t, err == nil && len(page.GetModels()) == 1, "%v %v %v", "by a token:", page, err)
 }
 
 // The audit log has every control call and every rejection, and nothing else.

@@ -32,13 +32,11 @@ func TestCallsByAlias(t *testing.T) {
 		r := must(s.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1}}))(t)
 		return r.GetPrediction()
 	}
-	if p := predict("a"); p.GetModel() != "" {
-		t.Errorf("by the id: %v", p)
-	}
+	p := predict("a")
+	assert.Equal(t, "", p.GetModel(), p)
 	ofA := predict("live")
-	if set := s.alias(t, "b"); set.GetPreviousModel() != "a" || set.GetUpdateTime() == nil {
-		t.Errorf("set %v", set)
-	}
+	set := s.alias(t, "b")
+	assert.True(t, set.GetPreviousModel() == "a" && set.GetUpdateTime() != nil, "set %v", set)
 	ofB, err := s.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "live", Rows: []*hindsightv1.Row{{Features: []float64{1}}}})
 	require.True(t, err == nil && ofA.GetModel() == "a" && ofB.GetPredictions()[0].GetModel() == "b", "predicted %v and %v, %v", ofA, ofB, err)
 	batch := &hindsightv1.ObserveBatchRequest{Model: "live", Observations: []*hindsightv1.ObserveRequest{
@@ -49,9 +47,8 @@ func TestCallsByAlias(t *testing.T) {
 	for _, duplicate := range []bool{false, true} {
 		r := must(s.ObserveBatch(ctx, batch))(t)
 		for n, want := range []string{"b", "a", "b"} {
-			if o := r.GetOutcomes()[n]; o.GetModel() != want || o.GetDuplicate() != duplicate {
-				t.Errorf("outcome %d: %v, want one of %s", n, o, want)
-			}
+			o := r.GetOutcomes()[n]
+			assert.True(t, o.GetModel() == want && o.GetDuplicate() == duplicate, "outcome %d: %v, want one of %s", n, o, want)
 		}
 	}
 	batch.Observations[1] = &hindsightv1.ObserveRequest{PredictionId: ofA.GetPredictionId(), Target: label(2)}
@@ -62,9 +59,8 @@ func TestCallsByAlias(t *testing.T) {
 		{Model: "live", ObservationId: "s", Features: []float64{1}, Target: label(1)},
 		{Model: "live", PredictionId: ofA.GetPredictionId(), Target: label(1)},
 	} {
-		if r, err := s.Observe(ctx, o); err != nil || r.GetOutcome().GetModel() != []string{"b", "a"}[n] {
-			t.Errorf("alone: %v, %v", r, err)
-		}
+		r, err := s.Observe(ctx, o)
+		assert.True(t, err == nil && r.GetOutcome().GetModel() == []string{"b", "a"}[n], "alone: %v, %v", r, err)
 	}
 
 	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})

@@ -192,9 +192,8 @@ func TestNoFieldOfASpecIsLost(t *testing.T) {
 		f.fill(p.ProtoReflect())
 		spec, err := rpc.SpecFromProto(p)
 		require.NoError(t, err)
-		if back := rpc.SpecToProto(spec); !proto.Equal(back, p) {
-			t.Fatalf("got  %v\nwant %v", back, p)
-		}
+		back := rpc.SpecToProto(spec)
+		require.True(t, proto.Equal(back, p), "got  %v\nwant %v", back, p)
 		stored, err := codec.EncodeSpec(spec)
 		require.NoError(t, err)
 		if again, err := codec.DecodeSpec(stored); err != nil || !reflect.DeepEqual(again, spec) {
@@ -254,9 +253,8 @@ func TestSpecsAreStoredUnderTheNamesOfTheAPI(t *testing.T) {
 		assert.True(t, err == nil && string(stored) == c.stored, "%s: %v\ngot  %s\nwant %s", c.text, err, stored, c.stored)
 		var read model.Spec
 		require.NoError(t, json.Unmarshal([]byte(c.stored), &read))
-		if back := rpc.SpecToProto(read); !proto.Equal(back, p) {
-			t.Errorf("got  %v\nwant %v", back, p)
-		}
+		back := rpc.SpecToProto(read)
+		assert.True(t, proto.Equal(back, p), "got  %v\nwant %v", back, p)
 	}
 }
 

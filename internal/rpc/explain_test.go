@@ -42,9 +42,8 @@ func TestExplain(t *testing.T) {
 	}
 	again, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"})
 	assert.True(t, err == nil && proto.Equal(again, r), "a remembered prediction: %v, %v", again, err)
-	if silent := s.predicts(t, "auto", rows[0]).GetExplanation(); len(silent) > 0 {
-		t.Errorf("an explanation that nobody asked for: %v", silent)
-	}
+	silent := s.predicts(t, "auto", rows[0]).GetExplanation()
+	assert.LessOrEqual(t, len(silent), 0, "an explanation that nobody asked for: %v", silent)
 	stats := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "auto", IncludeImportances: true}))(t)
 	var names []string
 	for _, i := range stats.GetStats().GetImportances() {
@@ -99,9 +98,8 @@ func TestExplainKeys(t *testing.T) {
 	}
 	high, low, unknown, missing := parts(row(4)), parts(row(5)), parts(row(99)), parts(nobody())
 	t.Log(high, low, unknown, missing)
-	if d := high["user"] - low["user"]; !(math.Abs(d-4) < 0.6) || !(math.Abs(high["shop"]) < 0.5) || len(high) != 2 {
-		t.Errorf("users whose labels differ by 4: %v, %v", high, low)
-	}
+	d := high["user"] - low["user"]
+	assert.True(t, math.Abs(d-4) < 0.6 && math.Abs(high["shop"]) < 0.5 && len(high) == 2, "users whose labels differ by 4: %v, %v", high, low)
 	assert.EqualValues(t, 0, unknown["user"], unknown)
 	if !(missing["user"] < -3) {
 		t.Errorf("the part of a missing user, whose labels are 8 lower, is %v", missing)

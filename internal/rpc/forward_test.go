@@ -107,9 +107,7 @@ func TestCallsAreForwarded(t *testing.T) {
 	for age, want := range map[time.Duration]uint64{time.Minute: 0, math.MaxInt64: 4} { // No owner has confirmed the state.
 		p.ofReplica.age.Store(int64(age))
 		r, err := p.replica.models.ListModels(ctx, &hindsightv1.ListModelsRequest{})
-		if err != nil || r.GetModels()[0].GetSequence() != want {
-			t.Errorf("a list at age %v: %v, %v", age, r, err)
-		}
+		assert.True(t, err == nil && r.GetModels()[0].GetSequence() == want, "a list at age %v: %v, %v", age, r, err)
 	}
 	for remember, want := range map[bool]uint64{true: 4, false: 0} {
 		var trailer metadata.MD
@@ -118,9 +116,8 @@ func TestCallsAreForwarded(t *testing.T) {
 		if err != nil || r.GetPrediction().GetStateSequence() != want || (r.GetPrediction().GetPredictionId() != "") != remember {
 			t.Errorf("remember %t: %v, %v", remember, r, err)
 		}
-		if age := trailer.Get(rpc.AgeTrailer); len(age) > 0 == remember || (!remember && age[0] != "1500") {
-			t.Errorf("remember %t: age %v", remember, age)
-		}
+		age := trailer.Get(rpc.AgeTrailer)
+		assert.True(t, len(age) > 0 != remember && (remember || age[0] == "1500"), "remember %t: age %v", remember, age)
 		b, err := p.replica.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Remember: &remember})
 		assert.True(t, err == nil && b.GetPredictions()[0].GetStateSequence() == want, "a batch, remember %t: %v, %v", remember, b, err)
 	}
@@ -136,9 +133,8 @@ func TestCallsAreForwarded(t *testing.T) {
 	var predicted hindsightv1.PredictResponse
 	request := &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}
 	err = p.replica.local(t).Invoke(ctx, hindsightv1.PredictionService_Predict_FullMethodName, request, &predicted, grpc.Trailer(&trailer))
-	if age := trailer.Get(rpc.AgeTrailer); err != nil || len(age) != 1 || age[0] != "1500" {
-		t.Errorf("a prediction from within: age %v, %v", age, err)
-	}
+	age := trailer.Get(rpc.AgeTrailer)
+	assert.True(t, err == nil && len(age) == 1 && age[0] == "1500", "a prediction from within: age %v, %v", age, err)
 	// The replica does not have the new model, and asks the owner.
 	if r, err := p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "n"}); err != nil || r.GetModel().GetId() != "n" {
 		t.Errorf("a new model: %v, %v", r, err)
@@ -206,18 +202,14 @@ func TestTransfersAreForwarded(t *testing.T) {
 		}
 		return load.CloseAndRecv()
 	}
-	if r, err := load("new"); err != nil || r.GetModel().GetSequence() != 1 {
-		t.Errorf("import: %v, %v", r, err)
-	}
-	if _, err := p.owner.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "new"}); err != nil {
-		t.Errorf("the import at the owner: %v", err)
-	}
-	if _, err := load("-"); reason(status.Convert(err)) != "INVALID_ID" {
-		t.Errorf("a bad id: %v", err)
-	}
-	if _, err := load("m"); reason(status.Convert(err)) != "MODEL_EXISTS" {
-		t.Errorf("a taken id: %v", err)
-	}
+	r, err := load("new")
+	assert.True(t, err == nil && r.GetModel().GetSequence() == 1, "import: %v, %v", r, err)
+	_, err = p.owner.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "new"})
+	assert.NoError(t, err)
+	_, err = load("-")
+	assert.Equal(t, "INVALID_ID", reason(status.Convert(err)), err)
+	_, err = load("m")
+	assert.Equal(t, "MODEL_EXISTS", reason(status.Convert(err)), err)
 }
 
 // Without an owner, changes wait within their deadline, and reads are answered.
@@ -364,29 +356,23 @@ func TestThePrincipalIsForwarded(t *testing.T) {
 		return err
 	}
 	assert.NoError(t, create("scoped", "mine-1", ""))
-	if err := create("scoped", "theirs", ""); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
-		t.Errorf("another's model: %v", err)
-	}
-	if err := create("reader", "mine-2", ""); reason(status.Convert(err)) != "ROLE_TOO_LOW" {
-		t.Errorf("a reader: %v", err)
-	}
+	err := create("scoped", "theirs", "")
+	assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), err)
+	err = create("reader", "mine-2", "")
+	assert.Equal(t, "ROLE_TOO_LOW", reason(status.Convert(err)), err)
 	// The alias is known to the owner alone, which checks its target.
 	must(p.owner.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{Alias: "mine-alias", Model: "theirs"}))(t)
 	o := observation(1)
 	o.Model = "mine-alias"
-	if _, err := p.replica.Observe(as(t.Context(), "scoped"), o); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
-		t.Errorf("an alias of another's model: %v", err)
-	}
-	if _, err := p.replica.models.DeleteModel(as(t.Context(), "all"), &hindsightv1.DeleteModelRequest{Model: "none"}); reason(status.Convert(err)) != "MODEL_NOT_FOUND" {
-		t.Errorf("no model: %v", err)
-	}
+	_, err = p.replica.Observe(as(t.Context(), "scoped"), o)
+	assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), err)
+	_, err = p.replica.models.DeleteModel(as(t.Context(), "all"), &hindsightv1.DeleteModelRequest{Model: "none"})
+	assert.Equal(t, "MODEL_NOT_FOUND", reason(status.Convert(err)), err)
 	forged := metadata.AppendToOutgoingContext(t.Context(), "hindsight-principal-bin", `{"name":"forged","role":3}`)
-	if _, err := p.replica.models.DeleteModel(forged, &hindsightv1.DeleteModelRequest{Model: "theirs"}); reason(status.Convert(err)) != "TOKEN_MISSING" {
-		t.Errorf("a forged principal: %v", err)
-	}
-	if _, err := p.replica.cluster.MoveOwner(as(t.Context(), "scoped"), &hindsightv1.MoveOwnerRequest{}); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
-		t.Errorf("a limited principal moves the owner: %v", err)
-	}
+	_, err = p.replica.models.DeleteModel(forged, &hindsightv1.DeleteModelRequest{Model: "theirs"})
+	assert.Equal(t, "TOKEN_MISSING", reason(status.Convert(err)), err)
+	_, err = p.replica.cluster.MoveOwner(as(t.Context(), "scoped"), &hindsightv1.MoveOwnerRequest{})
+	assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), err)
 	mu.Lock()
 	defer mu.Unlock()
 	for call, want := range map[string]string{

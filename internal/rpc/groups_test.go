@@ -248,9 +248,8 @@ func TestListsMergeGroups(t *testing.T) {
 		!slices.Equal(trailer.Get(rpc.AgeTrailer), []string{"1500"}) || len(trailer.Get("hindsight-keys-bin")) > 0 {
 		t.Errorf("a list of %d models, trailer %v, %v", r.GetTotalSize(), trailer, err)
 	}
-	if _, err := m.front.models.ListModels(ctx, &hindsightv1.ListModelsRequest{OrderBy: "size"}); reason(status.Convert(err)) != "INVALID_REQUEST" {
-		t.Errorf("a bad order: %v", err)
-	}
+	_, err := m.front.models.ListModels(ctx, &hindsightv1.ListModelsRequest{OrderBy: "size"})
+	assert.Equal(t, "INVALID_REQUEST", reason(status.Convert(err)), err)
 }
 
 // A server answers the calls of each group where the group is: from its own engine, or by the owner. The server has
@@ -270,12 +269,10 @@ func TestCallsGoToTheirGroup(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		var trailer metadata.MD
 		r := &hindsightv1.PredictRequest{Model: names[n], Features: []float64{1, 2}, Remember: forgotten}
-		if _, err := m.front.Predict(ctx, r, grpc.Trailer(&trailer)); err != nil || len(trailer.Get(rpc.AgeTrailer)) != 2-n {
-			t.Errorf("predict in group %d: trailer %v, %v", n, trailer, err)
-		}
-		if _, err := m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: names[n]}); err != nil {
-			t.Errorf("a model of group %d: %v", n, err)
-		}
+		_, err := m.front.Predict(ctx, r, grpc.Trailer(&trailer))
+		assert.True(t, err == nil && len(trailer.Get(rpc.AgeTrailer)) == 2-n, "predict in group %d: trailer %v, %v", n, trailer, err)
+		_, err = m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: names[n]})
+		assert.NoError(t, err, n)
 	}
 	r, err := m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: names[2], ObservationId: "o", Features: []float64{1, 2}, Target: label(1)})
 	assert.True(t, err == nil && r.GetOutcome().GetSequence() == 1, "observe in group 2: %v, %v", r, err)
@@ -317,21 +314,17 @@ func TestGroupIsOpenedAgain(t *testing.T) {
 	serveOver(t, vfs.NewMem(), func(*engine.Options) {}, func(o *rpc.Options) { old = o.Groups.Of("").Engine }).end()
 	m.groups.hosted[1].Store(old) // It is closed.
 	ctx := t.Context()
-	if _, err := m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: name}); err != nil {
-		t.Errorf("a read: %v", err)
-	}
-	if _, err := m.front.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1, 2}, Remember: proto.Bool(false)}); err != nil {
-		t.Errorf("a prediction: %v", err)
-	}
-	if r, err := m.front.models.ListModels(ctx, &hindsightv1.ListModelsRequest{}); err != nil || r.GetTotalSize() != 1 {
-		t.Errorf("a list: %v, %v", r, err)
-	}
+	_, err := m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: name})
+	assert.NoError(t, err)
+	_, err = m.front.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1, 2}, Remember: proto.Bool(false)})
+	assert.NoError(t, err)
+	r, err := m.front.models.ListModels(ctx, &hindsightv1.ListModelsRequest{})
+	assert.True(t, err == nil && r.GetTotalSize() == 1, "a list: %v, %v", r, err)
 	m.fakes[1].owns.Store(true) // This server has just lost the ownership.
 	lost := time.AfterFunc(50*time.Millisecond, func() { m.fakes[1].owns.Store(false) })
 	defer lost.Stop()
-	if _, err := m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1, 2}, Target: label(1)}); err != nil {
-		t.Errorf("an observation: %v", err)
-	}
+	_, err = m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1, 2}, Target: label(1)})
+	assert.NoError(t, err)
 }
 
 // An alias, the model it names, and a follower are in one group.
@@ -356,9 +349,8 @@ func TestNamesOfSeveralGroups(t *testing.T) {
 		t.Errorf("a follower in the group: %v", err)
 	}
 	for _, bad := range []*hindsightv1.SetAliasRequest{{Alias: names[1] + ".x"}, {Model: names[1]}} {
-		if _, err := m.front.models.SetAlias(ctx, bad); reason(status.Convert(err)) != "INVALID_ID" {
-			t.Errorf("%v: %v", bad, err)
-		}
+		_, err := m.front.models.SetAlias(ctx, bad)
+		assert.Equal(t, "INVALID_ID", reason(status.Convert(err)), "%v %v", bad, err)
 	}
 }
 
@@ -376,9 +368,8 @@ func TestClusterOfGroups(t *testing.T) {
 	if g := r.GetGroups()[0]; g.GetGroup() != 1 || g.GetOwner() != "192.0.2.1:7" || len(g.GetServers()) != 2 || g.GetAge().AsDuration() != 7*time.Millisecond {
 		t.Errorf("group 1: %v", g)
 	}
-	if g := r.GetGroups()[1]; g.GetGroup() != 2 || g.GetAge() != nil {
-		t.Errorf("group 2: %v", g)
-	}
+	g := r.GetGroups()[1]
+	assert.True(t, g.GetGroup() == 2 && g.GetAge() == nil, "group 2: %v", g)
 	if r, err := m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 2}); err != nil || r.GetGroup() != 2 || len(r.GetGroups()) > 0 {
 		t.Errorf("group 2: %v, %v", r, err)
 	}

@@ -68,9 +68,8 @@ func TestGetModelHistory(t *testing.T) {
 		if p.GetSequence() != uint64(observations)+1 || p.GetTime().AsTime().Before(time.Now().Add(-time.Hour)) || p.Dictionary != nil || p.GetClasses() != nil {
 			t.Fatalf("point %g is %v", n, p)
 		}
-		if scored := len(p.GetRealised()); scored != 0 && scored != 2 {
-			t.Fatalf("point %g has %d coverages", n, scored)
-		}
+		scored := len(p.GetRealised())
+		require.True(t, scored == 0 || scored == 2, "point %g has %d coverages", n, scored)
 	}
 	last := h.GetPoints()[len(h.GetPoints())-1]
 	if len(h.GetPoints()) != 163 || observations != 1300 || !near(loss, 1300*stats.GetPerformance().GetServed().GetMeanLoss()) ||

@@ -35,15 +35,13 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 		c := must(dialer.DialContext(t.Context(), "tcp", s.connection.CanonicalTarget()[len("dns:///"):]))(t)
 		silent = append(silent, c)
 	}
-	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
-		t.Error(err)
-	}
+	_, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+	assert.NoError(t, err)
 	for _, c := range silent {
 		require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
 		// The server may send its settings first.
-		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Error("a silent connection stays open")
-		}
+		_, err := io.Copy(io.Discard, c)
+		assert.False(t, errors.Is(err, os.ErrDeadlineExceeded), "a silent connection stays open")
 		assert.NoError(t, c.Close())
 	}
 }
@@ -101,9 +99,8 @@ func TestHalfSentCallsEnd(t *testing.T) {
 			t.Errorf("%s: %v", method, err)
 		}
 		took, code := time.Since(began), response.Header.Get("Grpc-Status")+response.Trailer.Get("Grpc-Status")
-		if want := strconv.Itoa(int(codes.DeadlineExceeded)); code != want || took < 200*time.Millisecond || took > 15*time.Second {
-			t.Errorf("%s: status %q after %v", method, code, took)
-		}
+		want := strconv.Itoa(int(codes.DeadlineExceeded))
+		assert.True(t, code == want && took >= 200*time.Millisecond && took <= 15*time.Second, "%s: status %q after %v", method, code, took)
 		assert.NoError(t, errors.Join(response.Body.Close(), body.Close()))
 	}
 	assert.EqualValues(t, 0, s.server.Stats().RequestBytes)
@@ -146,9 +143,8 @@ func TestRequestsInProgressAreBounded(t *testing.T) {
 		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: make([]float64, dimension)})
 	}
 	for n := range 100 {
-		if _, err := s.PredictBatch(t.Context(), batch); err != nil {
-			t.Fatalf("call %d, alone: %v", n, err)
-		}
+		_, err := s.PredictBatch(t.Context(), batch)
+		require.NoError(t, err, n)
 	}
 	var group sync.WaitGroup
 	var turnedAway atomic.Bool
@@ -167,7 +163,6 @@ func TestRequestsInProgressAreBounded(t *testing.T) {
 	if !turnedAway.Load() {
 		t.Error("no call was turned away")
 	}
-	if _, err := s.PredictBatch(t.Context(), batch); err != nil {
-		t.Errorf("alone again: %v", err)
-	}
+	_, err := s.PredictBatch(t.Context(), batch)
+	assert.NoError(t, err)
 }

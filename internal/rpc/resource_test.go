@@ -87,9 +87,8 @@ func TestMetadata(t *testing.T) {
 	assert.True(t, err == nil && proto.Equal(again.GetModel(), m), "created again it is %v, %v; want %v", again, err, m)
 	s.end()
 	s = serveOver(t, fs, kept)
-	if got := s.get(t); !proto.Equal(got, m) {
-		t.Errorf("after a restart %v, want %v", got, m)
-	}
+	got := s.get(t)
+	assert.True(t, proto.Equal(got, m), "after a restart %v, want %v", got, m)
 	list, err := s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{})
 	assert.True(t, err == nil && len(list.GetModels()) == 1 && proto.Equal(list.GetModels()[0], m), "listed %v, %v", list, err)
 }
@@ -106,9 +105,8 @@ func TestUpdateModel(t *testing.T) {
 		change.Id, change.Etag = "m", now.GetEtag()
 		request := &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...), ValidateOnly: true}
 		would := must(s.models.UpdateModel(t.Context(), request))(t)
-		if got := s.get(t); !proto.Equal(got, now) {
-			t.Errorf("validate_only made %v of %v", got, now)
-		}
+		got := s.get(t)
+		assert.True(t, proto.Equal(got, now), "validate_only made %v of %v", got, now)
 		request.ValidateOnly = false
 		r := must(s.models.UpdateModel(t.Context(), request))(t)
 		sameMetadata(t, would.GetModel(), r.GetModel())
@@ -116,9 +114,8 @@ func TestUpdateModel(t *testing.T) {
 			t.Errorf("the etag of %v is that of before", r)
 		}
 		now = r.GetModel()
-		if got := s.get(t); !proto.Equal(got, now) {
-			t.Errorf("got %v, want %v", got, now)
-		}
+		got = s.get(t)
+		assert.True(t, proto.Equal(got, now), "got %v, want %v", got, now)
 		return now
 	}
 	update(&hindsightv1.Model{DisplayName: "west"}, "displayName")
@@ -127,25 +124,20 @@ func TestUpdateModel(t *testing.T) {
 		m.GetLabels(), map[string]string{"stage": "live", "a.b": "c"}) || m.GetDisplayName() != "south" || len(m.GetAnnotations()) != 1 {
 		t.Errorf("single labels: %v", m)
 	}
-	if m := update(&hindsightv1.Model{Annotations: map[string]string{"By hand": "x"}}, "annotations.By hand"); len(m.GetAnnotations()) != 2 {
-		t.Errorf("a single annotation: %v", m)
-	}
-	if m := update(&hindsightv1.Model{LabelTtl: durationpb.New(time.Minute)}, "label_ttl", "max_pending_labels"); m.MaxPendingLabels != nil || m.GetLabelTtl().GetSeconds() != 60 {
-		t.Errorf("limits: %v", m)
-	}
-	if m := update(&hindsightv1.Model{}, "labels", "annotations"); len(m.GetLabels())+len(m.GetAnnotations()) != 0 {
-		t.Errorf("cleared maps: %v", m)
-	}
-	if m := update(&hindsightv1.Model{DisplayName: "all"}, "*"); m.GetDisplayName() != "all" || m.GetLabelTtl() != nil {
-		t.Errorf("all fields: %v", m)
-	}
+	m := update(&hindsightv1.Model{Annotations: map[string]string{"By hand": "x"}}, "annotations.By hand")
+	assert.Equal(t, 2, len(m.GetAnnotations()), m)
+	m = update(&hindsightv1.Model{LabelTtl: durationpb.New(time.Minute)}, "label_ttl", "max_pending_labels")
+	assert.True(t, m.MaxPendingLabels == nil && m.GetLabelTtl().GetSeconds() == 60, "limits: %v", m)
+	m = update(&hindsightv1.Model{}, "labels", "annotations")
+	assert.Equal(t, 0, len(m.GetLabels())+len(m.GetAnnotations()), m)
+	m = update(&hindsightv1.Model{DisplayName: "all"}, "*")
+	assert.True(t, m.GetDisplayName() == "all" && m.GetLabelTtl() == nil, "all fields: %v", m)
 	same, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m", DisplayName: "all"}, UpdateMask: mask("display_name")})
 	assert.True(t, err == nil && proto.Equal(same.GetModel(), now), "nothing changed: %v, %v", same, err)
 	s.end()
 	s = serveOver(t, fs, kept)
-	if got := s.get(t); !proto.Equal(got, now) {
-		t.Errorf("after a restart %v, want %v", got, now)
-	}
+	got := s.get(t)
+	assert.True(t, proto.Equal(got, now), "after a restart %v, want %v", got, now)
 }
 
 func TestUpdateModelRejects(t *testing.T) {
@@ -158,9 +150,8 @@ func TestUpdateModelRejects(t *testing.T) {
 		}
 		_, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...)})
 		rejected(t, err, code, reason, word)
-		if got := s.get(t); !proto.Equal(got, m) {
-			t.Errorf("rejected, and became %v", got)
-		}
+		got := s.get(t)
+		assert.True(t, proto.Equal(got, m), "rejected, and became %v", got)
 	}
 	change := func() *hindsightv1.Model { return &hindsightv1.Model{DisplayName: "x"} }
 	reject(nil, codes.InvalidArgument, "INVALID_ID", "model.id: got nothing", "display_name")
@@ -230,9 +221,8 @@ func TestDeleteAndUndelete(t *testing.T) {
 	assert.True(t, err == nil && checked.GetModel().GetDeleteTime() == nil, "checked %v, %v", checked, err)
 	deleted := must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: created.GetModel().GetEtag()}))(t)
 	m := deleted.GetModel()
-	if d := m.GetPurgeTime().AsTime().Sub(m.GetDeleteTime().AsTime()); d != 24*time.Hour || m.GetSequence() != 5 || m.GetEtag() == created.GetModel().GetEtag() {
-		t.Errorf("deleted %v", m)
-	}
+	d := m.GetPurgeTime().AsTime().Sub(m.GetDeleteTime().AsTime())
+	assert.True(t, d == 24*time.Hour && m.GetSequence() == 5 && m.GetEtag() != created.GetModel().GetEtag(), "deleted %v", m)
 	gone := func() {
 		t.Helper()
 		until := m.GetPurgeTime().AsTime().Format(time.RFC3339)
@@ -354,9 +344,8 @@ func TestListModels(t *testing.T) {
 				return 0
 			})
 			want := strings.Join(ids, " ") + " of 5"
-			if got := s.listed(t, &hindsightv1.ListModelsRequest{OrderBy: order + direction}); got != want {
-				t.Errorf("by %s%s: %s, want %s", order, direction, got, want)
-			}
+			got := s.listed(t, &hindsightv1.ListModelsRequest{OrderBy: order + direction})
+			assert.True(t, got == want, "by %s%s: %s, want %s", order, direction, got, want)
 		}
 	}
 	for field, r := range map[string]*hindsightv1.ListModelsRequest{

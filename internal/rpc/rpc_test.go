@@ -248,9 +248,8 @@ func TestBatches(t *testing.T) {
 	observations = append(observations, proto.Clone(observations[0]).(*hindsightv1.ObserveRequest))
 	outcomes := must(s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: observations}))(t)
 	for n, want := range []uint64{1, 2, 1} {
-		if o := outcomes.GetOutcomes()[n]; o.GetSequence() != want || o.GetDuplicate() != (n == 2) {
-			t.Errorf("outcome %d: %v", n, o)
-		}
+		o := outcomes.GetOutcomes()[n]
+		assert.True(t, o.GetSequence() == want && o.GetDuplicate() == (n == 2), "outcome %d: %v", n, o)
 	}
 	observations[1].Target = nil
 	_, err = s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "m", Observations: observations})
@@ -368,15 +367,13 @@ func TestSeveralOutputs(t *testing.T) {
 	spec.Outputs = 2
 	spec.Scaling = &hindsightv1.Scaling{Kind: &hindsightv1.Scaling_Fixed{Fixed: &hindsightv1.FixedScaling{LabelOffset: []float64{1, -1}}}}
 	m := s.create(t, "two", spec)
-	if f := m.GetSpec().GetScaling().GetFixed(); f.GetLabelScale() != 1 || len(f.GetOffset()) != 1 || m.GetSpec().GetLinearAwv().GetForgetting() != 1 {
-		t.Errorf("defaults %v", m)
-	}
+	f := m.GetSpec().GetScaling().GetFixed()
+	assert.True(t, f.GetLabelScale() == 1 && len(f.GetOffset()) == 1 && m.GetSpec().GetLinearAwv().GetForgetting() == 1, "defaults %v", m)
 	p, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "two", Features: []float64{1}})
 	require.NoError(t, err)
 	prediction := p.GetPrediction()
-	if v := prediction.GetValues(); len(v) != 2 || v[0] != 1 || v[1] != -1 || prediction.Value != nil || len(prediction.GetStandardErrors()) != 0 {
-		t.Errorf("%v", prediction)
-	}
+	v := prediction.GetValues()
+	assert.True(t, len(v) == 2 && v[0] == 1 && v[1] == -1 && prediction.Value == nil && len(prediction.GetStandardErrors()) == 0, "%v", prediction)
 	labels := func(y ...float64) *hindsightv1.ObserveRequest {
 		return &hindsightv1.ObserveRequest{
 			Model: "two", PredictionId: prediction.GetPredictionId(),

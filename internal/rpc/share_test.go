@@ -32,9 +32,8 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 	ctx := t.Context()
 	s.create(t, "a", linear(1))
 	s.create(t, "b", linear(1))
-	if a := s.shared(t, false); a.GetShare().GetModel() != "b" || a.GetShare().GetFraction() != 0.5 || a.GetShare().GetStartTime() == nil {
-		t.Errorf("set %v", a)
-	}
+	a := s.shared(t, false)
+	assert.True(t, a.GetShare().GetModel() == "b" && a.GetShare().GetFraction() == 0.5 && a.GetShare().GetStartTime() != nil, "set %v", a)
 	const n = 24
 	batch := &hindsightv1.PredictBatchRequest{Model: "live"}
 	want := map[string]int{}
@@ -58,9 +57,8 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 			{Features: []float64{1}, Key: batch.GetKeys()[k], ObservationId: fmt.Sprint("o", k)}, {PredictionId: fmt.Sprint("s", k)},
 		} {
 			o.Model, o.Target = "live", label(1)
-			if r, err := s.Observe(ctx, o); err != nil || r.GetOutcome().GetModel() != of[k] {
-				t.Errorf("%v: %v, %v, want %s", o, r, err, of[k])
-			}
+			r, err := s.Observe(ctx, o)
+			assert.True(t, err == nil && r.GetOutcome().GetModel() == of[k], "%v: %v, %v, want %s", o, r, err, of[k])
 		}
 	}
 	for _, duplicate := range []bool{false, true} {

@@ -117,9 +117,8 @@ func TestStatsOfClasses(t *testing.T) {
 	wantMessage(t, "bin 0", c.GetReliability()[0], `{"high": 0.1}`)
 	wantMessage(t, "bin 7", c.GetReliability()[7], `{"low": 0.7, "high": 0.8, "members": 4, "predicted": 0.71875, "found": 0.75}`)
 	wantMessage(t, "bin 9", c.GetReliability()[9], `{"low": 0.9, "high": 1}`)
-	if other := rpc.StatsToProto(engine.Stats{}); other.GetClasses() != nil || len(other.GetInputs())+len(other.GetWeights()) > 0 {
-		t.Errorf("a model of neither has %v", other)
-	}
+	other := rpc.StatsToProto(engine.Stats{})
+	assert.True(t, other.GetClasses() == nil && len(other.GetInputs())+len(other.GetWeights()) <= 0, "a model of neither has %v", other)
 }
 
 // The loss of a classifier is the learner's own, which no class that is always told has.

@@ -64,9 +64,8 @@ func TestTimeTravel(t *testing.T) {
 	kept, err := s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "m"})
 	require.NoError(t, err)
 	at2 := digest("m")
-	if k := kept.GetSnapshot(); k.GetSequence() != 2 || k.GetStateDigest() != at2 || k.GetBytes() == 0 || k.GetCreateTime().GetSeconds() == 0 {
-		t.Errorf("%v", kept)
-	}
+	k := kept.GetSnapshot()
+	assert.True(t, k.GetSequence() == 2 && k.GetStateDigest() == at2 && k.GetBytes() != 0 && k.GetCreateTime().GetSeconds() != 0, "%v", kept)
 	observe(3)
 	at3, exported := digest("m"), s.export(t, "m")
 	list, err := s.models.ListSnapshots(ctx, &hindsightv1.ListSnapshotsRequest{Model: "m"})

@@ -72,9 +72,8 @@ func TestCheckpointUnderLoad(t *testing.T) {
 	stop()
 	writer.Wait()
 	assert.NoError(t, s.RemoveCheckpoint())
-	if left, err := filepath.Glob(filepath.Join(dir, "checkpoint*")); err != nil || len(left) > 0 {
-		t.Errorf("left %v, %v", left, err)
-	}
+	left, err := filepath.Glob(filepath.Join(dir, "checkpoint*"))
+	assert.True(t, err == nil && len(left) <= 0, "left %v, %v", left, err)
 	closed(t, s)
 	t.Logf("%d observations", acknowledged.Load())
 }
@@ -127,14 +126,12 @@ func TestCheckpointOnFullDisk(t *testing.T) {
 			require.NoError(t, round(t.Context(), s, m, n))
 		}
 		full.Store(true)
-		if at, err := s.Checkpoint(t.Context()); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%s: %q, %v", fails, at, err)
-		}
+		at, err := s.Checkpoint(t.Context())
+		assert.ErrorIs(t, err, syscall.ENOSPC, "%v %v", fails, at)
 		full.Store(false)
 		assert.NoError(t, errors.Join(s.Failed(), round(t.Context(), s, m, 8)), fails)
-		if at, err := s.Checkpoint(t.Context()); err != nil || at == "" {
-			t.Errorf("%s: %q, %v", fails, at, err)
-		}
+		at, err = s.Checkpoint(t.Context())
+		assert.True(t, err == nil && at != "", "%s: %q, %v", fails, at, err)
 		closed(t, s)
 	}
 }
@@ -154,9 +151,8 @@ func TestCheckpointAfterRejectedWrite(t *testing.T) {
 	full.Store(true)
 	require.Error(t, m.Append(t.Context(), commit(1)), "appended")
 	full.Store(false)
-	if _, err := s.Checkpoint(t.Context()); !errors.Is(err, storage.ErrFailed) {
-		t.Errorf("%v", err)
-	}
+	_, err := s.Checkpoint(t.Context())
+	assert.ErrorIs(t, err, storage.ErrFailed)
 	closed(t, s)
 }
 

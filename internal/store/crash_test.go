@@ -155,9 +155,8 @@ func wantState(t *testing.T, m storage.Model, sequence int) {
 		t.Errorf("the log ends at %d, %v; want %d", last, err, sequence)
 	}
 	replayed(t, m)
-	if got := idsOf(t, m); len(got) != sequence || got[len(got)-1] != sequence {
-		t.Errorf("%d ids, want %d", len(got), sequence)
-	}
+	got := idsOf(t, m)
+	assert.True(t, len(got) == sequence && got[len(got)-1] == sequence, "%d ids, want %d", len(got), sequence)
 	kept, err := m.Snapshots()
 	assert.True(t, err == nil && len(kept) == sequence/100 && kept[0] == uint64(sequence/100*100), "snapshots %v, %v", kept, err)
 }

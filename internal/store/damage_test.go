@@ -129,16 +129,14 @@ func TestLeftoversOfADeletedModel(t *testing.T) {
 	again := create(t, s, "gone")
 	require.NoError(t, again.WriteSnapshot(1, nil))
 	for n, want := range map[string]bool{"1": false, "2": true, "3": true} {
-		if files, err := fs.List("data/snapshots/" + n); (err == nil && len(files) > 0) != (want && n == "3") {
-			t.Errorf("snapshots of number %s: %v, %v", n, files, err)
-		}
+		files, err := fs.List("data/snapshots/" + n)
+		assert.Equal(t, (want && n == "3"), (err == nil && len(files) > 0), "%v %v %v", n, files, err)
 	}
 	for name, want := range map[string]bool{"gone": false, "stays": true} {
 		_, waits, err1 := find(t, s, name).GetPending("7")
 		_, seen, err2 := find(t, s, name).ID("7")
-		if err := errors.Join(err1, err2); err != nil || waits != want || seen != want {
-			t.Errorf("model %s: waits %v, remembered %v, %v", name, waits, seen, err)
-		}
+		err := errors.Join(err1, err2)
+		assert.True(t, err == nil && waits == want && seen == want, "model %s: waits %v, remembered %v, %v", name, waits, seen, err)
 	}
 	require.NoError(t, errors.Join(find(t, s, "stays").Delete(t.Context()), again.Delete(t.Context())))
 	assert.Equal(t, 0, s.Metrics().RememberedIDs)
@@ -198,20 +196,17 @@ func TestUnreadableRegistryEntries(t *testing.T) {
 		t.Fatalf("models %v, %v", got, err)
 	}
 	for _, name := range []string{"a", "b", "d"} {
-		if err := got[name]; !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), strconv.Quote(name)) {
-			t.Errorf("model %s: %v", name, err)
-		}
+		err := got[name]
+		assert.True(t, errors.Is(err, storage.ErrCorrupt) && strings.Contains(err.Error(), strconv.Quote(name)), "model %s: %v", name, err)
 	}
-	if _, err := s.Create(t.Context(), "b", nil); !errors.Is(err, storage.ErrExists) {
-		t.Errorf("the name of an unreadable entry: %v", err)
-	}
+	_, err := s.Create(t.Context(), "b", nil)
+	assert.ErrorIs(t, err, storage.ErrExists)
 	closed(t, s)
 	tamper(t, fs, func(db *pebble.DB) error { return db.Set([]byte("rb"), good, pebble.Sync) })
 	s = open(t, fs)
 	defer closed(t, s)
-	if _, ok, err := find(t, s, "b").ID("x"); !ok || err != nil {
-		t.Errorf("its id is there: %v, %v", ok, err)
-	}
+	_, ok, err := find(t, s, "b").ID("x")
+	assert.True(t, ok && err == nil, "its id is there: %v, %v", ok, err)
 }
 
 // Rows that are too short to be taken apart stop only the calls that ask for them.
@@ -246,12 +241,10 @@ func TestUnreadableRows(t *testing.T) {
 	}
 	undone := func(value []byte) bool { return string(value) == "c" }
 	require.NoError(t, m.Rewind(t.Context(), storage.Rewind{Sequence: 1, Undone: undone}))
-	if got := s.Metrics().RememberedIDs; got != 2 || len(replayed(t, m)) != 1 {
-		t.Errorf("%d ids counted, want 2", got)
-	}
-	if _, ok, err := m.ID("c"); ok || err != nil {
-		t.Errorf("an undone id: %v, %v", ok, err)
-	}
+	got := s.Metrics().RememberedIDs
+	assert.True(t, got == 2 && len(replayed(t, m)) == 1, "%d ids counted, want 2", got)
+	_, ok, err := m.ID("c")
+	assert.True(t, !ok && err == nil, "an undone id: %v, %v", ok, err)
 	// Sweeps drop them by their age.
 	expired := 0
 	if err := errors.Join(
@@ -324,9 +317,8 @@ func TestLastBesideAppend(t *testing.T) {
 			begun.Add(1)
 			group.Go(func() {
 				begun.Done()
-				if last, err := m.Last(); err != nil || (last != next-1 && last != next) {
-					t.Errorf("the log ends at %d, %v", last, err)
-				}
+				last, err := m.Last()
+				assert.True(t, err == nil && (last == next-1 || last == next), "the log ends at %d, %v", last, err)
 			})
 		}
 		begun.Wait()

@@ -125,17 +125,15 @@ func reject(t *testing.T, size int, rejects func(errorfs.Op) bool) {
 	failing.Store(true)
 	within(t, "appending", group.Wait)
 	within(t, "reading the figures", func() { s.Metrics() })
-	if err := s.Failed(); !errors.Is(err, storage.ErrFailed) || !errors.Is(err, syscall.EIO) {
-		t.Errorf("failed with %v", err)
-	}
+	err := s.Failed()
+	assert.True(t, errors.Is(err, storage.ErrFailed) && errors.Is(err, syscall.EIO), "failed with %v", err)
 	cut := mem.CrashClone(vfs.CrashCloneCfg{})
 	there := func(when string) {
 		t.Helper()
 		for n := range writers {
 			m := find(t, s, strconv.Itoa(n))
-			if got := replayed(t, m); uint64(len(got)) < acknowledged[n].Load() {
-				t.Errorf("%s, model %d: %d of %d acknowledged", when, n, len(got), acknowledged[n].Load())
-			}
+			got := replayed(t, m)
+			assert.GreaterOrEqual(t, uint64(len(got)), acknowledged[n].Load(), "%v %v %v", when, n, len(got))
 		}
 	}
 	within(t, "reading", func() { there("after the failure") })
@@ -173,9 +171,8 @@ func TestRejectedWhileOpening(t *testing.T) {
 			s, _, err := steps(fs, n)
 			if err == nil {
 				// The last steps are in the background.
-				if err := s.Close(); err != nil && !errors.Is(err, syscall.ENOSPC) {
-					t.Errorf("step %d: %v", n, err)
-				}
+				err := s.Close()
+				assert.True(t, err == nil || errors.Is(err, syscall.ENOSPC), "step %d: %v", n, err)
 			} else if !errors.Is(err, syscall.ENOSPC) {
 				t.Errorf("step %d: %v", n, err)
 			}
@@ -245,9 +242,8 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 		// The marker holds across the kinds of durability.
 		s = open(t, cut, func(o *store.Options) { o.Async = rng.IntN(2) == 0 })
 		m = find(t, s, "m")
-		if got := len(replayed(t, m)); got < covered || got > records {
-			t.Fatalf("%d records of %d, Sync covered %d", got, records, covered)
-		}
+		got := len(replayed(t, m))
+		require.True(t, got >= covered && got <= records, "%d records of %d, Sync covered %d", got, records, covered)
 		for k := 1; k <= covered; k++ {
 			_, waits, err1 := m.GetPending(strconv.Itoa(k))
 			_, seen, err2 := m.ID(strconv.Itoa(k))
@@ -257,13 +253,11 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 			}
 		}
 		closed(t, s)
-		if _, err := cut.Stat("data/pending.damaged-1"); err == nil {
-			t.Fatal("the predictions were put aside")
-		}
+		_, err := cut.Stat("data/pending.damaged-1")
+		require.Error(t, err, "the predictions were put aside")
 		s = open(t, cut)
 		closed(t, s)
-		if _, err := cut.Stat("data/log.async"); err == nil {
-			t.Fatal("the marker stays")
-		}
+		_, err = cut.Stat("data/log.async")
+		require.Error(t, err, "the marker stays")
 	}
 }

@@ -96,9 +96,8 @@ func TestADamagedFormatIsNoOther(t *testing.T) {
 		wrong := []byte(right)
 		wrong[at/8] ^= 1 << (at % 8)
 		write(t, fs, "data/format", string(wrong))
-		if _, err := store.Open("data", store.Options{FS: fs}); !errors.Is(err, storage.ErrCorrupt) || errors.Is(err, store.ErrVersion) {
-			t.Errorf("%q for %q: %v", wrong, right, err)
-		}
+		_, err := store.Open("data", store.Options{FS: fs})
+		assert.True(t, errors.Is(err, storage.ErrCorrupt) && !errors.Is(err, store.ErrVersion), "%q for %q: %v", wrong, right, err)
 	}
 }
 

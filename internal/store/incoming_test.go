@@ -67,9 +67,8 @@ func checkSent(t *testing.T, s *store.Store) {
 	if n := len(replayed(t, m)); n != 3 || s.CountPending() != 1 {
 		t.Errorf("%d records, %d predictions", n, s.CountPending())
 	}
-	if p := s.Position(); p != (storage.Position{Index: 10}) {
-		t.Errorf("position %v", p)
-	}
+	p := s.Position()
+	assert.True(t, p == (storage.Position{Index: 10}), "position %v", p)
 	if base, err := s.Base(); err != nil || base != 12 {
 		t.Errorf("base %d, %v", base, err)
 	}
@@ -103,16 +102,14 @@ func TestAReceivedCheckpointReplacesTheStore(t *testing.T) {
 
 	s = open(t, disk, member)
 	checkSent(t, s)
-	if again, err := s.Member(); err != nil || again != id {
-		t.Errorf("member %s, %v, want %s", again, err, id)
-	}
+	again, err := s.Member()
+	assert.True(t, err == nil && again == id, "member %s, %v, want %s", again, err, id)
 	closed(t, s)
 	s = open(t, disk, member)
 	checkSent(t, s)
 	closed(t, s)
-	if _, err := store.Open("data", store.Options{FS: disk}); !errors.Is(err, store.ErrMember) {
-		t.Errorf("a server without a cluster opened the directory of a member: %v", err)
-	}
+	_, err = store.Open("data", store.Options{FS: disk})
+	assert.ErrorIs(t, err, store.ErrMember)
 }
 
 func TestAnIncompleteCheckpointIsRemoved(t *testing.T) {
@@ -124,9 +121,8 @@ func TestAnIncompleteCheckpointIsRemoved(t *testing.T) {
 	s = open(t, disk, member)
 	find(t, s, "old")
 	closed(t, s)
-	if _, err := disk.Stat("data/groups/0/incoming"); err == nil {
-		t.Error("the checkpoint is still there")
-	}
+	_, err := disk.Stat("data/groups/0/incoming")
+	assert.Error(t, err, "the checkpoint is still there")
 }
 
 // A power cut at any write, while a checkpoint arrives or while it replaces the store, leaves the old store or the
@@ -187,9 +183,8 @@ func TestIncomingRejects(t *testing.T) {
 	for _, name := range []string{"", "log", "LOCK", "log/../../LOCK", "/log/x", "other/x", "log//x"} {
 		assert.Error(t, in.Create(name), name)
 	}
-	if _, err := in.Write(nil); err == nil {
-		t.Error("wrote no file")
-	}
+	_, err := in.Write(nil)
+	assert.Error(t, err, "wrote no file")
 	require.NoError(t, in.Create("log/1"))
 	assert.True(t, in.Create("log/2") != nil && in.Complete(1) != nil, "went on within a file")
 	assert.Error(t, in.End([]byte("other")), "took other bytes")

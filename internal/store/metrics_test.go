@@ -58,8 +58,7 @@ func TestStallsAreCounted(t *testing.T) {
 	}
 	close(flush)
 	require.NoError(t, <-done)
-	if got := s.Metrics(); got.StallSeconds <= 0 {
-		t.Errorf("metrics %+v", got)
-	}
+	got := s.Metrics()
+	assert.Greater(t, got.StallSeconds, 0.0, "metrics %+v", got)
 	closed(t, s)
 }

@@ -149,12 +149,10 @@ func TestRaftLog(t *testing.T) {
 	again()
 	do(l.Append([]store.RaftEntry{{Index: 20}}))
 	again(20)
-	if e, err := l.Entry(20); err != nil || !e.AppendedAt.IsZero() || len(e.Data) > 0 || len(e.Extensions) > 0 {
-		t.Errorf("entry %+v, %v", e, err)
-	}
-	if _, err := l.Entry(21); !errors.Is(err, store.ErrNoEntry) {
-		t.Errorf("an entry that nobody stored: %v", err)
-	}
+	e, err := l.Entry(20)
+	assert.True(t, err == nil && e.AppendedAt.IsZero() && len(e.Data) <= 0 && len(e.Extensions) <= 0, "entry %+v, %v", e, err)
+	_, err = l.Entry(21)
+	assert.ErrorIs(t, err, store.ErrNoEntry)
 	closedRaft(t, l)
 }
 
@@ -162,9 +160,8 @@ func TestRaftValues(t *testing.T) {
 	fs := vfs.NewMem()
 	l := openRaft(t, fs)
 	// The Raft library compares the text.
-	if v, err := l.Get([]byte("a")); !errors.Is(err, store.ErrNoValue) || err.Error() != "not found" || v != nil {
-		t.Errorf("%q, %v", v, err)
-	}
+	v, err := l.Get([]byte("a"))
+	assert.True(t, errors.Is(err, store.ErrNoValue) && err.Error() == "not found" && v == nil, "%q, %v", v, err)
 	if v, err := l.GetUint64([]byte("n")); !errors.Is(err, store.ErrNoValue) || err.Error() != "not found" || v != 0 {
 		t.Errorf("%d, %v", v, err)
 	}
@@ -178,15 +175,12 @@ func TestRaftValues(t *testing.T) {
 	a, err1 := l.Get([]byte("a"))
 	empty, err2 := l.Get([]byte("empty"))
 	n, err3 := l.GetUint64([]byte("n"))
-	if err := errors.Join(err1, err2, err3); err != nil || string(a) != "two" || len(empty) > 0 || n != math.MaxUint64 {
-		t.Errorf("%q, %q, %d, %v", a, empty, n, err)
-	}
-	if _, err := l.GetUint64([]byte("a")); !errors.Is(err, storage.ErrCorrupt) {
-		t.Errorf("a number of three bytes: %v", err)
-	}
-	if _, err := tryRaft(fs); !errors.Is(err, store.ErrInUse) {
-		t.Errorf("opened twice: %v", err)
-	}
+	err = errors.Join(err1, err2, err3)
+	assert.True(t, err == nil && string(a) == "two" && len(empty) <= 0 && n == math.MaxUint64, "%q, %q, %d, %v", a, empty, n, err)
+	_, err = l.GetUint64([]byte("a"))
+	assert.ErrorIs(t, err, storage.ErrCorrupt)
+	_, err = tryRaft(fs)
+	assert.ErrorIs(t, err, store.ErrInUse)
 }
 
 // raftStep does one random operation on a log and on its expected state.
@@ -315,18 +309,16 @@ func TestRaftLogRejectedWrites(t *testing.T) {
 			} {
 				assert.ErrorIs(t, err, storage.ErrFailed, what)
 			}
-			if e, err := l.Entry(acknowledged); err != nil || e.Index != acknowledged {
-				t.Errorf("entry %d: %+v, %v", acknowledged, e.Index, err)
-			}
+			e, err := l.Entry(acknowledged)
+			assert.True(t, err == nil && e.Index == acknowledged, "entry %d: %+v, %v", acknowledged, e.Index, err)
 			cut := mem.CrashClone(vfs.CrashCloneCfg{})
 			within(t, "closing", func() { closedRaft(t, l) })
 			l = openRaft(t, cut)
 			defer closedRaft(t, l)
 			last, err1 := l.LastIndex()
 			term, err2 := l.GetUint64([]byte("term"))
-			if err := errors.Join(err1, err2); err != nil || last < acknowledged || term != 1 {
-				t.Errorf("the log ends at %d of %d, term %d, %v", last, acknowledged, term, err)
-			}
+			err = errors.Join(err1, err2)
+			assert.True(t, err == nil && last >= acknowledged && term == 1, "the log ends at %d of %d, term %d, %v", last, acknowledged, term, err)
 		})
 	}
 }
@@ -414,9 +406,8 @@ func TestRaftLogChecksums(t *testing.T) {
 				}
 				return errors.Join(closer.Close(), db.Set(k, v, pebble.Sync))
 			})
-			if l, err := tryRaft(fs); !errors.Is(err, storage.ErrCorrupt) {
-				t.Errorf("bit %d of %q: %v, %v", bit, k, l, err)
-			}
+			l, err := tryRaft(fs)
+			assert.ErrorIs(t, err, storage.ErrCorrupt, "%v %v %v", bit, k, l)
 			if end {
 				break
 			}

@@ -132,9 +132,8 @@ func TestRememberedIDsAreCounted(t *testing.T) {
 		count(step.left)
 	}
 	for name, want := range map[string]bool{"a": false, "b": false, "c": false, "d": true, "e": true} {
-		if _, ok, err := find(t, s, "m").ID(name); err != nil || ok != want {
-			t.Errorf("%s: %v, %v", name, ok, err)
-		}
+		_, ok, err := find(t, s, "m").ID(name)
+		assert.True(t, err == nil && ok == want, "%s: %v, %v", name, ok, err)
 	}
 	require.NoError(t, find(t, s, "m").Rewind(t.Context(), storage.Rewind{Undone: func([]byte) bool { return true }}))
 	count(0)
@@ -162,9 +161,8 @@ func TestImportedPredictionsAreCounted(t *testing.T) {
 		if m.CountPending() != 2 || s.CountPending() != 2 {
 			t.Errorf("%v: %d predictions, %d in all", rows, m.CountPending(), s.CountPending())
 		}
-		if p, ok, err := m.GetPending("a"); err != nil || !ok || p.Expiry.Unix() != 1 {
-			t.Errorf("%v: %v, %v, %v", rows, p, ok, err)
-		}
+		p, ok, err := m.GetPending("a")
+		assert.True(t, err == nil && ok && p.Expiry.Unix() == 1, "%v: %v, %v, %v", rows, p, ok, err)
 		if err := s.Expire(t.Context(), time.Unix(1, 0), func(storage.Model) {}); err != nil || m.CountPending() != 1 {
 			t.Errorf("%v: %d predictions are left, %v", rows, m.CountPending(), err)
 		}
@@ -292,9 +290,8 @@ func TestPowerCuts(t *testing.T) {
 		}
 		// The last seen write before Sync may still have been on its way.
 		for k := uint64(1); k < synced; k++ {
-			if _, ok, err := find(t, s, "a").ID(strconv.FormatUint(k, 10)); !ok || err != nil {
-				t.Fatalf("seen %d of %d is gone after Sync: %v", k, synced, err)
-			}
+			_, ok, err := find(t, s, "a").ID(strconv.FormatUint(k, 10))
+			require.True(t, ok && err == nil, "seen %d of %d is gone after Sync: %v", k, synced, err)
 		}
 		closed(t, s)
 	}
@@ -331,9 +328,8 @@ func TestFailedSync(t *testing.T) {
 	}
 	s = open(t, cut)
 	defer closed(t, s)
-	if got := replayed(t, find(t, s, "m")); len(got) < 2 {
-		t.Errorf("%d records left of 2 acknowledged", len(got))
-	}
+	got := replayed(t, find(t, s, "m"))
+	assert.GreaterOrEqual(t, len(got), 2, "%d records left of 2 acknowledged", len(got))
 }
 
 // child writes and is killed the moment its calls have returned.
@@ -384,9 +380,8 @@ func kill(t *testing.T, async string) {
 	second := exec.CommandContext(t.Context(), os.Args[0])
 	second.Env = victim.Env
 	out, err = second.CombinedOutput()
-	if want := "store: data directory " + dir + " is in use by another process"; err == nil || !strings.Contains(string(out), want) {
-		t.Errorf("a second process: %v: %s", err, out)
-	}
+	want := "store: data directory " + dir + " is in use by another process"
+	assert.True(t, err != nil && strings.Contains(string(out), want), "a second process: %v: %s", err, out)
 	if _, err := store.Open(dir, store.Options{}); !errors.Is(err, store.ErrInUse) {
 		t.Errorf("a second opener: %v", err)
 	}

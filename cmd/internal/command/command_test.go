@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -62,9 +63,7 @@ func TestExitCodes(t *testing.T) {
 		if code != c.want || out != "" || (code == 0) != (errs == "") || strings.Count(errs, "\n") > 1 {
 			t.Errorf("%s: exit code %d, want %d; %q, %q", c.name, code, c.want, out, errs)
 		}
-		if strings.Contains(errs, "cancel") {
-			t.Errorf("%s: %q in the words of gRPC", c.name, errs)
-		}
+		assert.False(t, strings.Contains(errs, "cancel"), "%s: %q in the words of gRPC", c.name, errs)
 		code, out, _ = run(ctx, act, append(c.args, "--json")...)
 		if code == 0 {
 			continue
@@ -72,9 +71,8 @@ func TestExitCodes(t *testing.T) {
 		var d struct {
 			Error command.Failure `json:"error"`
 		}
-		if err := json.Unmarshal([]byte(out), &d); err != nil || d.Error.ExitCode != c.want || d.Error.Message == "" {
-			t.Errorf("%s: %q, %v", c.name, out, err)
-		}
+		err := json.Unmarshal([]byte(out), &d)
+		assert.True(t, err == nil && d.Error.ExitCode == c.want && d.Error.Message != "", "%s: %q, %v", c.name, out, err)
 	}
 }
 
@@ -90,9 +88,7 @@ func TestPageHasNoControlCharacters(t *testing.T) {
 		code, out, errs := run(t.Context(), func(p *command.Program) error {
 			return p.Emit(text, func(w *command.Page) { w.Row("name", text) })
 		}, "act", "a")
-		if code != 0 || out != want {
-			t.Errorf("%q: %d %q %s, want %q", text, code, out, errs, want)
-		}
+		assert.True(t, code == 0 && out == want, "%q: %d %q %s, want %q", text, code, out, errs, want)
 	}
 }
 
@@ -106,11 +102,9 @@ func TestEmit(t *testing.T) {
 		return errors.New("too late")
 	}
 	code, out, errs := run(t.Context(), act, "act", "a")
-	if want := "name           value\na longer name  0.333\n"; code != 1 || out != want || errs != "program: too late\n" {
-		t.Errorf("%d, %q, %q", code, out, errs)
-	}
+	want := "name           value\na longer name  0.333\n"
+	assert.True(t, code == 1 && out == want && errs == "program: too late\n", "%d, %q, %q", code, out, errs)
 	code, out, _ = run(t.Context(), act, "act", "a", "--json")
-	if want := "{\n  \"known\": 1.5,\n  \"unknown\": null\n}\n"; code != 1 || out != want {
-		t.Errorf("%d, %q", code, out)
-	}
+	want = "{\n  \"known\": 1.5,\n  \"unknown\": null\n}\n"
+	assert.True(t, code == 1 && out == want, "%d, %q", code, out)
 }

@@ -137,9 +137,8 @@ func TestGolden(t *testing.T) {
 func TestDamage(t *testing.T) {
 	data := encode(header(), all())
 	for n := range data {
-		if _, got, err := decode(data[:n]); err != nil && !errors.Is(err, command.ErrMalformed) || err == nil && len(got) == len(all()) {
-			t.Errorf("cut at %d: %v", n, err)
-		}
+		_, got, err := decode(data[:n])
+		assert.True(t, (err == nil || errors.Is(err, command.ErrMalformed)) && (err != nil || len(got) != len(all())), "cut at %d: %v", n, err)
 		for bit := range 8 {
 			bad := bytes.Clone(data)
 			bad[n] ^= 1 << bit
@@ -152,15 +151,13 @@ func TestDamage(t *testing.T) {
 		command.ErrMalformed: {0},
 		storage.ErrNewer:     encode(header(), []command.Command{{Kind: 99}}),
 	} {
-		if _, _, err := decode(data); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+		_, _, err := decode(data)
+		assert.ErrorIs(t, err, want)
 	}
 	for format, want := range map[uint32]error{storage.Format + 1: storage.ErrNewer, storage.OldestFormat - 1: command.ErrOlder} {
 		data[0] = byte(format)
-		if _, _, err := decode(data); !errors.Is(err, want) {
-			t.Errorf("format %d: %v, want %v", format, err, want)
-		}
+		_, _, err := decode(data)
+		assert.ErrorIs(t, err, want, format)
 	}
 }
 

@@ -15,9 +15,8 @@ import (
 func TestConfirm(t *testing.T) {
 	servers := found(t)
 	for n, s := range servers {
-		if got := s.Confirm(t.Context()); got != (n == 0) && got != s.Owns() {
-			t.Errorf("server %d confirms: %v", n, got)
-		}
+		got := s.Confirm(t.Context())
+		assert.True(t, got == (n == 0) || got == s.Owns(), "server %d confirms: %v", n, got)
 	}
 	first := owner(t, servers...)
 	first.ahead.Add(int64(time.Hour)) // As after a suspension.

@@ -120,9 +120,8 @@ func digest(t *testing.T, m storage.Model, text string) <-chan error {
 
 func wantCommands(t *testing.T, p proposal, want ...string) {
 	t.Helper()
-	if got := commands(t, p.entry); strings.Join(got, ", ") != strings.Join(want, ", ") {
-		t.Errorf("the entry has %q, want %q", got, want)
-	}
+	got := commands(t, p.entry)
+	assert.Equal(t, strings.Join(want, ", "), strings.Join(got, ", "), "%v %v", got, want)
 }
 
 // The log may order two entries in flight either way: a record and the digest before it are not in flight together.
@@ -191,9 +190,8 @@ func TestCallersLeave(t *testing.T) {
 	g.commit(t, second)
 	must(t, <-other)
 	assert.True(t, len(g.changes) == 1 && g.changes[0].Kind == storage.Appended && g.changes[0].Model == all[0], "changes %v", g.changes)
-	if last, err := all[2].Last(); last != 0 || err != nil {
-		t.Errorf("the log ends at %d, %v", last, err)
-	}
+	last, err := all[2].Last()
+	assert.True(t, last == 0 && err == nil, "the log ends at %d, %v", last, err)
 }
 
 func TestEntriesAreBounded(t *testing.T) {
@@ -251,9 +249,8 @@ func TestClose(t *testing.T) {
 	queued := appending(t.Context(), all[2])
 	go g.Close()
 	for _, ended := range []<-chan error{one, other} {
-		if err := <-ended; err == nil || errors.Is(err, storage.ErrNotOwner) {
-			t.Errorf("in flight: %v", err)
-		}
+		err := <-ended
+		assert.True(t, err != nil && !errors.Is(err, storage.ErrNotOwner), "in flight: %v", err)
 	}
 	g.Close()
 	_, err := g.Create(t.Context(), "new", nil)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
@@ -98,9 +99,8 @@ func TestHalfAChange(t *testing.T) {
 			c.same(t)
 			for _, s := range c.servers {
 				for _, of := range transfers(t, c.log.Entries()[before:]) {
-					if _, err := s.local.JoinParts(of.Transfer, of.size); !errors.Is(err, storage.ErrNotFound) {
-						t.Errorf("after %d entries: parts: %v", n, err)
-					}
+					_, err := s.local.JoinParts(of.Transfer, of.size)
+					assert.ErrorIs(t, err, storage.ErrNotFound, n)
 				}
 			}
 			if !exists {
@@ -122,9 +122,7 @@ func TestPartsAreSentAgain(t *testing.T) {
 		_, err := c.servers[0].Import(t.Context(), "new", large(1), storage.Import{Snapshot: large(2)})
 		must(t, err)
 		c.same(t)
-		if models(t, c.servers[1])["new"] == nil {
-			t.Errorf("fault %d: the model does not exist", fault)
-		}
+		assert.NotNil(t, models(t, c.servers[1])["new"], "fault %d: the model does not exist", fault)
 	}
 }
 
@@ -184,9 +182,8 @@ func TestAnotherOwnerInTheMiddle(t *testing.T) {
 		}
 		break
 	}
-	if all := models(t, g); len(all) > 0 {
-		t.Errorf("models %v", all)
-	}
+	all := models(t, g)
+	assert.LessOrEqual(t, len(all), 0, "models %v", all)
 	g.commit(t, <-g.proposals) // The drop.
 }
 
@@ -301,9 +298,8 @@ func FuzzParts(f *testing.F) {
 					must(t, g.Apply(uint64(n+1), entry))
 				}
 			}
-			if all := models(t, g); (all["m"] != nil) != exists {
-				t.Fatalf("after %v: models %v, want one: %t", steps, all, exists)
-			}
+			all := models(t, g)
+			require.Equal(t, exists, (all["m"] != nil), "%v %v", steps, all)
 		}
 	})
 }

@@ -77,9 +77,8 @@ func TestParquet(t *testing.T) {
 				t.Errorf("%s: column %s of %q: %q, want %q", name, column, table.Columns(), record, text)
 			}
 		}
-		if i := slices.Index(table.Columns(), "old"); !strings.HasPrefix(record[i], "1970-01-02T1") {
-			t.Errorf("%s: old time %s", name, record[i])
-		}
+		i := slices.Index(table.Columns(), "old")
+		assert.True(t, strings.HasPrefix(record[i], "1970-01-02T1"), "%s: old time %s", name, record[i])
 		if record, err = table.Read(); err != nil || record[slices.Index(table.Columns(), "y")] != "7" {
 			t.Errorf("%s: second row %q, %v", name, record, err)
 		}
@@ -132,9 +131,8 @@ func TestParquetErrors(t *testing.T) {
 		t.Errorf("a text: %v", err)
 	}
 	for cut := 4; cut < len(file); cut++ {
-		if _, err := parquetfile.NewTable(bytes.NewReader(file[:cut]), "a.parquet", 0); err == nil {
-			t.Fatalf("the first %d bytes of %d are a file", cut, len(file))
-		}
+		_, err := parquetfile.NewTable(bytes.NewReader(file[:cut]), "a.parquet", 0)
+		require.Error(t, err, "%v %v", cut, len(file))
 	}
 }
 

@@ -242,9 +242,8 @@ func TestSkill(t *testing.T) {
 		{account.Figures{Loss: 1, RunningMean: 0, LastLabel: 3}, math.NaN()},
 		{account.Figures{}, math.NaN()},
 	} {
-		if got := c.f.Skill(); got != c.want && !(math.IsNaN(got) && math.IsNaN(c.want)) {
-			t.Errorf("%+v has skill %g, want %g", c.f, got, c.want)
-		}
+		got := c.f.Skill()
+		assert.True(t, got == c.want || math.IsNaN(got) && math.IsNaN(c.want), "%+v has skill %g, want %g", c.f, got, c.want)
 	}
 }
 
@@ -294,9 +293,8 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("%d rounds: it goes on otherwise", rounds)
 			}
 			for n := 0; n < len(data); n += 1 + len(data)/50 {
-				if _, err := decode(data[:n], c.outputs, c.levels); err == nil {
-					t.Fatalf("cut at %d of %d is read", n, len(data))
-				}
+				_, err := decode(data[:n], c.outputs, c.levels)
+				require.Error(t, err, "%v %v", n, len(data))
 			}
 		}
 	}
@@ -320,9 +318,8 @@ func TestNotesOfAnotherShape(t *testing.T) {
 
 // An interval is around what was said, and absent until it is known.
 func TestInterval(t *testing.T) {
-	if _, _, ok := account.Interval(1, account.New(1, []float64{0.9}, nil).AppendNotes(nil, []float64{1}, 1), 1, 1, 0, 0, nil); ok {
-		t.Error("an account of no rounds has an interval")
-	}
+	_, _, ok := account.Interval(1, account.New(1, []float64{0.9}, nil).AppendNotes(nil, []float64{1}, 1), 1, 1, 0, 0, nil)
+	assert.False(t, ok, "an account of no rounds has an interval")
 	notes := trained(2, []float64{0.5, 0.9}, 500).AppendNotes(nil, []float64{5, 5}, 1)
 	for output := range 2 {
 		lower, upper, ok := account.Interval(5, notes, 2, 2, output, 0, nil)
@@ -383,9 +380,8 @@ func TestLargeNumbers(t *testing.T) {
 	for _, v := range append(numbers(a.Summary().Whole), a.AppendNotes(nil, []float64{1}, 1)...) {
 		require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "a figure of %g", v)
 	}
-	if _, err := decode(a.Append(nil), 1, []float64{0.9}); err != nil {
-		t.Error(err)
-	}
+	_, err := decode(a.Append(nil), 1, []float64{0.9})
+	assert.NoError(t, err)
 }
 
 // FuzzDecode: an account takes any bytes; what it takes it gives back.

@@ -131,9 +131,8 @@ func TestPlanOfShares(t *testing.T) {
 			return current, next, err
 		}
 		for _, a := range []record.Alias{{Model: ref("before")}, {Model: ref(test.model), Share: share(test.second, 0.5)}} {
-			if _, _, err := put(a); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := put(a)
+			require.NoError(t, err)
 		}
 		fraction := 0.5
 		if test.fraction > 0 {

@@ -84,9 +84,8 @@ func TestApplyIsTheLearner(t *testing.T) {
 					served, servedLoss = served+1, servedLoss+want.ServedLoss
 				}
 			}
-			if recent := answers[sequence].Recent; sequence == 0 && !math.IsNaN(recent.Loss) {
-				t.Errorf("a recent loss of %g of no scored observation", recent.Loss)
-			}
+			recent := answers[sequence].Recent
+			assert.True(t, sequence != 0 || math.IsNaN(recent.Loss), "a recent loss of %g of no scored observation", recent.Loss)
 			answers[sequence].Recent = want.Recent // Package account tests them.
 			if !reflect.DeepEqual(answers[sequence], want) {
 				t.Fatalf("answer %d is %+v, want %+v", sequence+1, answers[sequence], want)
@@ -204,18 +203,15 @@ func TestPanicsAreContained(t *testing.T) {
 		f := &failing{}
 		m := made(t, f.learners)
 		f.panics = method
-		if err := call(m); !errors.Is(err, machine.ErrPanic) || !errors.Is(err, machine.ErrCorrupt) {
-			t.Errorf("%s panics: %v", method, err)
-		}
+		err := call(m)
+		assert.True(t, errors.Is(err, machine.ErrPanic) && errors.Is(err, machine.ErrCorrupt), "%s panics: %v", method, err)
 		f.panics = ""
 		ended := m.Failed() != nil
 		assert.Equal(t, (method == "Observe"), ended, method)
-		if err := m.Predict(&model.ClassPrediction{}, machine.Input{Features: x}); ended != (err != nil) {
-			t.Errorf("after a panic of %s: %v", method, err)
-		}
-		if s, err := m.Snapshot(nil); ended != (err != nil) {
-			t.Errorf("after a panic of %s a snapshot of sequence %d, %v", method, s.Sequence, err)
-		}
+		err = m.Predict(&model.ClassPrediction{}, machine.Input{Features: x})
+		assert.Equal(t, (err != nil), ended, "%v %v", method, err)
+		s, err := m.Snapshot(nil)
+		assert.Equal(t, (err != nil), ended, "%v %v %v", method, s.Sequence, err)
 	}
 }
 
@@ -259,11 +255,9 @@ func TestRecordThatCannotBeLearned(t *testing.T) {
 		{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1},
 		{Features: []float64{1}, Labels: []float64{1}, Weight: 1},
 	}}
-	if err := m.Apply(&r, make([]record.Answer, 2), nil); !errors.Is(err, machine.ErrCorrupt) || errors.Is(err, machine.ErrPanic) {
-		t.Errorf("%v", err)
-	}
-	if s, err := m.Snapshot(nil); err == nil {
-		t.Errorf("a snapshot of sequence %d in the middle of a record", s.Sequence)
-	}
+	err := m.Apply(&r, make([]record.Answer, 2), nil)
+	assert.True(t, errors.Is(err, machine.ErrCorrupt) && !errors.Is(err, machine.ErrPanic), "%v", err)
+	s, err := m.Snapshot(nil)
+	assert.Error(t, err, s.Sequence)
 	assert.Error(t, m.Apply(&r, make([]record.Answer, 2), nil), "it goes on")
 }

@@ -41,9 +41,8 @@ func TestRecordRoundTrip(t *testing.T) {
 	got, err := record.Decode(data)
 	require.True(t, err == nil && reflect.DeepEqual(got, sampleRecord()), "%+v, %v", got, err)
 	for n := range data {
-		if _, err := record.Decode(data[:n]); err == nil {
-			t.Errorf("cut at %d of %d is read", n, len(data))
-		}
+		_, err := record.Decode(data[:n])
+		assert.Error(t, err, "%v %v", n, len(data))
 	}
 	for what, bad := range map[string][]byte{
 		"a byte more":     append(bytes.Clone(data), 0),
@@ -51,9 +50,8 @@ func TestRecordRoundTrip(t *testing.T) {
 		"an older one":    append([]byte{data[0] - 1}, data[1:]...),
 		"a large count":   append(bytes.Clone(data[:9]), 0xff, 0xff, 0xff, 0xff, 0x0f),
 	} {
-		if _, err := record.Decode(bad); err == nil {
-			t.Errorf("%s is read", what)
-		}
+		_, err := record.Decode(bad)
+		assert.Error(t, err, what)
 	}
 }
 
@@ -71,9 +69,8 @@ func TestWaitingThatMayNotBeServed(t *testing.T) {
 	} {
 		w := samplePending()
 		spoil(&w)
-		if _, err := record.DecodePending(w.Encode(false), 1); err == nil {
-			t.Errorf("%s: it is read", what)
-		}
+		_, err := record.DecodePending(w.Encode(false), 1)
+		assert.Error(t, err, what)
 	}
 	for _, leverage := range []float64{0, 1, model.NoLeverage} {
 		w := samplePending()
@@ -93,9 +90,8 @@ func TestWaitingOfAParametricPart(t *testing.T) {
 	assert.True(t, err == nil && reflect.DeepEqual(got, w), "%+v became %+v, %v", w, got, err)
 	assert.True(t, len(data) == len(rest)+16 && bytes.Equal(data[2:len(rest)], rest[2:]), "%x beside %x", data, rest)
 	for n := range data {
-		if got, err := record.DecodePending(data[:n], 2); err == nil {
-			t.Errorf("%d bytes of %d are %+v", n, len(data), got)
-		}
+		got, err := record.DecodePending(data[:n], 2)
+		assert.Error(t, err, "%v %v %v", n, len(data), got)
 	}
 	w = samplePending()
 	w.Classes, w.Class, w.Probabilities, w.Parametric = []string{"a"}, 0, []float64{1}, []float64{7}
@@ -129,9 +125,8 @@ func TestCarriedRoundTrip(t *testing.T) {
 	got, err := record.DecodeCarried(data, 1)
 	require.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v", got, err)
 	for n := range data {
-		if _, err := record.DecodeCarried(data[:n], 1); err == nil {
-			t.Errorf("cut at %d of %d is read", n, len(data))
-		}
+		_, err := record.DecodeCarried(data[:n], 1)
+		assert.Error(t, err, "%v %v", n, len(data))
 	}
 	if _, err := record.DecodeCarried(data, 2); err == nil {
 		t.Error("values of a model of one output are read as those of two")
@@ -154,13 +149,11 @@ func sampleEntry() record.RegistryValue {
 func TestEntryRoundTrip(t *testing.T) {
 	want := sampleEntry()
 	data := want.Encode()
-	if got, err := record.DecodeRegistryValue(data); err != nil || !reflect.DeepEqual(got, want) {
-		t.Fatalf("%+v, %v", got, err)
-	}
+	got, err := record.DecodeRegistryValue(data)
+	require.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v", got, err)
 	for n := range len(data) - len(want.Spec) {
-		if _, err := record.DecodeRegistryValue(data[:n]); err == nil {
-			t.Errorf("cut at %d of %d is read", n, len(data))
-		}
+		_, err := record.DecodeRegistryValue(data[:n])
+		assert.Error(t, err, "%v %v", n, len(data))
 	}
 	spoil := func(change func(*record.RegistryValue)) []byte {
 		e := sampleEntry()
@@ -175,9 +168,8 @@ func TestEntryRoundTrip(t *testing.T) {
 		"a negative time":          spoil(func(e *record.RegistryValue) { e.LabelTTL = -1 }),
 		"keys in another order":    bytes.Replace(data, []byte("\x01a\x00"), []byte("\x01z\x00"), 1),
 	} {
-		if _, err := record.DecodeRegistryValue(bad); err == nil {
-			t.Errorf("%s is read", what)
-		}
+		_, err := record.DecodeRegistryValue(bad)
+		assert.Error(t, err, what)
 	}
 }
 
@@ -197,13 +189,11 @@ func TestRestoredEntry(t *testing.T) {
 		want := sampleEntry()
 		change(&want)
 		data := want.Encode()
-		if got, err := record.DecodeRegistryValue(data); err != nil || !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: %+v, %v; want %+v", name, got, err, want)
-		}
+		got, err := record.DecodeRegistryValue(data)
+		assert.True(t, err == nil && reflect.DeepEqual(got, want), "%s: %+v, %v; want %+v", name, got, err, want)
 		for n := range len(data) - len(want.Spec) {
-			if _, err := record.DecodeRegistryValue(data[:n]); err == nil {
-				t.Errorf("%s: cut at %d of %d is read", name, n, len(data))
-			}
+			_, err := record.DecodeRegistryValue(data[:n])
+			assert.Error(t, err, "%v %v %v", name, n, len(data))
 		}
 	}
 }
@@ -211,13 +201,11 @@ func TestRestoredEntry(t *testing.T) {
 func TestAliasRoundTrip(t *testing.T) {
 	want := record.Alias{Model: record.Ref{ID: "b", Created: 5}, Previous: record.Ref{ID: "a", Created: 4}, Updated: 7}
 	data := want.Encode()
-	if got, err := record.DecodeAlias(data); err != nil || got != want {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got, err := record.DecodeAlias(data)
+	assert.True(t, err == nil && got == want, "%+v, %v", got, err)
 	for n := range data {
-		if _, err := record.DecodeAlias(data[:n]); err == nil {
-			t.Errorf("cut at %d of %d is read", n, len(data))
-		}
+		_, err := record.DecodeAlias(data[:n])
+		assert.Error(t, err, "%v %v", n, len(data))
 	}
 }
 
@@ -244,13 +232,11 @@ func TestAliasOfAShare(t *testing.T) {
 	} {
 		data := want.Encode()
 		assert.Equal(t, golden, hex.EncodeToString(data), data)
-		if got, err := record.DecodeAlias(data); err != nil || got != want {
-			t.Errorf("%+v, %v", got, err)
-		}
+		got, err := record.DecodeAlias(data)
+		assert.True(t, err == nil && got == want, "%+v, %v", got, err)
 		for n := range data {
-			if _, err := record.DecodeAlias(data[:n]); err == nil {
-				t.Errorf("cut at %d of %d is read", n, len(data))
-			}
+			_, err := record.DecodeAlias(data[:n])
+			assert.Error(t, err, "%v %v", n, len(data))
 		}
 	}
 	for what, spoil := range map[string]func(*record.Share){
@@ -262,9 +248,8 @@ func TestAliasOfAShare(t *testing.T) {
 	} {
 		bad := sharedAlias()
 		spoil(&bad.Share)
-		if _, err := record.DecodeAlias(bad.Encode()); err == nil {
-			t.Errorf("%s is read", what)
-		}
+		_, err := record.DecodeAlias(bad.Encode())
+		assert.Error(t, err, what)
 	}
 }
 
@@ -277,13 +262,11 @@ func TestLeaderLoss(t *testing.T) {
 	data := r.Append(nil)
 	const golden = "0501000000000000000240" + "00" + "01000000000000f03f" + "010000000000000040" + "000000000000f83f" + "1000" + "01000000000000f03f" + "0163"
 	assert.EqualValues(t, golden, hex.EncodeToString(data), data)
-	if got, err := record.Decode(data); err != nil || !reflect.DeepEqual(got, r) {
-		t.Errorf("%+v, %v", got, err)
-	}
+	got, err := record.Decode(data)
+	assert.True(t, err == nil && reflect.DeepEqual(got, r), "%+v, %v", got, err)
 	loss = math.Inf(1)
-	if _, err := record.Decode(r.Append(nil)); err == nil {
-		t.Error("an infinite loss is read")
-	}
+	_, err = record.Decode(r.Append(nil))
+	assert.Error(t, err, "an infinite loss is read")
 }
 
 // FuzzDecode: no value from the disk makes a decoder panic or allocate beyond
@@ -322,9 +305,8 @@ func FuzzDecode(f *testing.F) {
 			require.True(t, err == nil && reflect.DeepEqual(again, e), "%+v became %+v, %v", e, again, err)
 		}
 		if a, err := record.DecodeAlias(data); err == nil {
-			if again, err := record.DecodeAlias(a.Encode()); err != nil || again != a {
-				t.Fatalf("%+v became %+v, %v", a, again, err)
-			}
+			again, err := record.DecodeAlias(a.Encode())
+			require.True(t, err == nil && again == a, "%+v became %+v, %v", a, again, err)
 		}
 		_, _ = record.DecodeSeen(data, 1)
 		_, _ = record.DecodePending(data, 1)
@@ -341,16 +323,13 @@ func TestWaitingWithItsExplanation(t *testing.T) {
 		}},
 	}
 	data := w.Encode(false)
-	if got, err := record.DecodePending(data, 1); err != nil || !reflect.DeepEqual(got, w) {
-		t.Errorf("%+v became %+v, %v", w, got, err)
-	}
+	got, err := record.DecodePending(data, 1)
+	assert.True(t, err == nil && reflect.DeepEqual(got, w), "%+v became %+v, %v", w, got, err)
 	for n := range data {
-		if got, err := record.DecodePending(data[:n], 1); err == nil {
-			t.Errorf("%d bytes of %d are %+v", n, len(data), got)
-		}
+		got, err := record.DecodePending(data[:n], 1)
+		assert.Error(t, err, "%v %v %v", n, len(data), got)
 	}
 	w.Parts[1].Keys[0].Contributions[0] = math.NaN()
-	if got, err := record.DecodePending(w.Encode(false), 1); err == nil {
-		t.Errorf("%+v is read", got)
-	}
+	got, err = record.DecodePending(w.Encode(false), 1)
+	assert.Error(t, err, got)
 }

@@ -121,9 +121,8 @@ func TestRestoreAtEveryStage(t *testing.T) {
 	}
 	for n, r := range rows {
 		states, advice = append(states, encoded(t, whole)), append(advice, predict(t, whole, r.x).Advice)
-		if got := len(states[n]); uint64(got) > whole.Size() {
-			t.Fatalf("after %d rounds %d bytes, in memory %d", n, got, whole.Size())
-		}
+		got := len(states[n])
+		require.LessOrEqual(t, uint64(got), whole.Size(), "%v %v", n, got)
 		learn(whole, n)
 	}
 	for at := range rows {
@@ -164,9 +163,8 @@ func TestAdvice(t *testing.T) {
 	var o model.Outcome
 	r := rows[12]
 	require.NoError(t, advised.ObserveAdvised(&o, r.x, r.y, 1, old))
-	if s := advised.Stats(); s.Certified || !s.CertificateOK || s.Certificate != 0 || s.RegretBound != 0 {
-		t.Errorf("after a late label: %+v", s)
-	}
+	s := advised.Stats()
+	assert.True(t, !s.Certified && s.CertificateOK && s.Certificate == 0 && s.RegretBound == 0, "after a late label: %+v", s)
 	assert.Error(t, advised.ObserveAdvised(&o, r.x[:2], r.y, 1, old), "a short input was learned")
 }
 
@@ -230,9 +228,8 @@ func TestRegret(t *testing.T) {
 				best = math.Min(best, e.Loss)
 			}
 			// The experts but the baselines slept for eight rounds.
-			if s := l.Stats(); best > s.HindsightLoss*(1+1e-9) {
-				t.Errorf("the best expert lost %g, hindsight loss %g", best, s.HindsightLoss)
-			}
+			s := l.Stats()
+			assert.LessOrEqual(t, best, s.HindsightLoss*(1+1e-9), "the best expert lost %g, hindsight loss %g", best, s.HindsightLoss)
 		})
 	}
 }

@@ -219,10 +219,8 @@ func TestProbability(t *testing.T) {
 	t.Logf("logarithmic loss %.4f, of the truth %.4f, of a coin %.4f", loss/count, truth/count, ignorant/count)
 	assert.LessOrEqual(t, loss, 1.1*truth, "logarithmic loss %g, that of the truth %g", loss/count, truth/count)
 	observe(t, l, observation{x: []float64{0, 0}, y: []float64{0.5}, weight: 1})
-	if p := predict(t, l, []float64{0, 0}); p.Probability != 0 {
-		t.Errorf("of labels that are no classes the probability is %g", p.Probability)
-	}
-	if p := predict(t, auto.NewLevel1(options(2, 2)), []float64{0, 0}); p.Probability != 0 || p.Leverage != model.NoLeverage || len(p.StandardErrors) != 0 {
-		t.Errorf("%+v", p)
-	}
+	p := predict(t, l, []float64{0, 0})
+	assert.EqualValues(t, 0, p.Probability)
+	p = predict(t, auto.NewLevel1(options(2, 2)), []float64{0, 0})
+	assert.True(t, p.Probability == 0 && p.Leverage == model.NoLeverage && len(p.StandardErrors) == 0, "%+v", p)
 }

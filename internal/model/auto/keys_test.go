@@ -139,9 +139,8 @@ func TestKeysContinue(t *testing.T) {
 			restored = append(restored, l)
 		}
 		p := predict(t, whole, r.x)
-		if sizes := auto.AdviceSizes(o); !slices.Contains(sizes, len(p.Advice)) {
-			t.Fatalf("row %d: advice of %d numbers, want %v", n, len(p.Advice), sizes)
-		}
+		sizes := auto.AdviceSizes(o)
+		require.True(t, slices.Contains(sizes, len(p.Advice)), "row %d: advice of %d numbers, want %v", n, len(p.Advice), sizes)
 		advice = append(advice, p.Advice)
 		if n < late {
 			continue
@@ -242,12 +241,10 @@ func TestKeyMemory(t *testing.T) {
 		}
 	}
 	most := auto.Cost(o).StateBytes
-	if after := l.Size(); after < before+4000*100 || after > most {
-		t.Errorf("%d bytes after 200 keys, %d after 5000, at most %d", before, after, most)
-	}
-	if state := encoded(t, l); uint64(len(state)) > most {
-		t.Errorf("a state of %d bytes, at most %d", len(state), most)
-	}
+	after := l.Size()
+	assert.True(t, after >= before+4000*100 && after <= most, "%d bytes after 200 keys, %d after 5000, at most %d", before, after, most)
+	state := encoded(t, l)
+	assert.LessOrEqual(t, uint64(len(state)), most, "a state of %d bytes, at most %d", len(state), most)
 }
 
 func FuzzKeysRestore(f *testing.F) {
@@ -268,14 +265,12 @@ func FuzzKeysRestore(f *testing.F) {
 		if l.Restore(state) != nil {
 			return
 		}
-		if again, err := l.AppendBinary(nil); err != nil || !bytes.Equal(again, state) {
-			t.Fatalf("the state changed on its way: %v", err)
-		}
+		again, err := l.AppendBinary(nil)
+		require.True(t, err == nil && bytes.Equal(again, state), "the state changed on its way: %v", err)
 		var out model.Outcome
 		for _, r := range visits(9, 3) {
-			if err := l.Observe(&out, r.x, r.y, r.weight); err != nil || math.IsNaN(out.Predictions[0]) {
-				t.Fatalf("a restored learner predicts %v: %v", out, err)
-			}
+			err := l.Observe(&out, r.x, r.y, r.weight)
+			require.True(t, err == nil && !math.IsNaN(out.Predictions[0]), "a restored learner predicts %v: %v", out, err)
 		}
 	})
 }
@@ -290,9 +285,8 @@ func TestPassedKeys(t *testing.T) {
 		p, y := predict(t, l, rows[300].x), []float64{50}
 		want := l.HindsightOf(y, 2, p.Advice)
 		l.Pass(y, 2, p.Advice)
-		if got := l.Passed(); got != want || want < 100 {
-			t.Errorf("%s: a passed loss of %g, want %g", name, got, want)
-		}
+		got := l.Passed()
+		assert.True(t, got == want && want >= 100, "%s: a passed loss of %g, want %g", name, got, want)
 		again := auto.New(keyOptions())
 		if name == "level 1" {
 			again = auto.NewLevel1(keyOptions())

@@ -199,12 +199,10 @@ func FuzzLevel2Restore(f *testing.F) {
 			return
 		}
 		var p model.Prediction
-		if err := l.Predict(&p, []float64{1, 2}); err != nil || math.IsNaN(p.Values[0]) {
-			t.Fatalf("a restored learner predicts %+v: %v", p, err)
-		}
-		if again, err := l.AppendBinary(nil); err != nil || !bytes.Equal(again, state) {
-			t.Fatalf("the state changed on its way: %v", err)
-		}
+		err := l.Predict(&p, []float64{1, 2})
+		require.True(t, err == nil && !math.IsNaN(p.Values[0]), "a restored learner predicts %+v: %v", p, err)
+		again, err := l.AppendBinary(nil)
+		require.True(t, err == nil && bytes.Equal(again, state), "the state changed on its way: %v", err)
 	})
 }
 
@@ -239,9 +237,8 @@ func TestNeighborsRest(t *testing.T) {
 		p := predict(t, l, r.x)
 		if n >= 200 && l.NearRest() {
 			rested++
-			if near, b := l.NearSaid(p.Advice); near[0] != b || near[1] != b || near[2] != b {
-				t.Fatalf("row %d: neighbors that rest say %g, b says %g", n, near, b)
-			}
+			near, b := l.NearSaid(p.Advice)
+			require.True(t, near[0] == b && near[1] == b && near[2] == b, "row %d: neighbors that rest say %g, b says %g", n, near, b)
 		}
 		if rested == 100 {
 			again := auto.New(o)

@@ -65,9 +65,8 @@ func TestLeaveOneOut(t *testing.T) {
 		all, lead, err := auto.LeaveOneOut(rows, labels, weights, leading, lambda)
 		require.NoError(t, err)
 		for m, got := range map[int]float64{order: all, leading: lead} {
-			if want := leftOut(rows, labels, weights, m, lambda); math.Abs(got-want) > 1e-6*want {
-				t.Errorf("%d rows, %d features, lambda %g: %g, want %g", n, m, lambda, got, want)
-			}
+			want := leftOut(rows, labels, weights, m, lambda)
+			assert.InDelta(t, want, got, 1e-6*want, "%d rows, %d features, lambda %g: %g, want %g", n, m, lambda, got, want)
 		}
 	}
 }
@@ -256,16 +255,14 @@ func TestOpeningEnds(t *testing.T) {
 		if n == 299 && l.Size() >= before {
 			t.Errorf("the opening keeps its memory: %d bytes, %d before", l.Size(), before)
 		}
-		if cost := auto.Cost(o); l.Size() > cost.StateBytes {
-			t.Fatalf("row %d: %d bytes, the cost says %d", n, l.Size(), cost.StateBytes)
-		}
+		cost := auto.Cost(o)
+		require.LessOrEqual(t, l.Size(), cost.StateBytes, n)
 		sum := 0.0
 		for _, w := range l.AppendWeights(nil) {
 			sum += w
 		}
-		if weights := l.AppendWeights(nil); len(weights) != names || n > 0 && math.Abs(sum-1) > 1e-9 {
-			t.Fatalf("row %d: weights %v of %d names", n, weights, names)
-		}
+		weights := l.AppendWeights(nil)
+		require.True(t, len(weights) == names && (n <= 0 || math.Abs(sum-1) <= 1e-9), "row %d: weights %v of %d names", n, weights, names)
 	}
 	if !(loss < levelsLoss) {
 		t.Errorf("a loss of %g, without an opening %g", loss, levelsLoss)

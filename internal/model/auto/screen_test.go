@@ -126,9 +126,8 @@ func TestTheScreenFindsInputs(t *testing.T) {
 			t.Errorf("input %d is not in the levels: %v", j, l.Slots())
 		}
 	}
-	if variance := 4 + 4.5 + 2.25; late > 0.4*variance {
-		t.Errorf("a late loss of %g at a variance of %g", late, variance)
-	}
+	variance := 4 + 4.5 + 2.25
+	assert.LessOrEqual(t, late, 0.4*variance, "a late loss of %g at a variance of %g", late, variance)
 	for _, i := range l.Report(model.ReportOptions{Importances: true}).Importances {
 		assert.True(t, i.Name != "" || i.From >= 0 && i.To == i.From+1 && found[i.From], "importance of the inputs from %d to %d", i.From, i.To)
 	}
@@ -160,9 +159,8 @@ func TestScreeningKeepsCategories(t *testing.T) {
 			late += outcome.Loss / 100
 		}
 	}
-	if slots := l.Slots(); slots[0] != 1 || slots[3] != 4 || slots[4] != 9 || slots[5] != 10 {
-		t.Errorf("slots %v, want the categories and the cycle first", slots)
-	}
+	slots := l.Slots()
+	assert.True(t, slots[0] == 1 && slots[3] == 4 && slots[4] == 9 && slots[5] == 10, "slots %v, want the categories and the cycle first", slots)
 	assert.LessOrEqual(t, late, 0.2, "a late loss of %g", late)
 	if got, most := l.Size(), auto.Cost(o).StateBytes; got > most {
 		t.Errorf("a state of %d bytes, of at most %d", got, most)
@@ -170,7 +168,6 @@ func TestScreeningKeepsCategories(t *testing.T) {
 }
 
 func TestFewInputsAreNotScreened(t *testing.T) {
-	if l := auto.New(wideOptions(20, 1)); l.Slots() != nil {
-		t.Errorf("20 inputs are screened: %v", l.Slots())
-	}
+	l := auto.New(wideOptions(20, 1))
+	assert.Nil(t, l.Slots())
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -85,13 +86,11 @@ func TestPredictionsAheadOfLateLabels(t *testing.T) {
 		require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]))
 	}
 	again := auto.New(o)
-	if err := again.Restore(encoded(t, l)); err != nil || !bytes.Equal(encoded(t, again), encoded(t, l)) {
-		t.Fatalf("restored, the state differs: %v", err)
-	}
+	err := again.Restore(encoded(t, l))
+	require.True(t, err == nil && bytes.Equal(encoded(t, again), encoded(t, l)), "restored, the state differs: %v", err)
 	p := model.Prediction{Horizon: 300}
-	if err := l.Predict(&p, rows[0].x); err != nil || !(p.Spread > 0.5 && p.Spread < 2) {
-		t.Errorf("300 rows ahead of labels 30 rows late: a spread of %g, %v", p.Spread, err)
-	}
+	err = l.Predict(&p, rows[0].x)
+	assert.True(t, err == nil && p.Spread > 0.5 && p.Spread < 2, "300 rows ahead of labels 30 rows late: a spread of %g, %v", p.Spread, err)
 }
 
 // After a few hundred rows the spread of a walk grows with the horizon, and one label that is late for

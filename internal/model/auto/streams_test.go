@@ -200,7 +200,6 @@ func late(t *testing.T, p published, samples []modeltest.Sample, delay int) {
 	if limit := map[int]float64{1: 1, 10: 1, 100: 1.08}[delay]; *whole && ratio > limit {
 		t.Errorf("served %g times the best expert's loss, want at most %g", ratio, limit)
 	}
-	if s := l.Stats(); s.Certified || !s.CertificateOK {
-		t.Errorf("%+v", s)
-	}
+	s := l.Stats()
+	assert.True(t, !s.Certified && s.CertificateOK, "%+v", s)
 }

@@ -120,12 +120,10 @@ func TestForgettingTracks(t *testing.T) {
 	assert.LessOrEqual(t, late[forgets], 0.02*late[keeps], "loss %g with forgetting, %g without", late[forgets], late[keeps])
 	p := must(modeltest.Predict(forgets, []float64{0, 1}))(t)
 	// Its ridge is between λ/1000 and λ, discounted once more for the prediction.
-	if q := p.Leverage / (1 - p.Leverage); q < 1/0.98 || q > 1000/0.98 {
-		t.Errorf("q = %g in a direction never seen", q)
-	}
-	if s := forgets.Stats(); !s.CertificateOK || s.Certified || s.Observations != 100_000 {
-		t.Errorf("%+v", s)
-	}
+	q := p.Leverage / (1 - p.Leverage)
+	assert.True(t, q >= 1/0.98 && q <= 1000/0.98, "q = %g in a direction never seen", q)
+	s := forgets.Stats()
+	assert.True(t, s.CertificateOK && !s.Certified && s.Observations == 100_000, "%+v", s)
 }
 
 // With the whole history a dictionary that grows predicts as one that was
@@ -212,8 +210,7 @@ func TestWeightsOfAffineFeaturesAlone(t *testing.T) {
 		"other functions": {feature.NewTaylor(3, 1, 1), 2, 0},
 	} {
 		l := awv.New(c.features, awv.Options{Lambda: 1, Outputs: c.outputs})
-		if got := l.Report(model.ReportOptions{}).Weights; len(got) != c.want {
-			t.Errorf("%s: %d weights, want %d", name, len(got), c.want)
-		}
+		got := l.Report(model.ReportOptions{}).Weights
+		assert.Equal(t, c.want, len(got), name)
 	}
 }

@@ -90,9 +90,8 @@ func TestEveryRidgeIsThePlainLearner(t *testing.T) {
 					states = append(states, want)
 				}
 			}
-			if all := bytes.Join(states, nil); !bytes.HasPrefix(stateOf(t, several), all) {
-				t.Error("a ridge of several is not the plain learner")
-			}
+			all := bytes.Join(states, nil)
+			assert.True(t, bytes.HasPrefix(stateOf(t, several), all), "a ridge of several is not the plain learner")
 		})
 	}
 }

@@ -83,9 +83,8 @@ func TestSemiparametricIsTwoRidgesInOneProblem(t *testing.T) {
 				energy += s.Y * s.Y
 			}
 			t.Logf("largest deviation over %d rounds: %.2g", len(samples), worst)
-			if s := l.Stats(); worst > 1e-10 || !s.Certified || !s.CertificateOK {
-				t.Errorf("predictions deviate by %g: %+v", worst, s)
-			}
+			s := l.Stats()
+			assert.True(t, worst <= 1e-10 && s.Certified && s.CertificateOK, "predictions deviate by %g: %+v", worst, s)
 			report := l.Report(model.ReportOptions{HindsightPath: true})
 			explained := energy - alone.Stats().HindsightLoss
 			near(t, "the parametric loss", report.HindsightPath[width], alone.Stats().HindsightLoss, energy, 1e-12)
@@ -135,18 +134,16 @@ func sameWeights(t *testing.T, got, want []model.Weight) {
 func TestTheParametricPartComesFirst(t *testing.T) {
 	few := semiparametric(waves(2, 2), []int{1}, 0.3, awv.Options{Lambda: 1, Outputs: 2})
 	many := semiparametric(waves(2, 20), []int{1}, 0.3, awv.Options{Lambda: 1, Outputs: 2})
-	if r := few.Report(model.ReportOptions{}); r.ParametricShare != nil || len(r.Weights) != 4 || r.Weights[3].Value != 0 {
-		t.Errorf("before the first observation: %+v", r)
-	}
+	r := few.Report(model.ReportOptions{})
+	assert.True(t, r.ParametricShare == nil && len(r.Weights) == 4 && r.Weights[3].Value == 0, "before the first observation: %+v", r)
 	samples := modeltest.Samples(4, 2, 100)
 	learnAll(t, few, samples)
 	learnAll(t, many, samples)
 	a, b := few.Report(model.ReportOptions{}), many.Report(model.ReportOptions{})
 	assert.True(t, len(a.Weights) == 4 && fmt.Sprint(a.Weights) == fmt.Sprint(b.Weights), "%v, with another rest %v", a.Weights, b.Weights)
 	for k, want := range []model.Weight{{Output: 0, Input: 1}, {Output: 0, Input: model.NoInput}, {Output: 1, Input: 1}, {Output: 1, Input: model.NoInput}} {
-		if got := a.Weights[k]; got.Output != want.Output || got.Input != want.Input {
-			t.Errorf("weight %d is of output %d, input %d", k, got.Output, got.Input)
-		}
+		got := a.Weights[k]
+		assert.True(t, got.Output == want.Output && got.Input == want.Input, "weight %d is of output %d, input %d", k, got.Output, got.Input)
 	}
 	if !(*a.ParametricShare > *b.ParametricShare && *b.ParametricShare > 0) {
 		t.Errorf("shares %g and, of a larger whole, %g", *a.ParametricShare, *b.ParametricShare)
@@ -233,9 +230,8 @@ func TestSemiparametricOnStreams(t *testing.T) {
 			n := float64(len(samples))
 			for _, s := range samples {
 				for name, l := range learners {
-					if _, err := modeltest.Observe(l, s.X, s.Y, 1); err != nil {
-						t.Fatal(name, err)
-					}
+					_, err := modeltest.Observe(l, s.X, s.Y, 1)
+					require.NoError(t, err, name)
 				}
 			}
 			mean := func(name string) float64 { return learners[name].Stats().Loss / n }

@@ -144,9 +144,8 @@ func TestGateBeforeBounds(t *testing.T) {
 		require.NoError(t, l.Observe(&o, []float64{x}, []float64{y}, 1))
 		require.True(t, o.Predictions[0] >= 0 && (round != 700 || o.SetAside), "round %d: %+v", round, o)
 	}
-	if g := l.Stats().Gate; !g.Compared || g.SetAside == 0 {
-		t.Errorf("%+v", g)
-	}
+	g := l.Stats().Gate
+	assert.True(t, g.Compared && g.SetAside != 0, "%+v", g)
 }
 
 func TestRejectedBytes(t *testing.T) {

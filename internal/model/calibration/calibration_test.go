@@ -336,9 +336,8 @@ func FuzzVisit(f *testing.F) {
 		for _, r := range rounds(8, 3, 20) {
 			c.Probabilities(p, r.scores, r.counts, r.total)
 			c.Learn(r.scores, r.counts, r.total, r.truth, 1)
-			if s := fmt.Sprint(p); math.IsNaN(p[0] + p[1] + p[2]) {
-				t.Fatalf("probabilities %s", s)
-			}
+			s := fmt.Sprint(p)
+			require.False(t, math.IsNaN(p[0]+p[1]+p[2]), "probabilities %s", s)
 		}
 	})
 }

@@ -120,9 +120,8 @@ func TestEveryLearnerHasARow(t *testing.T) {
 		}
 		var p model.Prediction
 		assert.NoError(t, learner.Predict(&p, []float64{1, 2}), name)
-		if _, classifies := learner.(model.Classifier); classifies != (name == "rlsc") {
-			t.Errorf("%s is a classifier: %t", name, classifies)
-		}
+		_, classifies := learner.(model.Classifier)
+		assert.Equal(t, (name == "rlsc"), classifies, name)
 	}
 	assert.EqualValues(t, model.DefaultLearner, (model.Spec{Scaling: &model.Scaling{}}).Name())
 }

@@ -68,9 +68,8 @@ func TestTheDefaultScalingSuitsEverySpec(t *testing.T) {
 	for _, limit := range []int{1, 2, 8, 31, 32, 33, 40} {
 		spec := model.Spec{Dimension: 3, Outputs: 2, KernelAWV: &model.KernelAWV{MaxObservations: &limit}}
 		l := observes(t, spec, limit)
-		if s := l.Stats(); s.Observations != uint64(limit) || math.IsNaN(s.Regret) {
-			t.Errorf("at most %d observations: %+v", limit, s)
-		}
+		s := l.Stats()
+		assert.True(t, s.Observations == uint64(limit) && !math.IsNaN(s.Regret), "at most %d observations: %+v", limit, s)
 		assert.Equal(t, 0, l.(model.Bounded).Remaining(), limit)
 	}
 	observes(t, model.Spec{Dimension: catalog.MaxDimension, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(3)}}}, 40)

@@ -1,7 +1,6 @@
 package catalog_test
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -84,9 +83,8 @@ func TestMixDegrees(t *testing.T) {
 		"sizes, lambdas":    {Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), Ridges: model.Ridges{Lambdas: []float64{0.1, 1}}}},
 		"sizes, forgetting": {Dimension: 1, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), Forgetting: ptr(0.5)}},
 	} {
-		if _, err := catalog.New(s); !errors.Is(err, model.ErrInvalidSpec) {
-			t.Errorf("%s: %v", name, err)
-		}
+		_, err := catalog.New(s)
+		assert.ErrorIs(t, err, model.ErrInvalidSpec, name)
 	}
 	off, _, err := catalog.Complete(taylor(func(p *model.PKAWVTaylor) { p.MixDegrees = ptr(false) }))
 	if err != nil || off.PKAWVTaylor.MixDegrees != nil {

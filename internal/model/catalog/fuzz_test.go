@@ -236,8 +236,7 @@ func FuzzRestore(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, kind uint8, state []byte) {
-		if _, _, err := use(specs[int(kind)%len(specs)], state, samples[:20]); err != nil {
-			t.Fatal(err)
-		}
+		_, _, err := use(specs[int(kind)%len(specs)], state, samples[:20])
+		require.NoError(t, err)
 	})
 }

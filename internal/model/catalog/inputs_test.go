@@ -125,13 +125,11 @@ func TestScalesBeyondEveryLimit(t *testing.T) {
 		LinearAWV: &model.LinearAWV{},
 		Scaling:   &model.Scaling{Fixed: &model.FixedScaling{Offset: []float64{0, 1e90}, Scale: []float64{1e30, 1e9}}},
 	}
-	if _, _, err := catalog.Complete(spec); err != nil {
-		t.Error(err)
-	}
+	_, _, err := catalog.Complete(spec)
+	assert.NoError(t, err)
 	spec.Scaling.Fixed.Scale[1] = 1e11
-	if _, _, err := catalog.Complete(spec); !errors.Is(err, model.ErrInvalidSpec) {
-		t.Errorf("%v, want a rejection", err)
-	}
+	_, _, err = catalog.Complete(spec)
+	assert.ErrorIs(t, err, model.ErrInvalidSpec)
 }
 
 // The memory that a spec is said to take is more than its encoder ever takes.
@@ -160,9 +158,8 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 		e.Learn(r)
 		limit = max(limit, e.Size())
 	}
-	if promised := cost.StateBytes - without.StateBytes; limit > promised || 2*limit < promised {
-		t.Errorf("%d bytes, %d promised", limit, promised)
-	}
+	promised := cost.StateBytes - without.StateBytes
+	assert.True(t, limit <= promised && 2*limit >= promised, "%d bytes, %d promised", limit, promised)
 }
 
 // With more outputs or classes than keys have effects on, a key alone is encoded too, so that the
@@ -183,9 +180,8 @@ func TestKeysOfManyOutputs(t *testing.T) {
 		for range 2 { // A completed spec stays as it is.
 			completed, _, err := catalog.Complete(c.spec)
 			require.NoError(t, err, name)
-			if encoded := completed.Inputs[0].Categorical.MaxCategories != nil; encoded != c.encoded {
-				t.Errorf("%s: encoded %t", name, encoded)
-			}
+			encoded := completed.Inputs[0].Categorical.MaxCategories != nil
+			assert.True(t, encoded == c.encoded, "%s: encoded %t", name, encoded)
 			c.spec = completed
 		}
 	}

@@ -57,9 +57,8 @@ func TestAutoOfManyClasses(t *testing.T) {
 			state := must(l.AppendBinary(nil))(t)
 			again := learner()
 			require.NoError(t, again.Restore(state))
-			if other, err := again.AppendBinary(nil); err != nil || !bytes.Equal(state, other) {
-				t.Fatalf("row %d: restored, it has another state, %v", n, err)
-			}
+			other, err := again.AppendBinary(nil)
+			require.True(t, err == nil && bytes.Equal(state, other), "row %d: restored, it has another state, %v", n, err)
 			l = again
 		}
 	}

@@ -47,9 +47,8 @@ func TestRidgesOfClassesAreCertified(t *testing.T) {
 			class := strconv.Itoa(n % classes)
 			require.NoError(t, l.(model.Classifier).ObserveClass(&o, s.X, class, math.Min(s.Weight, 1), nil))
 		}
-		if s := l.Stats(); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate {
-			t.Errorf("%d classes: %+v", classes, s)
-		}
+		s := l.Stats()
+		assert.True(t, s.Certified && s.CertificateOK && s.Regret <= s.Certificate, "%d classes: %+v", classes, s)
 	}
 }
 
@@ -84,9 +83,8 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 			state, err := l.AppendBinary(nil)
 			require.NoError(t, err)
 			states = append(states, state)
-			if w := l.Report(model.ReportOptions{}).Weights; len(w) != 6 || w[0].Input != 2 || w[4].Input != 6 || w[5].Input != model.NoInput {
-				t.Errorf("%v: weights %v", names, w)
-			}
+			w := l.Report(model.ReportOptions{}).Weights
+			assert.True(t, len(w) == 6 && w[0].Input == 2 && w[4].Input == 6 && w[5].Input == model.NoInput, "%v: weights %v", names, w)
 		}
 		assert.Equal(t, states[1], states[0], names)
 	}
@@ -117,9 +115,8 @@ func TestTheParametricPartIsInTheUnitsOfTheCaller(t *testing.T) {
 			t.Fatalf("%s: %+v", name, r)
 		}
 		for k, w := range want {
-			if got := r.Weights[k]; got.Input != w.Input || math.Abs(got.Value-w.Value) > tolerance {
-				t.Errorf("%s: weight %d is %+v, want %+v", name, k, got, w)
-			}
+			got := r.Weights[k]
+			assert.True(t, got.Input == w.Input && math.Abs(got.Value-w.Value) <= tolerance, "%s: weight %d is %+v, want %+v", name, k, got, w)
 		}
 	}
 }

@@ -70,9 +70,8 @@ func TestConstantWeightsDoNotDegradeNewtonSteps(t *testing.T) {
 				}
 				trivial += (s.Y - mean) * (s.Y - mean)
 				sum += s.Y
-				if _, err := modeltest.Observe(l, s.X, s.Y, weight); err != nil {
-					t.Fatalf("%s, weight %g, round %d: %v", c.learner, weight, i, err)
-				}
+				_, err := modeltest.Observe(l, s.X, s.Y, weight)
+				require.NoError(t, err, "%v %v %v", c.learner, weight, i)
 			}
 			skill, s := 1-loss/trivial, l.Stats()
 			t.Logf("%s, weight %g: skill %.4f", c.learner, weight, skill)
@@ -119,9 +118,8 @@ func TestAHeavyWeightIsTheNewUnitOfNewtonSteps(t *testing.T) {
 				if i >= light {
 					weight = 1e9
 				}
-				if _, err := modeltest.Observe(l, s.X, s.Y, weight); err != nil {
-					t.Fatalf("%s, round %d of weight %g: %v", learner, i, weight, err)
-				}
+				_, err := modeltest.Observe(l, s.X, s.Y, weight)
+				require.NoError(t, err, "%v %v %v", learner, i, weight)
 				if s := l.Stats(); !s.CertificateOK || s.Certificate > s.RegretBound*(1+1e-9) {
 					t.Fatalf("%s, round %d: %+v", learner, i, s)
 				}

@@ -81,9 +81,8 @@ func TestTheFirstClasses(t *testing.T) {
 		t.Errorf("%+v, want no class", p)
 	}
 	var raw model.Prediction
-	if err := l.Predict(&raw, x); err != nil || len(raw.Values) != 0 || len(raw.StandardErrors) != 0 {
-		t.Errorf("%+v, %v, want no score", raw, err)
-	}
+	err := l.Predict(&raw, x)
+	assert.True(t, err == nil && len(raw.Values) == 0 && len(raw.StandardErrors) == 0, "%+v, %v, want no score", raw, err)
 	var o model.ClassOutcome
 	require.NoError(t, l.ObserveClass(&o, x, "α", 2, nil))
 	if o.Class != 0 || o.Prediction.Class != model.NoClass || math.Abs(o.Loss-2) > 1e-15 || len(o.Prediction.Classes) != 0 {

@@ -76,24 +76,21 @@ func TestTheRecodingOfRLSC_Thesis763(t *testing.T) {
 				}
 			}
 			chosen[want]++
-			if got := *l.Report(model.ReportOptions{}).Recoding; got != float64(want)/10 {
-				t.Fatalf("forgetting %g, round %d: %g, want %d/10", forgetting, round, got, want)
-			}
+			got := *l.Report(model.ReportOptions{}).Recoding
+			require.True(t, got == float64(want)/10, "forgetting %g, round %d: %g, want %d/10", forgetting, round, got, want)
 			n.o.Recoding = float64(want) / 10
 			var now []float64
 			for k := range n.names {
 				now = append(now, n.oracles[k].Predict(s.X, 1).Prediction)
 			}
 			p := predict(t, l, s.X)
-			if best, coded := n.class(now); p.Class != best && math.Abs(coded[p.Class]-coded[best]) > 1e-9 {
-				t.Fatalf("round %d: class %d of %v", round, p.Class, coded)
-			}
+			best, coded := n.class(now)
+			require.True(t, p.Class == best || math.Abs(coded[p.Class]-coded[best]) <= 1e-9, "round %d: class %d of %v", round, p.Class, coded)
 		}
 		assert.True(t, chosen[0] != 150 && chosen[10] != 150, "chosen %v", chosen)
 		fresh, state := choosing(o), encoded(t, l)
-		if err := fresh.Restore(state); err != nil || !bytes.Equal(encoded(t, fresh), state) {
-			t.Errorf("restored: %v", err)
-		}
+		err := fresh.Restore(state)
+		assert.True(t, err == nil && bytes.Equal(encoded(t, fresh), state), "restored: %v", err)
 	}
 }
 

@@ -41,35 +41,29 @@ func TestEveryFlippedBitAndEveryCutIsNoticed(t *testing.T) {
 		for bit := range 8 {
 			bad := append([]byte(nil), data...)
 			bad[n] ^= 1 << bit
-			if _, err := codec.Decode(bad); !errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, codec.ErrVersion) {
-				t.Fatalf("bit %d of byte %d: %v", bit, n, err)
-			}
+			_, err := codec.Decode(bad)
+			require.True(t, errors.Is(err, codec.ErrCorrupt) || errors.Is(err, codec.ErrVersion), "bit %d of byte %d: %v", bit, n, err)
 		}
-		if _, err := codec.Decode(data[:n]); !errors.Is(err, codec.ErrCorrupt) {
-			t.Fatalf("cut at %d: %v", n, err)
-		}
+		_, err := codec.Decode(data[:n])
+		require.ErrorIs(t, err, codec.ErrCorrupt, n)
 	}
-	if _, err := codec.Decode(append(append([]byte(nil), data...), 0)); !errors.Is(err, codec.ErrCorrupt) {
-		t.Errorf("a byte more: %v", err)
-	}
+	_, err := codec.Decode(append(append([]byte(nil), data...), 0))
+	assert.ErrorIs(t, err, codec.ErrCorrupt)
 }
 
 func TestAnotherVersionIsRejectedAsSuch(t *testing.T) {
 	for _, version := range []uint32{0, 1, codec.Version - 1, codec.Version + 1} {
 		_, data := sample(t)
 		binary.LittleEndian.PutUint32(data[8:], version)
-		if _, err := codec.Decode(data); !errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("version %d without its checksum: %v", version, err)
-		}
+		_, err := codec.Decode(data)
+		assert.ErrorIs(t, err, codec.ErrCorrupt, version)
 		end := len(data) - 4
 		binary.LittleEndian.PutUint32(data[end:], crc32.Checksum(data[:end], crc32.MakeTable(crc32.Castagnoli)))
-		if _, err := codec.Decode(data); !errors.Is(err, codec.ErrVersion) {
-			t.Errorf("version %d: %v", version, err)
-		}
+		_, err = codec.Decode(data)
+		assert.ErrorIs(t, err, codec.ErrVersion, version)
 	}
-	if _, err := codec.DecodeSpec([]byte(`{"dimension":1,"of_tomorrow":2}`)); !errors.Is(err, codec.ErrCorrupt) {
-		t.Errorf("a field of tomorrow: %v", err)
-	}
+	_, err := codec.DecodeSpec([]byte(`{"dimension":1,"of_tomorrow":2}`))
+	assert.ErrorIs(t, err, codec.ErrCorrupt)
 }
 
 func TestReaderStopsAtItsFirstFailure(t *testing.T) {
@@ -95,9 +89,8 @@ func TestFloatsAreReadAsTheyWereWritten(t *testing.T) {
 		got := make([]float64, n)
 		r := codec.NewReader(dst[1:])
 		r.Floats(got)
-		if err := r.End(); err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("%v, %v; want %v", got, err, want)
-		}
+		err := r.End()
+		require.True(t, err == nil && reflect.DeepEqual(got, want), "%v, %v; want %v", got, err, want)
 	}
 }
 

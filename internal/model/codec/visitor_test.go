@@ -108,9 +108,8 @@ func stateOf(tb testing.TB, r *record) []byte {
 func TestVisitorReadsWhatItAppends(t *testing.T) {
 	want, got := sampleRecord(), new(record)
 	state := stateOf(t, want)
-	if err := got.restore(state); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, %v; want %+v", got, err, want)
-	}
+	err := got.restore(state)
+	assert.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v; want %+v", got, err, want)
 	plain := codec.AppendUint64(nil, 7)
 	for _, n := range []uint64{1 << 40, 3, 100, 1} {
 		plain = codec.AppendUint64(plain, n)
@@ -147,9 +146,8 @@ func TestVisitorTellsWhatIsCorrupt(t *testing.T) {
 	} {
 		r := sampleRecord()
 		change(r)
-		if err := new(record).restore(stateOf(t, r)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		err := new(record).restore(stateOf(t, r))
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%v, want %s", err, want)
 	}
 	good := stateOf(t, sampleRecord())
 	for want, spoil := range map[string]struct {
@@ -158,9 +156,8 @@ func TestVisitorTellsWhatIsCorrupt(t *testing.T) {
 	}{"the version is 8, want 7": {0, 8}, "a number is 2, want at most 1": {32, 2}, "items in": {58, 200}} {
 		bad := bytes.Clone(good)
 		bad[spoil.at] = spoil.to
-		if err := new(record).restore(bad); !errors.Is(err, codec.ErrCorrupt) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %s", err, want)
-		}
+		err := new(record).restore(bad)
+		assert.True(t, errors.Is(err, codec.ErrCorrupt) && strings.Contains(err.Error(), want), "%v, want %s", err, want)
 	}
 	for n := range len(good) - len("rest") {
 		assert.ErrorIs(t, new(record).restore(good[:n]), codec.ErrCorrupt, n)
@@ -175,14 +172,12 @@ func TestVisitorFails(t *testing.T) {
 	v.Int(4, &n)
 	v.Bool(&truth)
 	v.Fail(errOdd)
-	if err := v.End(); !errors.Is(err, codec.ErrCorrupt) || errors.Is(err, errOdd) || n != 0 || truth || v.Reading() {
-		t.Errorf("%v, %d, %t", err, n, truth)
-	}
+	err := v.End()
+	assert.True(t, errors.Is(err, codec.ErrCorrupt) && !errors.Is(err, errOdd) && n == 0 && !truth && !v.Reading(), "%v, %d, %t", err, n, truth)
 	r := sampleRecord()
 	r.rest.data = []byte{1}
-	if state, err := r.append(nil); !errors.Is(err, errOdd) || state != nil {
-		t.Errorf("% x, %v", state, err)
-	}
+	state, err := r.append(nil)
+	assert.True(t, errors.Is(err, errOdd) && state == nil, "% x, %v", state, err)
 	assert.ErrorIs(t, new(record).restore(append(stateOf(t, sampleRecord()), 1)), errOdd)
 	n = 0
 	v = codec.ReadingFrom(codec.NewReader(codec.AppendUint64(nil, 1)))

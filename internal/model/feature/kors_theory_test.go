@@ -332,9 +332,8 @@ func TestTheDictionaryIsThatOfTheAlgorithm_ICML_Alg2(t *testing.T) {
 	for i, c := range want.kept {
 		require.True(t, kept[i] == want.probabilities[c], "kept point %d with probability %g, want %g", i, kept[i], want.probabilities[c])
 	}
-	if total := sum(want.probabilities); total > 9*beta*online || total > n/2 {
-		t.Errorf("Σp = %g of %d rounds, 3ρβ d_onl is %g", total, n, 9*beta*online)
-	}
+	total := sum(want.probabilities)
+	assert.True(t, total <= 9*beta*online && total <= n/2, "Σp = %g of %d rounds, 3ρβ d_onl is %g", total, n, 9*beta*online)
 }
 
 // The claims above can fail: with a β far below the theorem's the dictionary is
@@ -455,9 +454,8 @@ func TestKORSLeverageInFeatureSpace_ICML_Eq4(t *testing.T) {
 					next++
 				}
 			}
-			if m := len(s.kept); m < 6 || m > 149 {
-				t.Errorf("μ = %g, seed %d: %d of 150 points kept", mu, seed, m)
-			}
+			m := len(s.kept)
+			assert.True(t, m >= 6 && m <= 149, "μ = %g, seed %d: %d of 150 points kept", mu, seed, m)
 		}
 	}
 }

@@ -130,8 +130,7 @@ func TestRejectedTogether(t *testing.T) {
 			all[n] = model.Observation{X: []float64{0}, Y: []float64{1e6 * float64(n%2)}, Weight: 1}
 		}
 		all[bad].Y[0] = math.NaN()
-		if err := l.ObserveAll(make([]model.Outcome, 4), all); err == nil || !bytes.Equal(stateOf(t, l), before) {
-			t.Fatalf("row %d is no number: %v, or another state", bad, err)
-		}
+		err := l.ObserveAll(make([]model.Outcome, 4), all)
+		require.True(t, err != nil && bytes.Equal(stateOf(t, l), before), "row %d is no number: %v, or another state", bad, err)
 	}
 }

@@ -221,9 +221,8 @@ func TestPublishedStreamsAreClean(t *testing.T) {
 			rows := samples(t, name, math.MaxInt)
 			l, _ := recorded(len(rows[0].X), 1)
 			squares(t, l, rows, func(int) float64 { return 0 }, 1)
-			if s := l.Stats().Gate; s.SetAside > 0 || s.Starts > 0 {
-				t.Errorf("%+v", s)
-			}
+			s := l.Stats().Gate
+			assert.True(t, s.SetAside <= 0 && s.Starts <= 0, "%+v", s)
 			if !*whole {
 				return
 			}
@@ -260,9 +259,8 @@ func TestGrowth(t *testing.T) {
 			}
 			previous = y
 		}
-		if mean := loss / (2500 - 128); (name == "t" || name == "-t") && mean > 0.1 {
-			t.Errorf("%s: mean loss %g, want at most .1", name, mean)
-		}
+		mean := loss / (2500 - 128)
+		assert.True(t, name != "t" && name != "-t" || mean <= 0.1, "%s: mean loss %g, want at most .1", name, mean)
 		if !(loss < 0.05*last) {
 			t.Errorf("%s: loss %g, the last label's %g", name, loss, last)
 		}

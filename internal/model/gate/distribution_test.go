@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -87,8 +88,7 @@ func TestSentinelsAreNoDistribution(t *testing.T) {
 			}
 			require.NoError(t, l.Observe(&o, []float64{rng.Float64(), rng.NormFloat64()}, []float64{y}, 1))
 		}
-		if s := l.Stats().Gate; s.SetAside != sent {
-			t.Errorf("%v: %d of %d rows set aside", sentinels, s.SetAside, sent)
-		}
+		s := l.Stats().Gate
+		assert.Equal(t, sent, s.SetAside, sentinels)
 	}
 }

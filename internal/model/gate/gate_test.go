@@ -68,21 +68,18 @@ func TestNaive(t *testing.T) {
 				}
 			}
 			require.NoError(t, l.Observe(&o, x, []float64{y}, 1))
-			if want := n.observe(y); o.SetAside != want {
-				t.Fatalf("seed %d, row %d: label %g set aside %v, want %v", seed, row, y, o.SetAside, want)
-			}
-			if s := l.Stats().Gate; int(s.Starts) != n.starts {
-				t.Fatalf("seed %d, row %d: %d starts, want %d", seed, row, s.Starts, n.starts)
-			}
+			want := n.observe(y)
+			require.True(t, o.SetAside == want, "seed %d, row %d: label %g set aside %v, want %v", seed, row, y, o.SetAside, want)
+			s := l.Stats().Gate
+			require.True(t, int(s.Starts) == n.starts, "seed %d, row %d: %d starts, want %d", seed, row, s.Starts, n.starts)
 			learned := make([]float64, 0, len(now().labels))
 			for _, y := range now().labels {
 				learned = append(learned, y[0])
 			}
 			require.True(t, row%97 != 0 || slices.Equal(learned, n.learned), "seed %d, row %d: learned %v, want %v", seed, row, learned, n.learned)
 		}
-		if s := l.Stats(); s.Observations != 3000 || s.Gate.SetAside == 0 {
-			t.Errorf("seed %d: %+v", seed, s)
-		}
+		s := l.Stats()
+		assert.True(t, s.Observations == 3000 && s.Gate.SetAside != 0, "seed %d: %+v", seed, s)
 	}
 }
 
@@ -305,9 +302,8 @@ func learnsLate(t *testing.T, v version) {
 		require.NoError(t, l.Predict(&predictions[at], rows[at]))
 	}
 	s := l.Stats()
-	if mean := loss / float64(counted); mean > 0.05 || s.Gate.Starts == 0 || s.Gate.SetAside < 8 || !s.CertificateOK {
-		t.Errorf("mean squared error %g, %+v", mean, s)
-	}
+	mean := loss / float64(counted)
+	assert.True(t, mean <= 0.05 && s.Gate.Starts != 0 && s.Gate.SetAside >= 8 && s.CertificateOK, "mean squared error %g, %+v", mean, s)
 }
 
 // FuzzRestore takes any bytes. Odd versions have level 2.
@@ -333,9 +329,8 @@ func FuzzRestore(f *testing.F) {
 		}
 		var out model.Outcome
 		for row := range 200 {
-			if err := l.Observe(&out, []float64{1, 2}, []float64{float64(row % 7)}, 1); err != nil || math.IsNaN(out.Predictions[0]) {
-				t.Fatalf("row %d: %+v, %v", row, out, err)
-			}
+			err := l.Observe(&out, []float64{1, 2}, []float64{float64(row % 7)}, 1)
+			require.True(t, err == nil && !math.IsNaN(out.Predictions[0]), "row %d: %+v, %v", row, out, err)
 		}
 	})
 }

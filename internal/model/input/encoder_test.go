@@ -199,9 +199,8 @@ func TestNamesOfTheFeatures(t *testing.T) {
 	want := "load load.missing city=Oslo city=17 city[2] city.other city.missing" +
 		" at.hour_of_day.sin at.hour_of_day.cos at.day_of_year.sin at.day_of_year.cos at.trend v[0] v[1] v.missing id#0 id#1"
 	assert.Equal(t, want, strings.Join(e.Names(), " "))
-	if name, count := e.Category(1, 0); name != "Oslo" || count != 2 {
-		t.Errorf("category %q, %d times", name, count)
-	}
+	name, count := e.Category(1, 0)
+	assert.True(t, name == "Oslo" && count == 2, "category %q, %d times", name, count)
 }
 
 // What a learner is taught is what Predict asked: a category is other in the record
@@ -227,9 +226,8 @@ func TestACategoryIsOtherUntilItWasObserved(t *testing.T) {
 		same(t, "Encode changed the state", state(t, e), before)
 		e.Learn(r)
 	}
-	if got := e.Statistics(0); got.Outside != 4 || got.Seen != 7 || got.Categories != 2 || got.NumbersKnown {
-		t.Errorf("%+v", got)
-	}
+	got := e.Statistics(0)
+	assert.True(t, got.Outside == 4 && got.Seen == 7 && got.Categories == 2 && !got.NumbersKnown, "%+v", got)
 }
 
 func TestRestoreContinuesBitForBit(t *testing.T) {
@@ -422,9 +420,8 @@ func TestHardNumbers(t *testing.T) {
 	}
 	require.NoError(t, input.NewEncoder(s).Restore(state(t, e)))
 	for i := range 2 {
-		if got := e.Statistics(i); math.IsNaN(got.Deviation) || math.IsInf(got.Deviation, 0) || !got.ShiftKnown {
-			t.Errorf("%+v", got)
-		}
+		got := e.Statistics(i)
+		assert.True(t, !math.IsNaN(got.Deviation) && !math.IsInf(got.Deviation, 0) && got.ShiftKnown, "%+v", got)
 	}
 }
 
@@ -449,9 +446,8 @@ func TestNothingIsAllocated(t *testing.T) {
 		"AppendBinary": func() { buffer, _ = e.AppendBinary(buffer[:0]) },
 		"Statistics":   func() { _ = e.Statistics(4) },
 	} {
-		if n := testing.AllocsPerRun(100, f); n != 0 {
-			t.Errorf("%s allocates %g times", name, n)
-		}
+		n := testing.AllocsPerRun(100, f)
+		assert.True(t, n == 0, "%s allocates %g times", name, n)
 	}
 }
 

@@ -100,22 +100,17 @@ func TestKeys(t *testing.T) {
 	names := strings.Join(e.Names(), " ")
 	assert.Equal(t, "city=Oslo city=1000185 city.other city.missing city.key shop#0 shop#1 shop#2 shop.key user.key x x.missing", names)
 	for i, want := range map[int]int{0: 4, 1: 8, 2: 9} {
-		if got, ok := s.Key(i); !ok || got != want {
-			t.Errorf("the key of input %d is feature %d, %t", i, got, ok)
-		}
-		if from, to := s.Span(i); want != to-1 || want < from {
-			t.Errorf("input %d has the features %d to %d", i, from, to)
-		}
-		if b := s.Bounds()[want]; b != 1<<52 {
-			t.Errorf("the bound of a key is %g", b)
-		}
+		got, ok := s.Key(i)
+		assert.True(t, ok && got == want, "the key of input %d is feature %d, %t", i, got, ok)
+		from, to := s.Span(i)
+		assert.True(t, want == to-1 && want >= from, "input %d has the features %d to %d", i, from, to)
+		b := s.Bounds()[want]
+		assert.True(t, b == 1<<52, "the bound of a key is %g", b)
 	}
-	if _, ok := s.Key(3); ok {
-		t.Error("a number has a key")
-	}
-	if got := e.Statistics(2); got.Outside != 8 || got.Keys != 8 || got.Categories != 0 || got.Seen != 20 || got.Missing != 2 || got.NumbersKnown {
-		t.Errorf("%+v", got)
-	}
+	_, ok := s.Key(3)
+	assert.False(t, ok, "a number has a key")
+	got := e.Statistics(2)
+	assert.True(t, got.Outside == 8 && got.Keys == 8 && got.Categories == 0 && got.Seen == 20 && got.Missing == 2 && !got.NumbersKnown, "%+v", got)
 }
 
 // The texts are those of the keys that were observed last: a naive list of them says so.
@@ -186,15 +181,12 @@ func TestTextsOfKeys(t *testing.T) {
 			}
 			require.LessOrEqual(t, e.Size(), s.MaxBytes())
 		}
-		if got, ok := e.KeyOf(0, uint64(keyOf("never"))); !ok || got.Known || got.Text != "" {
-			t.Errorf("a key that never came: %+v", got)
-		}
-		if got, ok := e.KeyOf(0, uint64(keyOf("\xff"))); !ok || !got.Missing || !got.Known {
-			t.Errorf("the key of missing values: %+v", got)
-		}
-		if _, ok := e.KeyOf(1, 1); ok {
-			t.Error("a column of a category is a key")
-		}
+		got, ok := e.KeyOf(0, uint64(keyOf("never")))
+		assert.True(t, ok && !got.Known && got.Text == "", "a key that never came: %+v", got)
+		got, ok = e.KeyOf(0, uint64(keyOf("\xff")))
+		assert.True(t, ok && got.Missing && got.Known, "the key of missing values: %+v", got)
+		_, ok = e.KeyOf(1, 1)
+		assert.False(t, ok, "a column of a category is a key")
 	}
 }
 
@@ -237,11 +229,9 @@ func TestShiftOfKeys(t *testing.T) {
 		}
 	}
 	take(5000, 0)
-	if got := e.Statistics(0); !got.ShiftKnown || got.Shift > 0.1 {
-		t.Errorf("%+v without a change", got)
-	}
+	got := e.Statistics(0)
+	assert.True(t, got.ShiftKnown && got.Shift <= 0.1, "%+v without a change", got)
 	take(600, 1000)
-	if got := e.Statistics(0); got.Shift < 0.25 {
-		t.Errorf("%+v after a change", got)
-	}
+	got = e.Statistics(0)
+	assert.GreaterOrEqual(t, got.Shift, 0.25, "%+v after a change", got)
 }

@@ -134,14 +134,12 @@ func TestComplete(t *testing.T) {
 		"inputs[0].text.hash_buckets":          {{Name: "a", Text: &model.TextInput{HashBuckets: ptr(0)}}},
 	} {
 		var bad *model.FieldError
-		if _, err := input.Complete(inputs, false); !errors.As(err, &bad) || bad.Field != field || !errors.Is(err, model.ErrInvalidSpec) {
-			t.Errorf("%s: %v", field, err)
-		}
+		_, err := input.Complete(inputs, false)
+		assert.True(t, errors.As(err, &bad) && bad.Field == field && errors.Is(err, model.ErrInvalidSpec), "%s: %v", field, err)
 	}
 	for _, name := range []string{"a\nb", "\xff", strings.Repeat("x", 65)} {
-		if _, err := input.Complete([]*model.Input{{Name: name, Numeric: number}}, false); !errors.Is(err, model.ErrInvalidSpec) {
-			t.Errorf("%q: %v", name, err)
-		}
+		_, err := input.Complete([]*model.Input{{Name: name, Numeric: number}}, false)
+		assert.ErrorIs(t, err, model.ErrInvalidSpec, name)
 	}
 }
 
@@ -211,9 +209,8 @@ func TestLog1pIsExact(t *testing.T) {
 		assert.InDelta(t, want, input.Log1p(x), math.Nextafter(want, math.Inf(1))-want, x)
 	}
 	assert.InDelta(t, 230.25850929940457, input.Log1p(1e100), 1e-13)
-	if got := input.Log1p(math.Copysign(0, -1)); got != 0 || !math.Signbit(got) {
-		t.Errorf("log1p(−0) = %g", got)
-	}
+	got := input.Log1p(math.Copysign(0, -1))
+	assert.True(t, got == 0 && math.Signbit(got), "log1p(−0) = %g", got)
 }
 
 // exactLog1p is log(1+x) = n log 2 + 2 atanh(s), s = f/(2+f), 1+x = 2^n (1+f).
@@ -278,9 +275,8 @@ func FuzzTime(f *testing.F) {
 		got, ok := input.ParseTime(text)
 		var want time.Time
 		// Package time also reads some texts that RFC 3339 does not have.
-		if err := want.UnmarshalText([]byte(text)); (err == nil && form.MatchString(text)) != ok {
-			t.Fatalf("%q: %v, package time says %v", text, ok, err)
-		}
+		err := want.UnmarshalText([]byte(text))
+		require.Equal(t, ok, (err == nil && form.MatchString(text)), "%v %v", text, err)
 		if !ok {
 			return
 		}
@@ -382,9 +378,8 @@ func FuzzStruct(f *testing.F) {
 			return
 		}
 		written := r.Append(nil)
-		if rest, err := again.Decode(written); err != nil || len(rest) > 0 || s.Settle(&again) != nil {
-			t.Fatalf("its bytes are no record: %v", err)
-		}
+		rest, err := again.Decode(written)
+		require.True(t, err == nil && len(rest) <= 0 && s.Settle(&again) == nil, "its bytes are no record: %v", err)
 		require.Equal(t, written, again.Append(nil), "it has other bytes the second time")
 	})
 }

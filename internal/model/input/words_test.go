@@ -76,15 +76,13 @@ func TestTextsThatAreMissingHaveNoWords(t *testing.T) {
 	r.Reset(1)
 	for range 2 {
 		require.NoError(t, s.Settle(r))
-		if got := e.Encode(nil, r); len(got) != 5 || got[4] != 1 || got[0]+got[1]+got[2]+got[3] != 0 {
-			t.Errorf("features %g, want none but the last", got)
-		}
+		got := e.Encode(nil, r)
+		assert.True(t, len(got) == 5 && got[4] == 1 && got[0]+got[1]+got[2]+got[3] == 0, "features %g, want none but the last", got)
 		e.Learn(r)
 		e.Learn(textRecord("a b"))
 	}
-	if got := e.Statistics(0); got.Missing != 2 || got.Seen != 2 || got.ShiftKnown || got.NumbersKnown {
-		t.Errorf("%+v", got)
-	}
+	got := e.Statistics(0)
+	assert.True(t, got.Missing == 2 && got.Seen == 2 && !got.ShiftKnown && !got.NumbersKnown, "%+v", got)
 }
 
 func TestTextsHaveBounds(t *testing.T) {
@@ -98,9 +96,8 @@ func TestTextsHaveBounds(t *testing.T) {
 	r.SetNumber(0, 7)
 	assert.NoError(t, s.Settle(r))
 	seven := input.NewEncoder(s).Encode(nil, r)
-	if got := input.NewEncoder(s).Encode(nil, textRecord("7")); got[bucket("7", 3)] != 1 || seven[bucket("7", 3)] != 1 {
-		t.Errorf("7 is %g, and the text %g", seven, got)
-	}
+	got := input.NewEncoder(s).Encode(nil, textRecord("7"))
+	assert.True(t, got[bucket("7", 3)] == 1 && seven[bucket("7", 3)] == 1, "7 is %g, and the text %g", seven, got)
 }
 
 func TestStatesOfTextsContinue(t *testing.T) {
@@ -122,9 +119,7 @@ func TestStatesOfTextsContinue(t *testing.T) {
 
 func TestTextsHaveTokens(t *testing.T) {
 	completed, err := input.Complete([]*model.Input{{Name: "a", Text: &model.TextInput{}}, {Name: "b", Text: &model.TextInput{}}}, true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := input.NewSchema(completed, 10)
 	tokens := func(a, b string) (words, pairs, others []float64) {
 		r := new(input.Record)
@@ -132,9 +127,7 @@ func TestTextsHaveTokens(t *testing.T) {
 		r.SetText(0, a)
 		r.SetText(1, b)
 		x := input.NewEncoder(s).Encode(nil, r)[s.Dimension():]
-		if len(x) != 2048 || s.Tokens() != 2048 {
-			t.Fatalf("%d tokens", len(x))
-		}
+		require.True(t, len(x) == 2048 && s.Tokens() == 2048, "%d tokens", len(x))
 		return x[:512], x[512:1024], x[1024:]
 	}
 	token := func(text string) float64 { return float64(max(1, input.Hash(text)>>12)) }
@@ -160,7 +153,6 @@ func TestTextsHaveTokens(t *testing.T) {
 			}
 		}
 	}
-	if words, _, others := tokens("a", "a"); words[0] == others[0] || others[0] == 0 {
-		t.Errorf("in two texts a word is %g and %g", words[0], others[0])
-	}
+	words, _, others := tokens("a", "a")
+	assert.True(t, words[0] != others[0] && others[0] != 0, "in two texts a word is %g and %g", words[0], others[0])
 }

@@ -83,9 +83,8 @@ func TestPositiveDefiniteAndSymmetric(t *testing.T) {
 				}
 				gram.SetSym(i, j, k.At(x[i], x[j]))
 			}
-			if self := k.At(x[i], x[i]); k.ShiftInvariant() && self != 1 {
-				t.Errorf("%s: k(x,x) = %g", k.Kind, self)
-			}
+			self := k.At(x[i], x[i])
+			assert.True(t, !k.ShiftInvariant() || self == 1, "%s: k(x,x) = %g", k.Kind, self)
 		}
 		var eigen mat.EigenSym
 		require.True(t, eigen.Factorize(gram, false), "no eigenvalues")
@@ -157,9 +156,8 @@ func TestValuesAreAt(t *testing.T) {
 				}
 			}
 		}
-		if allocated := testing.AllocsPerRun(10, func() { k.Values(make([]float64, 0), nil, nil) }); allocated != 0 {
-			t.Errorf("%s: Values allocates %g times", k.Kind, allocated)
-		}
+		allocated := testing.AllocsPerRun(10, func() { k.Values(make([]float64, 0), nil, nil) })
+		assert.True(t, allocated == 0, "%s: Values allocates %g times", k.Kind, allocated)
 	}
 }
 
@@ -168,9 +166,8 @@ func TestValuesAreAt(t *testing.T) {
 func TestMaternFarApart(t *testing.T) {
 	for _, kind := range []kernel.Kind{kernel.Matern12, kernel.Matern32, kernel.Matern52} {
 		k := kernel.Kernel{Kind: kind, Sigma: 1}
-		if got := k.At([]float64{1e154}, []float64{0}); got != 0 {
-			t.Errorf("%s: %g", kind, got)
-		}
+		got := k.At([]float64{1e154}, []float64{0})
+		assert.True(t, got == 0, "%s: %g", kind, got)
 	}
 }
 

@@ -122,9 +122,8 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 				near(t, "certificate", s.Certificate, n.certificate, 1, n.rounding())
 			}
 			assert.True(t, n.cuts != 0 || name == "squared", "nothing was cut")
-			if certified := o.Loss != losses.Squared || (o.High > 2); s.Certified && !certified {
-				t.Errorf("certified: %+v", s)
-			}
+			certified := o.Loss != losses.Squared || (o.High > 2)
+			assert.True(t, !s.Certified || certified, "certified: %+v", s)
 		})
 	}
 }
@@ -144,9 +143,8 @@ func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
 	}
 	for n, s := range modeltest.Samples(5, 2, 300) {
 		s.Y, s.Weight = sign(s.Y), 1e9
-		if out := observe(t, l, s); !(math.Abs(out.Prediction) <= 2) || !(out.Loss >= 0) {
-			t.Fatalf("round %d: %+v", n, out)
-		}
+		out := observe(t, l, s)
+		require.True(t, math.Abs(out.Prediction) <= 2 && out.Loss >= 0, "round %d: %+v", n, out)
 	}
 	state, err := l.AppendBinary(nil)
 	require.NoError(t, err)

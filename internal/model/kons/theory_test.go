@@ -193,9 +193,8 @@ func TestNystromIsTheDenseRecursion_NeurIPS_2017_Algorithm1(t *testing.T) {
 						t.Errorf("Predict says %g, Observe %g", p.Value, out.Prediction)
 					}
 				}
-				if m := l.Stats().Dictionary; m < 5 || m > 190 {
-					t.Errorf("%d centres", m)
-				}
+				m := l.Stats().Dictionary
+				assert.True(t, m >= 5 && m <= 190, "%d centres", m)
 			})
 		}
 	}
@@ -445,9 +444,8 @@ func TestWhatIsNotCertified(t *testing.T) {
 		observe(t, c.l, inside)
 		observe(t, c.l, modeltest.Sample{X: []float64{1, 1}, Y: c.y, Weight: 1})
 		observe(t, c.l, inside)
-		if s := c.l.Stats(); s.Certified != c.want || !s.CertificateOK || (s.RegretBound > 0) != c.want || (s.Certificate > 0) != c.want {
-			t.Errorf("%s: %+v", name, s)
-		}
+		s := c.l.Stats()
+		assert.True(t, s.Certified == c.want && s.CertificateOK && (s.RegretBound > 0) == c.want && (s.Certificate > 0) == c.want, "%s: %+v", name, s)
 	}
 }
 
@@ -458,9 +456,8 @@ func TestTheEndsOfTheRangeAreInIt(t *testing.T) {
 		for _, y := range ends {
 			observe(t, l, modeltest.Sample{X: []float64{1, 1}, Y: y, Weight: 1})
 		}
-		if s := l.Stats(); !s.Certified || !s.CertificateOK {
-			t.Errorf("%v: %+v", ends, s)
-		}
+		s := l.Stats()
+		assert.True(t, s.Certified && s.CertificateOK, "%v: %+v", ends, s)
 		observe(t, l, modeltest.Sample{X: []float64{1, 1}, Y: math.Nextafter(ends[1], 200), Weight: 1})
 		assert.False(t, l.Stats().Certified, "%v: certified beyond the range", ends)
 	}

@@ -297,13 +297,11 @@ func TestLateLabels(t *testing.T) {
 		}
 	}
 	now := l.level.Append(nil, l.scratch, len(l.counts))
-	if _, tail := l.level.Split(now); tail != nil {
-		t.Error("advice of the present state is late")
-	}
+	_, tail := l.level.Split(now)
+	assert.Nil(t, tail, "advice of the present state is late")
 	for _, wrong := range [][]float64{nil, {1}, {math.NaN(), math.NaN()}, {1, 2, 3}, {0, 2}, {-1, 1.5}, {5, 1e300}, append(now[:3:3], 0, 2)} {
-		if _, tail := l.level.Split(wrong); tail != nil {
-			t.Errorf("%g is advice", wrong)
-		}
+		_, tail := l.level.Split(wrong)
+		assert.Nil(t, tail, "%g is advice", wrong)
 	}
 }
 

@@ -6,8 +6,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/logloss"
@@ -196,9 +198,7 @@ func TestStatesOfTextsContinue(t *testing.T) {
 			restored := start(o)
 			restored.counts, restored.total = whole.counts, whole.total
 			read := func(v *codec.Visitor) { restored.level.Visit(v, len(whole.counts)) }
-			if err := codec.Read(whole.state(t), read); err != nil {
-				t.Fatalf("row %d: %v", n, err)
-			}
+			require.NoError(t, codec.Read(whole.state(t), read), n)
 			whole = restored
 		}
 		for _, l := range []*run{whole, plain} {
@@ -206,9 +206,7 @@ func TestStatesOfTextsContinue(t *testing.T) {
 			l.learn(r, nil)
 		}
 	}
-	if !bytes.Equal(whole.state(t), plain.state(t)) {
-		t.Error("another state")
-	}
+	assert.Equal(t, plain.state(t), whole.state(t), "another state")
 	if got, most := plain.level.Bytes(3), o.Bytes(); got > most || got < uint64(len(plain.state(t))) {
 		t.Errorf("%d bytes, of at most %d, and a state of %d", got, most, len(plain.state(t)))
 	}
@@ -241,9 +239,7 @@ func TestPairsDecide(t *testing.T) {
 		l.learn(r, nil)
 		before = append(before, r)
 	}
-	if wrong > rows/2/10 || bayes < 5*wrong {
-		t.Errorf("%d of %d rows are wrong, %d by naive Bayes", wrong, rows/2, bayes)
-	}
+	assert.True(t, wrong <= rows/2/10 && bayes >= 5*wrong, "%d of %d rows are wrong, %d by naive Bayes", wrong, rows/2, bayes)
 }
 
 func TestStatesOfTextsThatCannotBe(t *testing.T) {
@@ -260,12 +256,8 @@ func TestStatesOfTextsThatCannotBe(t *testing.T) {
 		other := start(o)
 		if err := codec.Read(damaged, func(v *codec.Visitor) { other.level.Visit(v, 2) }); err != nil {
 			rejected++
-			if !strings.Contains(err.Error(), "corrupt") {
-				t.Fatalf("byte %d: %v", at, err)
-			}
+			require.Contains(t, err.Error(), "corrupt", "%v %v", at, err)
 		}
 	}
-	if rejected == 0 {
-		t.Error("no state is rejected")
-	}
+	assert.NotEqual(t, 0, rejected, "no state is rejected")
 }

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
@@ -52,9 +53,8 @@ func (d differing) Stats() model.Stats {
 func TestTheSuiteFindsWhatIsWrong(t *testing.T) {
 	good := tracked()
 	for _, s := range modeltest.Samples(1, 2, 20) {
-		if _, err := modeltest.Observe(good, s.X, s.Y, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		_, err := modeltest.Observe(good, s.X, s.Y, s.Weight)
+		require.NoError(t, err)
 	}
 	assert.NoError(t, modeltest.CheckStats(good))
 	assert.NoError(t, modeltest.CheckReport(good))

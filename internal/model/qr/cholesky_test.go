@@ -69,9 +69,8 @@ func TestCholesky(t *testing.T) {
 		for i, w := range weights {
 			require.InDelta(t, solved.AtVec(i), w, 1e-6*(1+mat.Norm(&solved, 2)), "%v %v", r, i)
 		}
-		if dot := mat.Dot(&solved, labels); math.Abs(square-dot) > 1e-6*(1+dot) {
-			t.Errorf("order %d: ‖u‖² = %g, want %g", r, square, dot)
-		}
+		dot := mat.Dot(&solved, labels)
+		assert.InDelta(t, dot, square, 1e-6*(1+dot), "order %d: ‖u‖² = %g, want %g", r, square, dot)
 		if f.Weights(weights, 0); mat.Norm(mat.NewVecDense(r, weights), 2) != 0 {
 			t.Errorf("order %d: weights of the other column %g", r, weights)
 		}
@@ -90,8 +89,7 @@ func TestCholesky(t *testing.T) {
 			}
 			indefinite = append(indefinite, row...)
 		}
-		if _, err := qr.Cholesky(100, 1, indefinite, nil); err == nil {
-			t.Errorf("a matrix with a diagonal entry %g has a factor", bad)
-		}
+		_, err := qr.Cholesky(100, 1, indefinite, nil)
+		assert.Error(t, err, bad)
 	}
 }

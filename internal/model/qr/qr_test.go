@@ -305,15 +305,13 @@ func TestLower(t *testing.T) {
 	var inverse mat.SymDense
 	require.NoError(t, chol.InverseTo(&inverse))
 	near(t, "trace of the inverse", l.InverseNorm2(nil), mat.Trace(&inverse), 1e-12)
-	if _, err := qr.LowerFromPacked(m, clone(l.Packed()), 1e-9, 1e9); err != nil {
-		t.Error(err)
-	}
+	_, err := qr.LowerFromPacked(m, clone(l.Packed()), 1e-9, 1e9)
+	assert.NoError(t, err)
 	for _, bad := range []float64{0, -1, 1e-10, 1e10, math.NaN(), math.Inf(1)} {
 		packed := clone(l.Packed())
 		packed[2] = bad
-		if _, err := qr.LowerFromPacked(m, packed, 1e-9, 1e9); err == nil {
-			t.Errorf("a diagonal of %g was taken", bad)
-		}
+		_, err := qr.LowerFromPacked(m, packed, 1e-9, 1e9)
+		assert.Error(t, err, bad)
 	}
 }
 
@@ -367,17 +365,15 @@ func TestFromPacked(t *testing.T) {
 	for _, bad := range []float64{0, -1, 0.9, 101, math.NaN(), math.Inf(1)} {
 		packed := f.Packed()
 		packed[0] = bad
-		if _, err := qr.FromPacked(4, 1, packed, 1, 100); err == nil {
-			t.Errorf("a diagonal of %g was taken", bad)
-		}
+		_, err := qr.FromPacked(4, 1, packed, 1, 100)
+		assert.Error(t, err, bad)
 	}
 	for at := range f.Packed() {
 		packed := f.Packed()
 		for _, bad := range []float64{-101, math.NaN(), math.Inf(-1)} {
 			packed[at] = bad
-			if _, err := qr.FromPacked(4, 1, packed, 1, 100); err == nil {
-				t.Errorf("%g was taken at %d", bad, at)
-			}
+			_, err := qr.FromPacked(4, 1, packed, 1, 100)
+			assert.Error(t, err, "%v %v", bad, at)
 		}
 	}
 }
@@ -420,9 +416,8 @@ func FuzzRotate(f *testing.F) {
 		for range 3 {
 			factor.Rotate([]float64{a, b, y}, make([]float64, 1))
 		}
-		if _, err := qr.FromPacked(2, 1, factor.Packed(), math.Sqrt(lambda)/2, 1e155); err != nil {
-			t.Fatal(err)
-		}
+		_, err := qr.FromPacked(2, 1, factor.Packed(), math.Sqrt(lambda)/2, 1e155)
+		require.NoError(t, err)
 	})
 }
 
@@ -481,9 +476,8 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 				runtime.ReadMemStats(&after)
 				lowest = min(lowest, after.TotalAlloc-before.TotalAlloc)
 			}
-			if got := qr.Bytes(r, k); got > lowest || lowest-got > lowest/64 {
-				t.Errorf("order %d, %d columns: %d bytes, the heap says %d", r, k, got, lowest)
-			}
+			got := qr.Bytes(r, k)
+			assert.True(t, got <= lowest && lowest-got <= lowest/64, "order %d, %d columns: %d bytes, the heap says %d", r, k, got, lowest)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -88,7 +89,6 @@ func sameReport(t *testing.T, whole model.Learner, single []model.Learner) {
 			t.Errorf("reported %g, one by one %g", c.got, c.want)
 		}
 	}
-	if own := single[0].Size(); got.StateBytes >= uint64(len(single))*own || got.StateBytes <= own {
-		t.Errorf("%d bytes, one output takes %d", got.StateBytes, own)
-	}
+	own := single[0].Size()
+	assert.True(t, got.StateBytes < uint64(len(single))*own && got.StateBytes > own, "%d bytes, one output takes %d", got.StateBytes, own)
 }

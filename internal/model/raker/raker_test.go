@@ -337,9 +337,8 @@ func TestRestoreRejectsOthers(t *testing.T) {
 	for name, create := range learners {
 		for from, b := range states {
 			l := create()
-			if err := l.Restore(b); (err == nil) != (name == from) {
-				t.Errorf("%s from %s: %v", name, from, err)
-			}
+			err := l.Restore(b)
+			assert.True(t, (err == nil) == (name == from), "%s from %s: %v", name, from, err)
 		}
 		// No byte of a number can make it NaN and pass.
 		l := create()
@@ -413,9 +412,8 @@ func TestCostBoundsTheState(t *testing.T) {
 			}
 			o.Adaptive = true
 			got, most := a.Stats().StateBytes, raker.Cost(sizes, mapBytes, o).StateBytes
-			if encoded := uint64(len(state(t, a))); got < encoded || got > most {
-				t.Errorf("%d bytes encoded, %d reported, at most %d", encoded, got, most)
-			}
+			encoded := uint64(len(state(t, a)))
+			assert.True(t, got >= encoded && got <= most, "%d bytes encoded, %d reported, at most %d", encoded, got, most)
 		})
 	}
 }

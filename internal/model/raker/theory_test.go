@@ -71,9 +71,8 @@ func TestActiveIntervals_JMLR_Figure2_Eq30(t *testing.T) {
 					}
 				}
 				require.LessOrEqual(t, len(active), 0, "slot %d: no expert on %v", slot, active)
-				if blocks := (slot-1)/base + 1; len(got) != 1+int(math.Log2(float64(blocks))) {
-					t.Errorf("slot %d: %d experts", slot, len(got))
-				}
+				blocks := (slot-1)/base + 1
+				assert.True(t, len(got) == 1+int(math.Log2(float64(blocks))), "slot %d: %d experts", slot, len(got))
 				if starting == len(got) {
 					together++
 					for _, e := range got {

@@ -174,12 +174,10 @@ func TestListsHaveOneScale(t *testing.T) {
 				require.NoError(t, err)
 				near(t, fmt.Sprint(name, ": leverage ", i), got.Leverage, want.Leverage, 1e-9)
 			}
-			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := modeltest.Observe(plain, x, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+			require.NoError(t, err)
+			_, err = modeltest.Observe(plain, x, s.Y, s.Weight)
+			require.NoError(t, err)
 		}
 	}
 }
@@ -255,9 +253,8 @@ func TestMomentsOfHardInputs(t *testing.T) {
 			if n%2 == 1 {
 				want = (-1 - 1/float64(n)) / math.Sqrt(1-1/float64(n)/float64(n)) / (2 * math.Sqrt(dimension))
 			}
-			if got := s.x[0]; !(math.Abs(got-want) <= 1e-9+digit) || s.x[1] != 0 {
-				t.Fatalf("%s, row %d: scaled to %v, want %.17g and 0", name, n, s.x, want)
-			}
+			got := s.x[0]
+			require.True(t, math.Abs(got-want) <= 1e-9+digit && s.x[1] == 0, "%s, row %d: scaled to %v, want %.17g and 0", name, n, s.x, want)
 		}
 	}
 }
@@ -267,9 +264,8 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 	state := func(o scaling.Options) []byte {
 		l := scaling.New(o)
 		for _, s := range moved(48, 40) {
-			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+			require.NoError(t, err)
 		}
 		b, err := l.AppendBinary(nil)
 		require.NoError(t, err)
@@ -387,9 +383,8 @@ func TestLightRowsCountNextToNothing(t *testing.T) {
 
 func observeOne(t *testing.T, l model.Learner, s modeltest.Sample) {
 	t.Helper()
-	if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-		t.Fatal(err)
-	}
+	_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+	require.NoError(t, err)
 }
 
 func restored(t *testing.T, l *scaling.Learner, o scaling.Options) *scaling.Learner {

@@ -319,9 +319,8 @@ func TestAnObserveLearnsAFew(t *testing.T) {
 	empty, row := l.Size(), uint64(0)
 	for i, s := range modeltest.Samples(44, dimension, 1100) {
 		before := inner.learned
-		if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+		require.NoError(t, err)
 		if row == 0 {
 			row = l.Size() - empty
 		}
@@ -334,9 +333,8 @@ func TestAnObserveLearnsAFew(t *testing.T) {
 		case i+1 > caughtUp(n):
 			want = 1
 		}
-		if got := inner.learned - before; got != want || got > scaling.CatchUp {
-			t.Fatalf("observation %d: %d learned, want %d", i+1, got, want)
-		}
+		got := inner.learned - before
+		require.True(t, got == want && got <= scaling.CatchUp, "observation %d: %d learned, want %d", i+1, got, want)
 		if kept := uint64(i + 1 - inner.learned); l.Size() != empty+kept*row || l.Size() > inner.Size()+o.Cost() {
 			t.Fatalf("observation %d: %d bytes with %d rows of %d kept, empty %d, cost %d", i+1, l.Size(), kept, row, empty, o.Cost())
 		}
@@ -357,16 +355,14 @@ func TestABoundedLearnerCatchesUp(t *testing.T) {
 		o.Warmup, o.Labels = warm, true
 		l := scaling.New(o)
 		for i, s := range samples {
-			if left := l.Remaining(); left != max(0, 100-i) {
-				t.Fatalf("warm-up of %d: room for %d after %d", warm, left, i)
-			}
+			left := l.Remaining()
+			require.True(t, left == max(0, 100-i), "warm-up of %d: room for %d after %d", warm, left, i)
 			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 			if i < 100 && err != nil || i >= 100 && !errors.Is(err, model.ErrObservationLimit) {
 				t.Fatalf("warm-up of %d, observation %d: %v", warm, i, err)
 			}
 		}
-		if s := l.Stats(); math.IsNaN(s.Regret) || s.Features != 100 || s.Observations != 100 {
-			t.Errorf("warm-up of %d: %+v", warm, s)
-		}
+		s := l.Stats()
+		assert.True(t, !math.IsNaN(s.Regret) && s.Features == 100 && s.Observations == 100, "warm-up of %d: %+v", warm, s)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
@@ -80,9 +81,8 @@ func TestWeightsAreThoseOfTheRidgeFunction(t *testing.T) {
 			var out model.Outcome
 			labels := func(s modeltest.Sample) []float64 { return []float64{s.Y, 3*s.X[0] - 7*s.X[1]} }
 			for n, s := range samples {
-				if weights := l.Report(model.ReportOptions{}).Weights; o.Warmup > n && weights != nil {
-					t.Fatalf("%v after %d observations", weights, n)
-				}
+				weights := l.Report(model.ReportOptions{}).Weights
+				require.True(t, o.Warmup <= n || weights == nil, "%v after %d observations", weights, n)
 				require.NoError(t, l.Observe(&out, s.X, labels(s), s.Weight))
 			}
 			a := scaling.Affine{LabelOffset: make([]float64, 2), LabelScale: 1}
@@ -142,9 +142,8 @@ func TestWeightsAreThoseOfTheRidgeFunction(t *testing.T) {
 					}
 					near(t, "an effect", w.Effect, w.Value/(2*now.Scale[i]*math.Sqrt(dimension)), 1e-9)
 				}
-				if c := weights[j*(dimension+1)+dimension]; c.Output != j || c.Input != model.NoInput || !math.IsNaN(c.Effect) {
-					t.Errorf("the constant is %+v", c)
-				}
+				c := weights[j*(dimension+1)+dimension]
+				assert.True(t, c.Output == j && c.Input == model.NoInput && math.IsNaN(c.Effect), "the constant is %+v", c)
 			}
 		})
 	}
@@ -167,9 +166,8 @@ func TestWeightsBesidePredictions(t *testing.T) {
 			l := scaling.New(o)
 			samples := moved(52, 200)
 			for _, s := range samples[:150] {
-				if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-					t.Fatal(err)
-				}
+				_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
+				require.NoError(t, err)
 			}
 			state, err := l.AppendBinary(nil)
 			require.NoError(t, err)

@@ -70,9 +70,8 @@ func TestReplayInBatches(t *testing.T) {
 		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
 			t.Errorf("%v: outcomes\n%.300s\nwant\n%.300s", mode, got, want)
 		}
-		if loss, _ := d["lossSum"].(float64); loss != f.models["m"].lossSum || d["acknowledged"] != float64(rows) || d["nextOffset"] != float64(rows) {
-			t.Errorf("%v: %v", mode, d)
-		}
+		loss, _ := d["lossSum"].(float64)
+		assert.True(t, loss == f.models["m"].lossSum && d["acknowledged"] == float64(rows) && d["nextOffset"] == float64(rows), "%v: %v", mode, d)
 		digests = append(digests, stat(d, "stateDigest"))
 		if mode == nil || mode[0] == "--delay" {
 			if f.calls["predict"] != 0 || f.calls["observe"] != 0 || f.calls["batch"] < 3 || f.calls["batch"] > 100 {
@@ -106,9 +105,8 @@ func TestReplayBatchesRetried(t *testing.T) {
 	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
 		t.Errorf("outcomes\n%.300s\nwant\n%.300s", got, want)
 	}
-	if n := len(f.models["m"].labels); n != 300 || d["retries"] != 2.0 || !(d["duplicates"].(float64) > 0) {
-		t.Errorf("%d learned, %v", n, d)
-	}
+	n := len(f.models["m"].labels)
+	assert.True(t, n == 300 && d["retries"] == 2.0 && d["duplicates"].(float64) > 0, "%d learned, %v", n, d)
 }
 
 // A replay that lost its server, or was interrupted, goes on where it was: with the
@@ -208,7 +206,6 @@ func TestReplayBatchesRejected(t *testing.T) {
 	}
 	csv, _ := table(t, 20, false)
 	d := document(t, 1, "replay", "--csv", csv, "--model", "m")
-	if e, _ := d["error"].(map[string]any); d["nextOffset"] != 0.0 || e["reason"] != "STORAGE_FAILED" {
-		t.Errorf("%v", d)
-	}
+	e, _ := d["error"].(map[string]any)
+	assert.True(t, d["nextOffset"] == 0.0 && e["reason"] == "STORAGE_FAILED", "%v", d)
 }

@@ -4,6 +4,9 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // nowhere returns an address at which nothing listens.
@@ -11,9 +14,7 @@ func nowhere(t *testing.T) string {
 	t.Helper()
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close() //nolint:errcheck // only its address was needed
 	return l.Addr().String()
 }
@@ -31,19 +32,15 @@ func served(t *testing.T) *fake {
 func TestConnectingForever(t *testing.T) {
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer l.Close() //nolint:errcheck // only its address was needed
-	if r := run(t, "--address", l.Addr().String(), "--timeout", "200ms", "model", "get", "m"); r.code != 3 {
-		t.Errorf("exit code %d, want 3: %s", r.code, r.errors)
-	}
+	r := run(t, "--address", l.Addr().String(), "--timeout", "200ms", "model", "get", "m")
+	assert.Equal(t, 3, r.code, r.errors)
 }
 
 func TestHelp(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"model"}} {
-		if r := run(t, args...); r.code != 0 || !strings.Contains(r.out, "--json  ") {
-			t.Errorf("%v: %+v", args, r)
-		}
+		r := run(t, args...)
+		assert.True(t, r.code == 0 && strings.Contains(r.out, "--json  "), "%v: %+v", args, r)
 	}
 }

@@ -72,9 +72,8 @@ func TestCompare(t *testing.T) {
 			if v := number(t, learner, "rmse"); !near(v, math.Sqrt(squares/n)) {
 				t.Errorf("delay %d: RMSE %v, want %v", delay, v, math.Sqrt(squares/n))
 			}
-			if v := number(t, learner, "mae"); !near(v, absolute/n) {
-				t.Errorf("delay %d: MAE %v, want %v", delay, v, absolute/n)
-			}
+			v := number(t, learner, "mae")
+			assert.True(t, near(v, absolute/n), "delay %d: MAE %v, want %v", delay, v, absolute/n)
 			if v := number(t, learner, "skill"); !near(v, 1-squares/min(squares, last)) {
 				t.Errorf("delay %d: skill %v, want %v", delay, v, 1-squares/min(squares, last))
 			}
@@ -115,9 +114,8 @@ func TestCompareOfFewRowsHasNoWinner(t *testing.T) {
 		}
 	}
 	r := run(t, "compare", "--csv", written(t, "sales.csv", text), "--learners", "auto,linear_awv")
-	if want := "linear_awv is ahead: its squared error is "; !strings.Contains(r.out, want) || strings.Contains(r.out, "wins") {
-		t.Errorf("no %q in\n%s", want, r.out)
-	}
+	want := "linear_awv is ahead: its squared error is "
+	assert.True(t, strings.Contains(r.out, want) && !strings.Contains(r.out, "wins"), "no %q in\n%s", want, r.out)
 }
 
 func TestCompareClasses(t *testing.T) {
@@ -125,12 +123,10 @@ func TestCompareClasses(t *testing.T) {
 	d := document(t, 0, "compare", "--csv", written(t, "trips.csv", trips(100)), "--target", "arrival", "--learners", "auto,linear_awv")
 	first := d["learners"].([]any)[0]
 	// The fake says the most frequent class so far: late, in 60 of 100 rows. The first row does not count.
-	if v := number(t, first, "accuracy"); !near(v, 59.0/99) {
-		t.Errorf("accuracy %v", v)
-	}
-	if _, is := first.(map[string]any)["rmse"]; is || d["winner"].(map[string]any)["loss"] != "error rate" {
-		t.Errorf("%v", d)
-	}
+	v := number(t, first, "accuracy")
+	assert.True(t, near(v, 59.0/99), "accuracy %v", v)
+	_, is := first.(map[string]any)["rmse"]
+	assert.True(t, !is && d["winner"].(map[string]any)["loss"] == "error rate", "%v", d)
 }
 
 // An interrupt deletes the model of the moment too.
@@ -144,9 +140,8 @@ func TestCompareInterrupted(t *testing.T) {
 		}
 		return nil
 	}
-	if r := runWith(ctx, text, "compare", "--csv", "-", "--delay", "2"); r.code != 130 || !strings.Contains(r.errors, "interrupted") {
-		t.Errorf("%+v", r)
-	}
+	r := runWith(ctx, text, "compare", "--csv", "-", "--delay", "2")
+	assert.True(t, r.code == 130 && strings.Contains(r.errors, "interrupted"), "%+v", r)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	assert.Equal(t, 0, len(f.models))

@@ -54,9 +54,8 @@ func TestDemo(t *testing.T) {
 func TestDemoTimeLimit(t *testing.T) {
 	t.Setenv(actAsServer, "yes")
 	d := document(t, 0, "demo", "--server", program(t), "--rounds", "3000", "--for", "50ms")
-	if n, _ := d["acknowledged"].(float64); n < 1 || n >= 3000 || d["error"] != nil {
-		t.Errorf("document %v", d)
-	}
+	n, _ := d["acknowledged"].(float64)
+	assert.True(t, n >= 1 && n < 3000 && d["error"] == nil, "document %v", d)
 }
 
 func TestDemoFails(t *testing.T) {
@@ -66,9 +65,8 @@ func TestDemoFails(t *testing.T) {
 		r := run(t, "demo", "--server", program(t), "--rounds", "5")
 		assert.True(t, r.code == 1 && strings.Contains(r.errors, want) && isEmpty(t, dir), "%s: %+v", mode, r)
 	}
-	if r := run(t, "demo", "--server", "/nonexistent/server"); r.code == 0 {
-		t.Errorf("no server: %+v", r)
-	}
+	r := run(t, "demo", "--server", "/nonexistent/server")
+	assert.NotEqual(t, 0, r.code, r)
 }
 
 func TestDemoInterrupted(t *testing.T) {

@@ -7,7 +7,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -479,8 +478,7 @@ func decode(t *testing.T, out string) map[string]any {
 	d := json.NewDecoder(strings.NewReader(out))
 	var document map[string]any
 	require.NoError(t, d.Decode(&document), out)
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		t.Fatalf("more than one document in %q", out)
-	}
+	_, err := d.Token()
+	require.ErrorIs(t, err, io.EOF, out)
 	return document
 }

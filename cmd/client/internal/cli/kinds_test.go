@@ -61,9 +61,8 @@ func TestRecentFiguresAreServed(t *testing.T) {
 		_, rest, _ := strings.Cut(string(text), "\n"+name+"{")
 		line, _, _ := strings.Cut(rest, "\n")
 		_, value, _ := strings.Cut(line, "} ")
-		if got, failed := strconv.ParseFloat(value, 64); err != nil || failed != nil || math.Abs(got-want) > 1e-12*math.Abs(want) {
-			t.Errorf("%s is %q, want %g", name, value, want)
-		}
+		got, failed := strconv.ParseFloat(value, 64)
+		assert.True(t, err == nil && failed == nil && math.Abs(got-want) <= 1e-12*math.Abs(want), "%s is %q, want %g", name, value, want)
 	}
 	// An outcome tells the same figures, one observation later.
 	o := squeeze(run(t, "observe", "--model", "m", "--features", "0.5", "--label", "0").out)

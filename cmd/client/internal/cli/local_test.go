@@ -27,12 +27,10 @@ func TestLocal(t *testing.T) {
 	for _, y := range labels {
 		sum += y
 	}
-	if v, _ := d["value"].(float64); !near(v, sum/float64(len(labels))) {
-		t.Errorf("predict: %v, want the mean of the file", d)
-	}
-	if r := run(t, "infer", "--csv", path, "--target", "sold"); r.code != 0 || !strings.Contains(r.out, `"price"`) {
-		t.Errorf("infer: %+v", r)
-	}
+	v, _ := d["value"].(float64)
+	assert.True(t, near(v, sum/float64(len(labels))), "predict: %v, want the mean of the file", d)
+	r := run(t, "infer", "--csv", path, "--target", "sold")
+	assert.True(t, r.code == 0 && strings.Contains(r.out, `"price"`), "infer: %+v", r)
 	assert.True(t, isEmpty(t, dir), "the temporary directory is left")
 	for says, args := range map[string][]string{
 		"--local and --train need each other": {"predict", "--local", "1"},
@@ -40,19 +38,16 @@ func TestLocal(t *testing.T) {
 		"ended before it was ready":           {"replay", "--local", "--server", "/bin/false", "--csv", path},
 		"the target has no label":             {"predict", "--local", "--server", program(t), "--train", written(t, "n.csv", "x,sold\n1,\n2,\n"), "--inputs", "{}"},
 	} {
-		if r := run(t, args...); r.code == 0 || !strings.Contains(r.errors, says) {
-			t.Errorf("%v: want %q: %+v", args, says, r)
-		}
+		r := run(t, args...)
+		assert.True(t, r.code != 0 && strings.Contains(r.errors, says), "%v: want %q: %+v", args, says, r)
 	}
 	// Without --server the program is looked up beside this one, then on the PATH.
 	t.Setenv("PATH", t.TempDir())
-	if r := run(t, "compare", "--local", "--csv", path); r.code != 2 || !strings.Contains(r.errors, "neither beside this program nor on the PATH") {
-		t.Errorf("%+v", r)
-	}
+	r = run(t, "compare", "--local", "--csv", path)
+	assert.True(t, r.code == 2 && strings.Contains(r.errors, "neither beside this program nor on the PATH"), "%+v", r)
 	require.NoError(t, os.Symlink(program(t), filepath.Join(os.Getenv("PATH"), "hindsight-server")))
-	if r := run(t, "compare", "--local", "--csv", path); r.code != 0 {
-		t.Errorf("%+v", r)
-	}
+	r = run(t, "compare", "--local", "--csv", path)
+	assert.Equal(t, 0, r.code, r)
 }
 
 // predict --csv sends the rows, and after an error the file of --out is as before.
@@ -65,14 +60,12 @@ func TestPredictFile(t *testing.T) {
 		if code == 0 {
 			want = "row,prediction\n1,0\n2,0\n3,0\n"
 		}
-		if got := read(t, out); r.code != code || got != want {
-			t.Errorf("%+v, the file is %q, want %q", r, got, want)
-		}
+		got := read(t, out)
+		assert.True(t, r.code == code && got == want, "%+v, the file is %q, want %q", r, got, want)
 	}
 	if want := [][]float64{{1, 2}, {3, 4}, {5, 6}}; !slices.EqualFunc(f.batched, want, func(a fakeInput, b []float64) bool { return slices.Equal(a.features, b) }) {
 		t.Errorf("asked for %v, want %v", f.batched, want)
 	}
-	if left, err := filepath.Glob(out + ".*"); err != nil || len(left) != 0 {
-		t.Errorf("%v are left: %v", left, err)
-	}
+	left, err := filepath.Glob(out + ".*")
+	assert.True(t, err == nil && len(left) == 0, "%v are left: %v", left, err)
 }

@@ -35,9 +35,8 @@ func TestPipes(t *testing.T) {
 		"predict": {"predict", "--local", "--server", program(t), "--train", fifo(), "--csv", file, "--target", "y"},
 		"both":    {"predict", "--local", "--server", program(t), "--train", fifo(), "--csv", fifo(), "--target", "y"},
 	} {
-		if r := run(t, args...); r.code != 0 {
-			t.Errorf("%s: %+v", name, r)
-		}
+		r := run(t, args...)
+		assert.Equal(t, 0, r.code, "%v %v", name, r)
 	}
 	r := runWith(t.Context(), "x,y\n1,2\n3\n", "infer", "--csv", "-")
 	assert.True(t, r.code == 2 && strings.Contains(r.errors, "standard input: line 3"), "infer of standard input: %+v", r)

@@ -71,17 +71,15 @@ func TestReplayRecords(t *testing.T) {
 		d := document(t, 0, args...)
 		m := f.models["trips"]
 		assert.True(t, d["acknowledged"] == float64(rows) && d["lossSum"] == m.lossSum && m.lossSum != 0, "%v", d)
-		if s := m.model.GetSpec(); s.GetDimension() != 0 || s.GetOutputs() != 0 || len(s.GetInputs()) != 4 {
-			t.Errorf("the spec %v", s)
-		}
+		s := m.model.GetSpec()
+		assert.True(t, s.GetDimension() == 0 && s.GetOutputs() == 0 && len(s.GetInputs()) == 4, "the spec %v", s)
 		for i, want := range map[int]string{
 			1: `{"at": "2026-03-01T00:30:00Z", "rain": true, "temp": 0, "city": "Oslo"}`,
 			3: `{"at": "2026-03-03T02:30:00Z", "rain": null, "temp": 1, "city": null}`,
 			5: `{"at": "2026-03-05T04:30:00Z", "rain": false, "temp": 2, "city": "Bergen, Norway"}`,
 		} {
-			if got := m.outcomes["r-"+strconv.Itoa(i)].inputs; !proto.Equal(got, record(t, want)) {
-				t.Errorf("row %d is %v, want %s", i, got, want)
-			}
+			got := m.outcomes["r-"+strconv.Itoa(i)].inputs
+			assert.True(t, proto.Equal(got, record(t, want)), "row %d is %v, want %s", i, got, want)
 		}
 		lines := strings.Split(read(t, out), "\n")
 		if lines[0] != "t,y,prediction,loss,regret" || lines[1] != "1,late,,1," || lines[3] != "3,on time,late,1," || len(lines) != rows+2 {
@@ -140,9 +138,8 @@ func TestReplayClassesOfFeatures(t *testing.T) {
 	m := f.models["m"]
 	want := map[float64]string{1: "up", 2: "down", 3: "up"}
 	for id, o := range m.outcomes {
-		if x := o.features; o.class != want[x[0]] || x[1] != x[0]+4 {
-			t.Errorf("%s: %q of %v", id, o.class, x)
-		}
+		x := o.features
+		assert.True(t, o.class == want[x[0]] && x[1] == x[0]+4, "%s: %q of %v", id, o.class, x)
 	}
 	if len(m.outcomes) != 3 || m.model.GetSpec().GetDimension() != 2 {
 		t.Errorf("%d outcomes, %v", len(m.outcomes), m.model.GetSpec())
@@ -187,12 +184,10 @@ func TestReplayWithoutLabels(t *testing.T) {
 			if !batches {
 				inputs = f.models["m"].predictions[id].inputs.GetFields()
 			}
-			if price := inputs["price"].GetNumberValue(); price != o.label-0.25 || inputs["share"].GetNumberValue() != o.label-0.5 {
-				t.Errorf("%s: label %v of %v", id, o.label, inputs)
-			}
+			price := inputs["price"].GetNumberValue()
+			assert.True(t, price == o.label-0.25 && inputs["share"].GetNumberValue() == o.label-0.5, "%s: label %v of %v", id, o.label, inputs)
 		}
 	}
-	if r := run(t, "replay", "--csv", path, "--model", "m", "--delimiter", ";;"); r.code != 2 || !strings.Contains(r.errors, "want one character") {
-		t.Errorf("%+v", r)
-	}
+	r := run(t, "replay", "--csv", path, "--model", "m", "--delimiter", ";;")
+	assert.True(t, r.code == 2 && strings.Contains(r.errors, "want one character"), "%+v", r)
 }

@@ -30,9 +30,8 @@ func table(t *testing.T, rows int, zipped bool) (path string, labels []float64) 
 	if zipped {
 		var z bytes.Buffer
 		w := gzip.NewWriter(&z)
-		if _, err := w.Write(b.Bytes()); err != nil {
-			t.Fatal(err)
-		}
+		_, err := w.Write(b.Bytes())
+		require.NoError(t, err)
 		require.NoError(t, w.Close())
 		b = z
 	}
@@ -116,9 +115,8 @@ func TestReplayCreates(t *testing.T) {
 	if got, want := read(t, out), wantOutcomes(labels, 11); got != want {
 		t.Errorf("outcomes\n%s\nwant\n%s", got, want)
 	}
-	if got := f.models["new"].model.GetSpec(); got.GetDimension() != 2 || got.GetOutputs() != 1 || got.GetLearner() != nil {
-		t.Errorf("spec %v", got)
-	}
+	got := f.models["new"].model.GetSpec()
+	assert.True(t, got.GetDimension() == 2 && got.GetOutputs() == 1 && got.GetLearner() == nil, "spec %v", got)
 }
 
 // TestReplayBadRow finds a wrong row before the model is created.
@@ -130,9 +128,8 @@ func TestReplayBadRow(t *testing.T) {
 	assert.True(t, r.code == 2 && strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) && r.out == "", "%+v", r)
 	assert.True(t, f.models["new"] == nil && f.calls["predict"] <= 0, "the model was created, or learned")
 	r = run(t, "replay", "--csv", path, "--model", "m", "--limit", "1", "--out", filepath.Join(filepath.Dir(path), ".", "bad.csv"))
-	if text, err := os.ReadFile(path); r.code != 2 || !strings.Contains(r.errors, "is the file of --csv") || len(text) == 0 {
-		t.Errorf("--out over --csv: %+v, %q, %v", r, text, err)
-	}
+	text, err := os.ReadFile(path)
+	assert.True(t, r.code == 2 && strings.Contains(r.errors, "is the file of --csv") && len(text) != 0, "--out over --csv: %+v, %q, %v", r, text, err)
 	empty := written(t, "empty.csv", "x1,y\n")
 	r = run(t, "replay", "--csv", empty, "--model", "new", "--create", "{}")
 	if r.code != 2 || !strings.Contains(r.errors, "empty.csv: there is no row below the header") || f.models["new"] != nil {

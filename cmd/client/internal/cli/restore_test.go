@@ -69,12 +69,10 @@ func TestReplayInBatchesWithTheServer(t *testing.T) {
 	if got != want || batches["lossSum"] != turn["lossSum"] || stat(batches, "stateDigest") != stat(turn, "stateDigest") || stat(batches, "regret") != stat(turn, "regret") {
 		t.Errorf("in batches %v, in turn %v", batches, turn)
 	}
-	if again, d := outcomes("batches"); again != want || d["duplicates"] != 400.0 || stat(d, "stateDigest") != stat(turn, "stateDigest") {
-		t.Errorf("again %v", d)
-	}
+	again, d := outcomes("batches")
+	assert.True(t, again == want && d["duplicates"] == 400.0 && stat(d, "stateDigest") == stat(turn, "stateDigest"), "again %v", d)
 	// Half of the rows were served by an earlier run.
 	outcomes("both", "--serve", "--limit", "150")
-	if both, d := outcomes("both"); both != want || d["duplicates"] != 150.0 || stat(d, "stateDigest") != stat(turn, "stateDigest") {
-		t.Errorf("served, then in batches %v", d)
-	}
+	both, d := outcomes("both")
+	assert.True(t, both == want && d["duplicates"] == 150.0 && stat(d, "stateDigest") == stat(turn, "stateDigest"), "served, then in batches %v", d)
 }

@@ -27,9 +27,8 @@ func TestReplayStandardInput(t *testing.T) {
 	f := served(t)
 	dir := temporary(t)
 	r := runWith(t.Context(), "x1,x2,y\n1,2,3\n4,5,6\n", "replay", "--csv", "-", "--model", "m", "--json")
-	if d := decode(t, r.out); r.code != 0 || d["acknowledged"] != 2.0 || len(f.models["m"].labels) != 2 {
-		t.Errorf("%+v", r)
-	}
+	d := decode(t, r.out)
+	assert.True(t, r.code == 0 && d["acknowledged"] == 2.0 && len(f.models["m"].labels) == 2, "%+v", r)
 	if r := runWith(t.Context(), "x1,y\n1,2\n3,a\n", "replay", "--csv", "-", "--model", "m"); r.code != 2 || !strings.Contains(r.errors, "hindsight: standard input: line 3") {
 		t.Errorf("%+v", r)
 	}
@@ -65,9 +64,8 @@ func TestDelayBy(t *testing.T) {
 		assert.True(t, d["servedRounds"] == 6.0 && d["servedMeanLoss"] != nil && d["nextOffset"] == 6.0, "%s: %v", name, d)
 		// Continued at any row, it makes the same calls.
 		for _, offset := range []string{"0", "2"} {
-			if d := document(t, 0, append(args, "--offset", offset)...); d["duplicates"] != d["rounds"] {
-				t.Errorf("%s, from %s again: %v", name, offset, d)
-			}
+			d := document(t, 0, append(args, "--offset", offset)...)
+			assert.True(t, d["duplicates"] == d["rounds"], "%s, from %s again: %v", name, offset, d)
 		}
 		wantOrder(t, f, want)
 	}
@@ -117,7 +115,6 @@ func TestNothingLearned(t *testing.T) {
 	if r.code != 3 || r.out != "" || !strings.Contains(r.errors, "unfinished: 0 of 5 observations acknowledged; continue with --run") {
 		t.Errorf("%+v", r)
 	}
-	if d := document(t, 3, "replay", "--csv", csv, "--model", "m", "--retries", "0"); d["unfinished"] != true || d["error"] == nil {
-		t.Errorf("%v", d)
-	}
+	d := document(t, 3, "replay", "--csv", csv, "--model", "m", "--retries", "0")
+	assert.True(t, d["unfinished"] == true && d["error"] != nil, "%v", d)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/cockroachdb/datadriven"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -108,9 +109,8 @@ func (s *transcript) run(t *testing.T, line string) string {
 	args := words(strings.NewReplacer("$DIR", s.dir, "$NOWHERE", s.nowhere).Replace(line))
 	r := runWith(t.Context(), stdin, args...)
 	if r.code == 2 && !redirected {
-		if e, _ := document(t, 2, args...)["error"].(map[string]any); e["exitCode"] != 2.0 || e["message"] == "" {
-			t.Errorf("%s: the error in JSON is %v", line, e)
-		}
+		e, _ := document(t, 2, args...)["error"].(map[string]any)
+		assert.True(t, e["exitCode"] == 2.0 && e["message"] != "", "%s: the error in JSON is %v", line, e)
 	}
 	var b strings.Builder
 	for out := range strings.Lines(r.out) {
@@ -164,16 +164,12 @@ func words(line string) (all []string) {
 
 func (s *transcript) write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(filepath.Join(s.dir, name), []byte(strings.TrimSuffix(text, "\n")+"\n"), 0o600))
 }
 
 func parse(t *testing.T, text string, m proto.Message) {
 	t.Helper()
-	if err := protojson.Unmarshal([]byte("{"+text+"}"), m); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, protojson.Unmarshal([]byte("{"+text+"}"), m))
 }
 
 // answered returns a function that replaces an answer with the message of a text.

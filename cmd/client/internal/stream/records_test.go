@@ -86,17 +86,15 @@ func TestRecordsOfMistakes(t *testing.T) {
 		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,\n":     "line 4, column 7",
 	} {
 		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y"}}
-		if _, _, err := records(t, write(t, "a.csv", []byte(text)), o); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%q: %v, want %s", text, err, says)
-		}
+		_, _, err := records(t, write(t, "a.csv", []byte(text)), o)
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%q: %v, want %s", text, err, says)
 	}
 	for _, o := range []stream.RecordOptions{
 		{FileOptions: stream.FileOptions{Limit: -1}},
 		{FileOptions: stream.FileOptions{Target: "y,c", Classes: true}},
 	} {
-		if _, err := stream.OpenRecords(write(t, "a.csv", []byte(threeRows)), o); err == nil {
-			t.Errorf("%+v is accepted", o)
-		}
+		_, err := stream.OpenRecords(write(t, "a.csv", []byte(threeRows)), o)
+		assert.Error(t, err, o)
 	}
 	assert.Error(t, stream.CheckHeader("/nonexistent", "y", 0), "there is a file that does not exist")
 }
@@ -116,9 +114,8 @@ func TestRowsWithoutALabel(t *testing.T) {
 			}
 			require.NoError(t, err)
 			labelled[r.Features[0]] = !r.Unlabelled
-			if has := len(r.Labels) > 0 || r.Class != ""; has == r.Unlabelled {
-				t.Errorf("%+v", r)
-			}
+			has := len(r.Labels) > 0 || r.Class != ""
+			assert.True(t, has != r.Unlabelled, "%+v", r)
 		}
 		assert.NoError(t, file.Close())
 		assert.Equal(t, map[float64]bool{1: true, 2: false, 3: false, 4: true}, labelled, text)
@@ -128,9 +125,8 @@ func TestRowsWithoutALabel(t *testing.T) {
 		require.True(t, err == nil && len(rounds) == 4, "%d rows, %v", len(rounds), err)
 		for _, r := range rounds {
 			x := r.Inputs.GetFields()["x"].GetNumberValue()
-			if has := len(r.Labels) > 0 || r.Class != ""; has != labelled[x] || r.Unlabelled == labelled[x] {
-				t.Errorf("%q: %+v", text, r)
-			}
+			has := len(r.Labels) > 0 || r.Class != ""
+			assert.True(t, has == labelled[x] && r.Unlabelled != labelled[x], "%q: %+v", text, r)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package access_test
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -86,9 +85,8 @@ func TestReload(t *testing.T) {
 	}
 	knows := func(token string, want bool) {
 		t.Helper()
-		if _, err := f.Auth.Token(token); (err == nil) != want {
-			t.Errorf("%s: %v", token, err)
-		}
+		_, err := f.Auth.Token(token)
+		assert.Equal(t, want, (err == nil), "%v %v", token, err)
 	}
 	add(t, f.path, "a", "token-a")
 	knows("token-a", false)
@@ -100,9 +98,8 @@ func TestReload(t *testing.T) {
 		f.Reload()
 		f.Reload()
 		knows("token-a", true)
-		if s := f.Stats(); s.ReloadFailures != uint64(n+1) {
-			t.Errorf("%q: %+v", bad, s)
-		}
+		s := f.Stats()
+		assert.Equal(t, uint64(n+1), s.ReloadFailures, "%v %v", bad, s)
 	}
 	require.NoError(t, os.Remove(f.path))
 	f.Reload()
@@ -135,9 +132,8 @@ func TestReloadOfAYoungFile(t *testing.T) {
 		write(t, f.path, e.Text())
 		require.NoError(t, os.Chtimes(f.path, young, young))
 		f.Reload()
-		if p, err := f.Auth.Token("x"); err != nil || p.Name != name {
-			t.Error(name, p, err)
-		}
+		p, err := f.Auth.Token("x")
+		assert.True(t, err == nil && p.Name == name, "%v %v %v", name, p, err)
 	}
 }
 
@@ -186,9 +182,8 @@ func TestOpenRejects(t *testing.T) {
 		{access.Options{AuditLog: filepath.Join(directory, "none", "audit")}, "--audit-log: open "},
 	} {
 		c.o.Log, c.o.Now = zap.NewNop(), time.Now
-		if _, err := access.Open(c.o); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%v, want %s", err, c.want)
-		}
+		_, err := access.Open(c.o)
+		assert.True(t, err != nil && strings.Contains(err.Error(), c.want), "%v, want %s", err, c.want)
 	}
 	none, err := access.Open(access.Options{Log: zap.NewNop(), Now: time.Now})
 	if err != nil || none.Auth != nil || none.Audit() != nil || none.Run(t.Context()) != nil || none.Close() != nil {
@@ -221,9 +216,8 @@ func TestEdit(t *testing.T) {
 	before, _ := os.ReadFile(path)
 	failure := errors.New("no")
 	assert.ErrorIs(t, access.Edit(path, func([]byte) ([]byte, error) { return nil, failure }), failure)
-	if after, _ := os.ReadFile(path); !bytes.Equal(before, after) {
-		t.Error("a failed edit changed the file")
-	}
+	after, _ := os.ReadFile(path)
+	assert.Equal(t, after, before, "a failed edit changed the file")
 	left, err := os.ReadDir(directory)
 	assert.True(t, err == nil && len(left) == 2, "%v %v", left, err)
 }
@@ -242,9 +236,8 @@ func TestAuditLogIsRenamed(t *testing.T) {
 	wrote := func(path, call string) {
 		t.Helper()
 		text, err := os.ReadFile(path)
-		if want := `{"time":"1970-01-01T00:00:00Z","call":"` + call + `","outcome":"OK"}` + "\n"; err != nil || string(text) != want {
-			t.Errorf("%s: %q, %v, want %q", path, text, err, want)
-		}
+		want := `{"time":"1970-01-01T00:00:00Z","call":"` + call + `","outcome":"OK"}` + "\n"
+		assert.True(t, err == nil && string(text) == want, "%s: %q, %v, want %q", path, text, err, want)
 	}
 	record("one")
 	require.NoError(t, os.Rename(path, path+".1"))
@@ -253,9 +246,8 @@ func TestAuditLogIsRenamed(t *testing.T) {
 	wrote(path, "two")
 	require.NoError(t, os.RemoveAll(directory))
 	record("three")
-	if s := f.Stats(); s.AuditFailures != 1 {
-		t.Errorf("%+v", s)
-	}
+	s := f.Stats()
+	assert.EqualValues(t, 1, s.AuditFailures, s)
 	require.NoError(t, os.Mkdir(directory, 0o700))
 	record("four")
 	wrote(path, "four")
@@ -286,9 +278,8 @@ func TestAuditLog(t *testing.T) {
 	require.Len(t, lines, 202)
 	const first = `{"time":"2026-01-02T03:04:05.000000006Z","name":"ann","role":"admin","call":"hindsight.v1.ModelService/DeleteModel","models":["m"],"outcome":"OK","peer":"127.0.0.1:1","validate_only":true}`
 	assert.True(t, lines[0] == first && strings.HasSuffix(lines[201], `"call":"login","outcome":"OK","omitted":300}`), "%s\n%s", lines[0], lines[201])
-	if s := f.Stats(); s.AuditFailures != 0 {
-		t.Errorf("%+v", s)
-	}
+	s := f.Stats()
+	assert.EqualValues(t, 0, s.AuditFailures, s)
 	if info, err := os.Stat(path); err != nil || info.Mode() != 0o600 {
 		t.Error(info.Mode(), err)
 	}

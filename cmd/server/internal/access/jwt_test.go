@@ -125,9 +125,8 @@ func TestJWTs(t *testing.T) {
 		"claims of odd types": {map[string]any{"groups": map[string]any{"ml": true}}, auth.ErrInvalid},
 	} {
 		token := r.sign(t, f.good(c.change))
-		if _, err := f.Auth.Token(token); !errors.Is(err, c.want) || (err != nil && strings.Contains(err.Error(), token[:20])) {
-			t.Errorf("%s: %v, want %v", name, err, c.want)
-		}
+		_, err := f.Auth.Token(token)
+		assert.True(t, errors.Is(err, c.want) && (err == nil || !strings.Contains(err.Error(), token[:20])), "%s: %v, want %v", name, err, c.want)
 	}
 }
 
@@ -159,13 +158,11 @@ func TestForgedJWTs(t *testing.T) {
 		"empty parts":          "..",
 		"its own key":          part(`{"alg":"ES256","kid":"r","jwk":`+strings.Trim(set(t, r)[len(`{"keys":[`):], "]}")+`}}`) + "." + parts[1] + "." + parts[2],
 	} {
-		if p, err := f.Auth.Token(token); !errors.Is(err, auth.ErrInvalid) {
-			t.Errorf("%s: %+v, %v", name, p, err)
-		}
+		p, err := f.Auth.Token(token)
+		assert.ErrorIs(t, err, auth.ErrInvalid, "%v %v", name, p)
 	}
-	if _, err := f.Auth.Token(good); err != nil {
-		t.Error(err)
-	}
+	_, err := f.Auth.Token(good)
+	assert.NoError(t, err)
 }
 
 // A key that is withdrawn ends its JWTs, also those that were taken before.
@@ -195,9 +192,8 @@ func TestRotationOfKeys(t *testing.T) {
 	check("withdrawn", false, true)
 	// As that of a stream, or of a session of the console.
 	assert.ErrorIs(t, signedIn.Valid(time.Unix(0, f.now.Load())), auth.ErrInvalid)
-	if s := f.Stats(); s.ReloadFailures != 1 {
-		t.Errorf("%+v", s)
-	}
+	s := f.Stats()
+	assert.EqualValues(t, 1, s.ReloadFailures, s)
 }
 
 // Keys for others, and those of kinds that are not known, leave the rest of the set as it is.
@@ -210,9 +206,8 @@ func TestKeysOfOtherKinds(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	write(t, path, strings.Replace(set(t, i), `[`, "["+strings.Join(others, ",")+",", 1))
 	f := openJWT(t, path)
-	if _, err := f.Auth.Token(i.sign(t, f.good(nil))); err != nil {
-		t.Error(err)
-	}
+	_, err := f.Auth.Token(i.sign(t, f.good(nil)))
+	assert.NoError(t, err)
 }
 
 // Keys come from a URL too. While it answers nothing good, those of before stay.
@@ -231,9 +226,8 @@ func TestKeysOfAURL(t *testing.T) {
 	defer server.Close()
 	f := openJWT(t, server.URL)
 	token := i.sign(t, f.good(nil))
-	if _, err := f.Auth.Token(token); !errors.Is(err, auth.ErrInvalid) {
-		t.Error("before the URL was asked:", err)
-	}
+	_, err := f.Auth.Token(token)
+	assert.ErrorIs(t, err, auth.ErrInvalid)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()

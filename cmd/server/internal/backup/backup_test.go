@@ -76,9 +76,8 @@ func TestTakeAndFetch(t *testing.T) {
 	}
 	for _, f := range m.Files {
 		got, err := os.ReadFile(filepath.Join(restored, filepath.FromSlash(f.Path)))
-		if want := files()[f.Path]; err != nil || string(got) != want {
-			t.Errorf("%s: %q, %v, want %q", f.Path, got, err, want)
-		}
+		want := files()[f.Path]
+		assert.True(t, err == nil && string(got) == want, "%s: %q, %v, want %q", f.Path, got, err, want)
 	}
 }
 
@@ -87,21 +86,18 @@ func TestFind(t *testing.T) {
 	from := t.TempDir()
 	write(t, from, files())
 	p := place(t, t.TempDir())
-	if _, err := p.Find(t.Context(), ""); !errors.Is(err, backup.ErrNoBackup) {
-		t.Error(err)
-	}
+	_, err := p.Find(t.Context(), "")
+	assert.ErrorIs(t, err, backup.ErrNoBackup)
 	for minute := range 3 {
 		must(p.Take(t.Context(), "store", from, at(10*minute), nil))(t)
 	}
 	for minute, want := range map[int]string{-5: "20260301T090000.000Z", 0: "20260301T090000.000Z", 1: "20260301T091000.000Z", 59: "20260301T092000.000Z"} {
-		if m, err := p.Since(t.Context(), at(minute).Created); err != nil || m.Name != want {
-			t.Errorf("%d: %+v, %v, want %s", minute, m, err, want)
-		}
+		m, err := p.Since(t.Context(), at(minute).Created)
+		assert.True(t, err == nil && m.Name == want, "%d: %+v, %v, want %s", minute, m, err, want)
 	}
 	for _, none := range []string{"20260301T093000.000Z", "x", "../objects"} {
-		if _, err := p.Find(t.Context(), none); !errors.Is(err, backup.ErrNoBackup) {
-			t.Errorf("%s: %v", none, err)
-		}
+		_, err := p.Find(t.Context(), none)
+		assert.ErrorIs(t, err, backup.ErrNoBackup, none)
 	}
 }
 
@@ -118,9 +114,8 @@ func TestClockSetBack(t *testing.T) {
 			t.Errorf("%d: %s, created %v", minute, taken.Manifest.Name, taken.Manifest.Created)
 		}
 		must(p.Retain(t.Context(), 1))(t)
-		if m, err := p.Find(t.Context(), ""); err != nil || m.Name != taken.Manifest.Name {
-			t.Errorf("%d: %+v, %v", minute, m, err)
-		}
+		m, err := p.Find(t.Context(), "")
+		assert.True(t, err == nil && m.Name == taken.Manifest.Name, "%d: %+v, %v", minute, m, err)
 	}
 }
 
@@ -131,9 +126,8 @@ func TestRemovedWhileItIsRead(t *testing.T) {
 	p := place(t, to)
 	taken := must(p.Take(t.Context(), "store", from, at(0), nil))(t)
 	must(p.Retain(t.Context(), 0))(t)
-	if damaged, err := p.Fetch(t.Context(), taken.Manifest, t.TempDir(), nil); !errors.Is(err, backup.ErrNoBackup) || len(damaged) > 0 {
-		t.Errorf("%v, %v", damaged, err)
-	}
+	damaged, err := p.Fetch(t.Context(), taken.Manifest, t.TempDir(), nil)
+	assert.True(t, errors.Is(err, backup.ErrNoBackup) && len(damaged) <= 0, "%v, %v", damaged, err)
 }
 
 // A place is within a directory however it is spelled, and before it is there.
@@ -182,13 +176,11 @@ func TestWithin(t *testing.T) {
 		dir: true, filepath.Join(dir, "a", "b"): true, filepath.Join(link, "a", "b"): true, "file://" + filepath.ToSlash(link) + "/": true,
 		filepath.Join(dir, "a", "..", "..", "x"): false, dir + "-backups": false, other: false, filepath.Dir(dir): false, "s3://bucket": false,
 	} {
-		if got, err := backup.Within(place, dir); err != nil || got != want {
-			t.Errorf("%s: %v, %v", place, got, err)
-		}
+		got, err := backup.Within(place, dir)
+		assert.True(t, err == nil && got == want, "%s: %v, %v", place, got, err)
 	}
-	if _, err := backup.Within(other, filepath.Join(dir, "none")); err == nil {
-		t.Error("within a directory that is not there")
-	}
+	_, err := backup.Within(other, filepath.Join(dir, "none"))
+	assert.Error(t, err, "within a directory that is not there")
 }
 
 // A place that may not be read is not an empty one.
@@ -202,9 +194,8 @@ func TestPlaceThatMayNotBeRead(t *testing.T) {
 	must(p.Take(t.Context(), "store", from, at(0), nil))(t)
 	backups := filepath.Join(to, "backups")
 	require.NoError(t, os.Chmod(backups, 0))
-	if _, err := p.Find(t.Context(), ""); !errors.Is(err, os.ErrPermission) {
-		t.Error(err)
-	}
+	_, err := p.Find(t.Context(), "")
+	assert.ErrorIs(t, err, os.ErrPermission)
 	require.NoError(t, os.Chmod(backups, 0o700))
 }
 
@@ -233,9 +224,8 @@ func TestRetain(t *testing.T) {
 	assert.True(t, err == nil && len(names) == 2, "%v, %v", names, err)
 	for _, name := range names {
 		m := must(p.Find(t.Context(), name))(t)
-		if damaged, err := p.Fetch(t.Context(), m, t.TempDir(), nil); err != nil || len(damaged) > 0 {
-			t.Errorf("%s: %v, %v", name, damaged, err)
-		}
+		damaged, err := p.Fetch(t.Context(), m, t.TempDir(), nil)
+		assert.True(t, err == nil && len(damaged) <= 0, "%s: %v, %v", name, damaged, err)
 	}
 }
 

@@ -1,10 +1,11 @@
 package backup_test
 
 import (
-	"errors"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/cmd/server/internal/backup"
 )
@@ -17,12 +18,8 @@ func TestPlaceOfAGroup(t *testing.T) {
 		"s3://b":                       "s3://b?prefix=group-2%2F",
 		"s3://b?prefix=p/&region=here": "s3://b?prefix=p%2Fgroup-2%2F&region=here",
 	} {
-		if got := two.Place(place); got != want {
-			t.Errorf("%s: %s, want %s", place, got, want)
-		}
-		if got := (backup.Group{}).Place(place); got != place {
-			t.Errorf("without groups: %s, want %s", got, place)
-		}
+		assert.Equal(t, want, two.Place(place), place)
+		assert.Equal(t, place, (backup.Group{}).Place(place))
 	}
 }
 
@@ -31,9 +28,8 @@ func TestGroupsOfAPlace(t *testing.T) {
 	write(t, to, map[string]string{
 		"backups/20260301T090000.000Z.json": "", "group-2/backups/x": "", "group-11/backups/x": "", "group-0/x": "", "group-x/x": "", "group-3": "",
 	})
-	if got, err := place(t, to).Groups(t.Context()); err != nil || !slices.Equal(got, []uint32{2, 11}) {
-		t.Errorf("%v, %v", got, err)
-	}
+	got, err := place(t, to).Groups(t.Context())
+	assert.True(t, err == nil && slices.Equal(got, []uint32{2, 11}), "%v, %v", got, err)
 }
 
 // Until selects the newest backup of each group that is no newer than the time.
@@ -49,13 +45,11 @@ func TestUntil(t *testing.T) {
 		"20260301T090100.000Z": "20260301T090100.000Z", "20260301T090259.999Z": "20260301T090100.000Z", "20260301T090300.000Z": "20260301T090300.000Z",
 		"20270301T090000.000Z": "20260301T090300.000Z",
 	} {
-		if m, err := p.Until(t.Context(), name); err != nil || m.Name != want || m.Group != (backup.Group{Number: 1, Of: 2}) {
-			t.Errorf("%s: %v, %v", name, m, err)
-		}
+		m, err := p.Until(t.Context(), name)
+		assert.True(t, err == nil && m.Name == want && m.Group == (backup.Group{Number: 1, Of: 2}), "%s: %v, %v", name, m, err)
 	}
 	for _, name := range []string{"20260301T090059.999Z", "", "x"} {
-		if _, err := p.Until(t.Context(), name); !errors.Is(err, backup.ErrNoBackup) {
-			t.Errorf("%q: %v", name, err)
-		}
+		_, err := p.Until(t.Context(), name)
+		assert.ErrorIs(t, err, backup.ErrNoBackup, name)
 	}
 }

@@ -49,9 +49,8 @@ func TestTwoStoresOnePlace(t *testing.T) {
 		}
 		p := place(t, filepath.Join(dir, "place"))
 		m := must(p.Find(t.Context(), ""))(t)
-		if damaged := must(p.Fetch(t.Context(), m, filepath.Join(dir, "restored"), nil))(t); len(damaged) > 0 {
-			t.Errorf("damaged: %v", damaged)
-		}
+		damaged := must(p.Fetch(t.Context(), m, filepath.Join(dir, "restored"), nil))(t)
+		assert.LessOrEqual(t, len(damaged), 0, "damaged: %v", damaged)
 	}
 }
 
@@ -62,14 +61,12 @@ func TestLeaseIsRemoved(t *testing.T) {
 	write(t, from, files())
 	p := place(t, to)
 	must(p.Take(t.Context(), "old", from, at(0), nil))(t)
-	if _, err := p.Take(t.Context(), "new", from, at(1), nil); !errors.Is(err, backup.ErrHeld) {
-		t.Errorf("%v, want %v", err, backup.ErrHeld)
-	}
+	_, err := p.Take(t.Context(), "new", from, at(1), nil)
+	assert.ErrorIs(t, err, backup.ErrHeld)
 	for _, damaged := range []string{"", "{}", "null", `{"store":1}`} {
 		require.NoError(t, os.WriteFile(filepath.Join(to, "store.json"), []byte(damaged), 0o600))
-		if _, err := p.Take(t.Context(), "old", from, at(1), nil); err == nil || !strings.Contains(err.Error(), "remove it from the place") {
-			t.Errorf("%q: %v", damaged, err)
-		}
+		_, err := p.Take(t.Context(), "old", from, at(1), nil)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "remove it from the place"), "%q: %v", damaged, err)
 	}
 	require.NoError(t, os.Remove(filepath.Join(to, "store.json")))
 	must(p.Take(t.Context(), "new", from, at(1), nil))(t)
@@ -89,7 +86,6 @@ func TestObjectRemovedMeanwhile(t *testing.T) {
 		}
 	})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "is not in the place"), "%v", err)
-	if names := must(p.Names(t.Context()))(t); len(names) > 0 {
-		t.Errorf("%v are backups", names)
-	}
+	names := must(p.Names(t.Context()))(t)
+	assert.LessOrEqual(t, len(names), 0, "%v are backups", names)
 }

@@ -172,9 +172,8 @@ func testBucket(t *testing.T, b bucket.Bucket) {
 		t.Errorf("listed %q, want %q", got, want)
 	}
 	assert.Nil(t, listed("none/"))
-	if got, err := b.Prefixes(t.Context(), "group-"); err != nil || !slices.Equal(got, []string{"group-7/"}) {
-		t.Errorf("prefixes %q, %v", got, err)
-	}
+	got, err := b.Prefixes(t.Context(), "group-")
+	assert.True(t, err == nil && slices.Equal(got, []string{"group-7/"}), "prefixes %q, %v", got, err)
 	assert.ErrorIs(t, b.Create(t.Context(), "backups/x.json", strings.NewReader("no"), 2), bucket.ErrExists)
 	assert.NoError(t, b.Create(t.Context(), "backups/y.json", strings.NewReader("{}"), 2))
 	failure := errors.New("changed")
@@ -185,9 +184,8 @@ func testBucket(t *testing.T, b bucket.Bucket) {
 		assert.NoError(t, b.Delete(t.Context(), "objects/aa/1"))
 	}
 	for _, key := range []string{"objects/aa/1", "objects/c"} {
-		if _, err := b.Read(t.Context(), key); !errors.Is(err, bucket.ErrNotFound) {
-			t.Errorf("%s: %v, want ErrNotFound", key, err)
-		}
+		_, err := b.Read(t.Context(), key)
+		assert.ErrorIs(t, err, bucket.ErrNotFound, key)
 	}
 	assert.Len(t, listed("objects/"), 2)
 }
@@ -253,8 +251,7 @@ func TestOpenRejectsURLs(t *testing.T) {
 		"file://" + os.Args[0]:            "is a file, want a directory",
 		"s3://bucket?endpoint=http://h/p": "want http://HOST or https://HOST",
 	} {
-		if _, err := bucket.Open(address); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", address, err, want)
-		}
+		_, err := bucket.Open(address)
+		assert.True(t, err != nil && strings.Contains(err.Error(), want), "%s: %v, want %q", address, err, want)
 	}
 }

@@ -227,9 +227,8 @@ func TestReload(t *testing.T) {
 	}
 	s.Look()
 	second := s.serial(t, trusts(a))
-	if stats := s.Stats(); second == first || stats.ReloadFailures != 0 {
-		t.Errorf("after the change: serial %s, before %s, %+v", second, first, stats)
-	}
+	stats := s.Stats()
+	assert.True(t, second != first && stats.ReloadFailures == 0, "after the change: serial %s, before %s, %+v", second, first, stats)
 	assert.NoError(t, ping(open))
 
 	expired, expiredKey := a.Issue(t, testca.Leaf{Hosts: host.Hosts, From: time.Now().Add(-2 * time.Hour), Until: time.Now().Add(-time.Hour)})
@@ -255,16 +254,14 @@ func TestReload(t *testing.T) {
 			s.Look()
 		}
 		assert.Equal(t, second, s.serial(t, trusts(a)), bad.name)
-		if stats := s.Stats(); stats.ReloadFailures != uint64(n)+1 {
-			t.Errorf("%s: %+v", bad.name, stats)
-		}
+		stats := s.Stats()
+		assert.Equal(t, uint64(n)+1, stats.ReloadFailures, "%v %v", bad.name, stats)
 		logged := s.log.FilterLevelExact(zapcore.ErrorLevel).All()
 		require.Equal(t, n+1, len(logged), bad.name)
 		text := fmt.Sprint(logged[n].Message, logged[n].ContextMap())
 		assert.Contains(t, text, bad.say, bad.name)
-		if body := strings.Split(string(k), "\n")[1]; strings.Contains(text, body) {
-			t.Errorf("%s: the log has the key", bad.name)
-		}
+		body := strings.Split(string(k), "\n")[1]
+		assert.False(t, strings.Contains(text, body), "%s: the log has the key", bad.name)
 	}
 	// What is mended is taken.
 	testca.Write(t, s.dir, "server.crt", c)
@@ -322,13 +319,11 @@ func TestClientCARotation(t *testing.T) {
 	replace(next.PEM)
 	assert.Error(t, ping(before), "a client without a CA keeps its connection")
 	assert.NoError(t, ping(after))
-	if _, err := s.dial(t, resuming); err == nil {
-		t.Error("a client without a CA came back")
-	}
+	_, err := s.dial(t, resuming)
+	assert.Error(t, err, "a client without a CA came back")
 	replace(append(bytes.Clone(next.PEM), "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"...))
-	if stats := s.Stats(); stats.ReloadFailures != 1 {
-		t.Errorf("a part that is no certificate was passed over: %+v", stats)
-	}
+	stats := s.Stats()
+	assert.EqualValues(t, 1, stats.ReloadFailures, stats)
 	assert.NoError(t, ping(after))
 }
 
@@ -377,9 +372,8 @@ func TestOptional(t *testing.T) {
 		accepted := must(l.Accept())(t)
 		secured := tls.Server(accepted, k.Config("echo"))
 		err = secured.HandshakeContext(t.Context())
-		if chains := len(secured.ConnectionState().VerifiedChains); (err == nil) != c.ok || chains != c.chains {
-			t.Errorf("%s: %d chains, %v", name, chains, err)
-		}
+		chains := len(secured.ConnectionState().VerifiedChains)
+		assert.True(t, (err == nil) == c.ok && chains == c.chains, "%s: %d chains, %v", name, chains, err)
 		_, _ = secured.Close(), l.Close()
 		dialed.Wait()
 	}

@@ -175,9 +175,8 @@ func TestEverySettingFromEveryOrigin(t *testing.T) {
 	} {
 		want := everyLoaded()
 		want.File = c.file
-		if got := load(t, c.args, c.env); got != want {
-			t.Errorf("%s:\ngot  %+v\nwant %+v", c.origin, got, want)
-		}
+		got := load(t, c.args, c.env)
+		assert.True(t, got == want, "%s:\ngot  %+v\nwant %+v", c.origin, got, want)
 	}
 }
 
@@ -187,9 +186,8 @@ func TestPrecedence(t *testing.T) {
 		"HINDSIGHT_MAX_MODELS": "2", "HINDSIGHT_MAX_PENDING": "2", "HINDSIGHT_CONFIG": "/not/read",
 	})
 	got := [4]int{cfg.MaxModels, cfg.MaxPending, cfg.SnapshotsKept, cfg.MetricsMaxModels}
-	if want := [4]int{3, 2, 1, 1000}; got != want {
-		t.Errorf("flag, environment, file, default: %v, want %v", got, want)
-	}
+	want := [4]int{3, 2, 1, 1000}
+	assert.True(t, got == want, "flag, environment, file, default: %v, want %v", got, want)
 }
 
 func TestWaysToWriteAValue(t *testing.T) {
@@ -220,9 +218,8 @@ label-ttl: 90s
 		path := writeFile(t, empty)
 		want := defaults()
 		want.File = path
-		if got := load(t, []string{"--config", path}, nil); got != want {
-			t.Errorf("file %q: %+v", empty, got)
-		}
+		got := load(t, []string{"--config", path}, nil)
+		assert.True(t, got == want, "file %q: %+v", empty, got)
 	}
 }
 
@@ -389,9 +386,8 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"--max-models"}, "command line: flag needs an argument: --max-models"},
 		{[]string{"serve"}, `command line: unexpected argument "serve", want flags only`},
 	} {
-		if _, err := config.Load(c.args, environment{}.lookup); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%q: error %v, want %s", c.args, err, c.want)
-		}
+		_, err := config.Load(c.args, environment{}.lookup)
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), c.want), "%q: error %v, want %s", c.args, err, c.want)
 	}
 }
 
@@ -407,18 +403,16 @@ func TestAccessSettingsBelongTogether(t *testing.T) {
 		{[]string{tokens, keys, issuer}, `jwt-audience (from default): got "", want an audience`},
 		{[]string{tokens, issuer}, `jwt-keys (from default): got "", want keys`},
 	} {
-		if _, err := config.Load(c.args, environment{}.lookup); err == nil || !strings.HasPrefix(err.Error(), c.want) {
-			t.Errorf("%q: error %v, want %s", c.args, err, c.want)
-		}
+		_, err := config.Load(c.args, environment{}.lookup)
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), c.want), "%q: error %v, want %s", c.args, err, c.want)
 	}
 	load(t, []string{tokens, keys, issuer, audience}, nil)
 }
 
 func TestHelp(t *testing.T) {
 	for _, arg := range []string{"--help", "-h"} {
-		if _, err := config.Load([]string{arg}, environment{}.lookup); !errors.Is(err, config.ErrHelp) {
-			t.Errorf("%s: %v", arg, err)
-		}
+		_, err := config.Load([]string{arg}, environment{}.lookup)
+		assert.ErrorIs(t, err, config.ErrHelp, arg)
 	}
 	usage := config.Usage()
 	for name := range every() {

@@ -277,9 +277,8 @@ func TestRestore(t *testing.T) {
 		observe(second, all[at:])
 		assert.Equal(t, want, second.AppendBinary(nil), at)
 	}
-	if size := whole.Size(); size < uint64(len(want)) || size > 3*uint64(len(want)) {
-		t.Errorf("a size of %d bytes, %d encoded", size, len(want))
-	}
+	size := whole.Size()
+	assert.True(t, size >= uint64(len(want)) && size <= 3*uint64(len(want)), "a size of %d bytes, %d encoded", size, len(want))
 }
 
 // Neither a round nor an encoding allocates in the steady state.
@@ -292,9 +291,8 @@ func TestAllocations(t *testing.T) {
 		"Observe":      func() { a.Observe(all[n%len(all)]); n++ },
 		"AppendBinary": func() { room = a.AppendBinary(room[:0]) },
 	} {
-		if got := testing.AllocsPerRun(200, call); got != 0 {
-			t.Errorf("%s allocates %g times", name, got)
-		}
+		got := testing.AllocsPerRun(200, call)
+		assert.True(t, got == 0, "%s allocates %g times", name, got)
 	}
 }
 
@@ -309,9 +307,8 @@ func TestProbabilitiesThatAreNone(t *testing.T) {
 	if !(f.LogLoss >= 0 && f.Brier >= 0 && f.Errors == 4) {
 		t.Errorf("%+v", f)
 	}
-	if b := classes.New(3); b.Restore(a.AppendBinary(nil)) != nil {
-		t.Error("its state is rejected")
-	}
+	b := classes.New(3)
+	assert.NoError(t, b.Restore(a.AppendBinary(nil)), "its state is rejected")
 }
 
 // The skill is against the better baseline.

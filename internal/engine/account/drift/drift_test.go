@@ -132,9 +132,8 @@ func TestEqualsNaive(t *testing.T) {
 		for i, loss := range switching(seed, 6000) {
 			before := len(n.changes)
 			n.observe(loss)
-			if got := d.Observe(loss); got != (len(n.changes) > before) {
-				t.Fatalf("seed %d, loss %d: a change %v, want %v", seed, i+1, got, !got)
-			}
+			got := d.Observe(loss)
+			require.True(t, got == (len(n.changes) > before), "seed %d, loss %d: a change %v, want %v", seed, i+1, got, !got)
 		}
 		compared += len(n.changes)
 		got, want, rises := d.Statistics(), n.changes[len(n.changes)-1], uint64(0)
@@ -155,9 +154,8 @@ func TestEqualsNaive(t *testing.T) {
 func TestWhatIsTold(t *testing.T) {
 	r := rand.New(rand.NewPCG(4, 4))
 	d := drift.New()
-	if c := d.Statistics(); c != (drift.Statistics{}) {
-		t.Errorf("a change before any loss: %+v", c)
-	}
+	c := d.Statistics()
+	assert.True(t, c == (drift.Statistics{}), "a change before any loss: %+v", c)
 	feed := func(n int, scale float64) (changed bool) {
 		for range n {
 			changed = d.Observe(scale*r.ExpFloat64()) || changed
@@ -228,9 +226,8 @@ func TestLossesScaledByPowersOfFour(t *testing.T) {
 		}
 		c := a.Statistics()
 		c.Before, c.After = math.Ldexp(c.Before, power), math.Ldexp(c.After, power)
-		if got := b.Statistics(); got.Detected == 0 || got != c {
-			t.Errorf("2^%d: %+v, want %+v", power, got, c)
-		}
+		got := b.Statistics()
+		assert.True(t, got.Detected != 0 && got == c, "2^%d: %+v, want %+v", power, got, c)
 	}
 }
 
@@ -270,9 +267,8 @@ func TestRestoreWithoutSeparation(t *testing.T) {
 		for range 300 {
 			d.Observe(1e3 * r.ExpFloat64())
 		}
-		if c := d.Statistics(); changes(d) != 1 || !c.Rise || c.Noticed > 1000 {
-			t.Errorf("seed %d: a change after 800 is told as %+v", seed, c)
-		}
+		c := d.Statistics()
+		assert.True(t, changes(d) == 1 && c.Rise && c.Noticed <= 1000, "seed %d: a change after 800 is told as %+v", seed, c)
 	}
 }
 
@@ -351,9 +347,8 @@ func FuzzRestore(f *testing.F) {
 		for i := range 200 {
 			d.Observe(float64(i%7) * math.Pow(10, float64(i%5*40)))
 		}
-		if c := d.Statistics(); math.IsNaN(c.Before+c.After) || math.IsInf(c.Before+c.After, 0) {
-			t.Fatalf("%+v", c)
-		}
+		c := d.Statistics()
+		require.True(t, !math.IsNaN(c.Before+c.After) && !math.IsInf(c.Before+c.After, 0), "%+v", c)
 		require.NoError(t, drift.New().Restore(d.AppendBinary(nil)))
 	})
 }

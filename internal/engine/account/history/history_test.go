@@ -196,9 +196,8 @@ func TestHistoryIsThatOfAllRounds(t *testing.T) {
 				if len(got) > history.MaxPoints || h.Sequence() != uint64(n) {
 					t.Fatalf("%s: %d points of %d rounds", name, len(got), h.Sequence())
 				}
-				if what := differs(got, naive(all[:n], shape)); what != "" {
-					t.Fatalf("%s, %d rounds: %s", name, n, what)
-				}
+				what := differs(got, naive(all[:n], shape))
+				require.True(t, what == "", "%s, %d rounds: %s", name, n, what)
 				sum := 0.0
 				for _, p := range got {
 					sum += p.Performance.Observations
@@ -232,9 +231,8 @@ func TestDecodeRejects(t *testing.T) {
 	h := begin(shape, 0)
 	observe(h, all)
 	data, counts := h.Append(nil), all[len(all)-1].after.Counts
-	if _, err := history.Decode(data, shape, 600, counts); err != nil {
-		t.Fatal(err)
-	}
+	_, err := history.Decode(data, shape, 600, counts)
+	require.NoError(t, err)
 	// The places of from, stride, points, experts, the first row and the open point.
 	const row = 33
 	open := row + 4*150*(5+7+2+3)
@@ -256,19 +254,16 @@ func TestDecodeRejects(t *testing.T) {
 	} {
 		bad := slices.Clone(data)
 		spoil(bad)
-		if _, err := history.Decode(bad, shape, 600, counts); !errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := history.Decode(bad, shape, 600, counts)
+		assert.ErrorIs(t, err, codec.ErrCorrupt, what)
 	}
 	h.Mark(history.Mark{Sequence: 601})
 	for _, bad := range [][]byte{h.Append(nil), data} {
-		if _, err := history.Decode(bad, shape, 599, counts); !errors.Is(err, codec.ErrCorrupt) {
-			t.Errorf("of another sequence: %v", err)
-		}
+		_, err := history.Decode(bad, shape, 599, counts)
+		assert.ErrorIs(t, err, codec.ErrCorrupt)
 	}
-	if _, err := history.Decode(h.Append(nil), shape, 600, counts); !errors.Is(err, codec.ErrCorrupt) {
-		t.Errorf("a change to come: %v", err)
-	}
+	_, err = history.Decode(h.Append(nil), shape, 600, counts)
+	assert.ErrorIs(t, err, codec.ErrCorrupt)
 }
 
 // A history that is written and read goes on bit for bit. One that is cut, or has a
@@ -295,9 +290,8 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatalf("%s, %d rounds: it goes on otherwise", name, n)
 			}
 			for cut := 0; cut < len(data); cut += 1 + len(data)/50 {
-				if _, err := history.Decode(data[:cut], shape, uint64(n), most(shape)); !errors.Is(err, codec.ErrCorrupt) {
-					t.Fatalf("%s, cut at %d of %d: %v", name, cut, len(data), err)
-				}
+				_, err := history.Decode(data[:cut], shape, uint64(n), most(shape))
+				require.ErrorIs(t, err, codec.ErrCorrupt, "%v %v %v", name, cut, len(data))
 			}
 			if _, err := history.Decode(append(data, 0), shape, uint64(n), most(shape)); !errors.Is(err, codec.ErrCorrupt) {
 				t.Fatalf("%s, a byte too many: %v", name, err)
@@ -318,9 +312,8 @@ func TestCloneStays(t *testing.T) {
 	points := clone.Points(0, &all[699].after)
 	observe(h, all[700:])
 	h.Mark(history.Mark{Sequence: 6})
-	if what := differs(clone.Points(0, &all[699].after), points); what != "" || !bytes.Equal(clone.Append(nil), before) {
-		t.Errorf("a clone went on with its original: %s", what)
-	}
+	what := differs(clone.Points(0, &all[699].after), points)
+	assert.True(t, what == "" && bytes.Equal(clone.Append(nil), before), "a clone went on with its original: %s", what)
 }
 
 // A history that begins later is of the observations from there on. Points after a
@@ -394,13 +387,11 @@ func TestLargeNumbers(t *testing.T) {
 	for range 5000 {
 		observe(h, []round{r})
 	}
-	if _, err := history.Decode(h.Append(nil), history.Shape{}, 5000, nil); err != nil {
-		t.Error(err)
-	}
+	_, err := history.Decode(h.Append(nil), history.Shape{}, 5000, nil)
+	assert.NoError(t, err)
 	for _, p := range h.Points(0, &r.after) {
-		if loss := p.Performance.Served.Loss / p.Performance.Observations; !(math.Abs(loss-1e230) < 1e225) || !math.IsNaN(p.Regret) || !math.IsNaN(p.RegretBound) {
-			t.Fatalf("%+v", p)
-		}
+		loss := p.Performance.Served.Loss / p.Performance.Observations
+		require.True(t, math.Abs(loss-1e230) < 1e225 && math.IsNaN(p.Regret) && math.IsNaN(p.RegretBound), "%+v", p)
 	}
 }
 
