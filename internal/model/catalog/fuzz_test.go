@@ -199,7 +199,11 @@ func TestRestoreOfOneWrongNumber(t *testing.T) {
 					stride = 1 + len(good)/512
 				}
 				for at := 0; at+8 <= len(good); at += 8 * stride {
-					for _, v := range wrong {
+					for k, v := range wrong {
+						// Of a large state each number is every fifth of the values: five neighbors are all of them.
+						if len(good) > 2048 && (k+at/(8*stride))%5 != 0 {
+							continue
+						}
 						state := append([]byte(nil), good...)
 						binary.LittleEndian.PutUint64(state[at:], v)
 						ok, odd, err := use(spec, state, samples[:4])
