@@ -271,50 +271,6 @@ func TestServerKilledDuringBackup(t *testing.T) {
 	t.Logf("exit codes %v", ended)
 }
 
-// A server is killed while its checkpoint is copied: the backup is given up and says why.
-// The place has no backup.
-func TestBackupIsGivenUpWithItsServer(t *testing.T) {
-	dir := t.TempDir()
-	p := launch(t, dir)
-	p.create(t)
-	p.observe(t, 0, 10, new(atomic.Int64))
-	writes, manifests := make(chan struct{}, 100), new(atomic.Int64)
-	s3 := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			_, _ = io.WriteString(w, `<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/"><IsTruncated>false</IsTruncated></ListBucketResult>`)
-			return
-		}
-		if strings.Contains(r.URL.Path, "backups/") {
-			manifests.Add(1)
-		}
-		writes <- struct{}{}
-		_, _ = io.Copy(io.Discard, r.Body)
-		<-r.Context().Done() // It never answers.
-	}))
-	defer s3.Close()
-	t.Setenv("AWS_ACCESS_KEY_ID", "x")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "x")
-	url := "s3://bucket?region=r&use_path_style=true&endpoint=" + s3.URL
-	ended := make(chan answered, 1)
-	go func() { ended <- execute(t, "backup", "--data-dir", dir, "--to", url) }()
-	<-writes
-	_, err := os.Stat(filepath.Join(dir, "checkpoint", "log"))
-	assert.NoError(t, err)
-	p.kill(t)
-	if a := <-ended; a.code != 1 || !strings.Contains(a.errors, "the server ended") || manifests.Load() > 0 {
-		t.Errorf("%+v, %d manifests", a, manifests.Load())
-	}
-	a := execute(t, "backup", "--data-dir", filepath.Join(dir, "none"), "--to", t.TempDir())
-	assert.True(t, a.code == 1 && strings.Contains(a.errors, "not a data directory"), "%+v", a)
-	// The socket and the checkpoint of the killed server are left, and nobody answers.
-	a = execute(t, "backup", "--data-dir", dir, "--to", t.TempDir())
-	assert.Equal(t, 0, a.code, a)
-	left, err := filepath.Glob(filepath.Join(dir, "checkpoint"))
-	assert.True(t, err == nil && len(left) <= 0, "left %v, %v", left, err)
-	a = execute(t, "backup", "--data-dir", dir)
-	assert.True(t, a.code == 2 && strings.Contains(a.errors, "--to"), "%+v", a)
-}
-
 // The checkpoint is held until older backups are removed, so that no other backup of the
 // directory writes files meanwhile that no manifest names yet.
 func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {

@@ -165,31 +165,3 @@ func TestFsckDamagedTail(t *testing.T) {
 	p.learn(t, int(at), 30)
 	assert.EqualValues(t, 30, p.stats(t).GetObservations())
 }
-
-// A bit flips in a table of the pending predictions, and only these predictions are lost.
-func TestFsckDamagedPending(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	p := launch(t, dir)
-	p.create(t)
-	p.learn(t, 0, 25)
-	ask := func(n int) *hindsightv1.PredictRequest {
-		return &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, float64(n)}, PredictionId: fmt.Sprint("p-", n)}
-	}
-	for n := range 100 {
-		must(p.predictor.Predict(t.Context(), ask(n)))(t)
-	}
-	p.kill(t)
-	launch(t, dir).terminate(t) // What was in a log is in a table.
-	table := newest(t, dir, "pending", "*.sst")
-	flipIn(t, table, 3000)
-	mended(t, copied(t, dir), "the pending predictions", "set aside as ")
-	p = launch(t, dir)
-	if got := p.stats(t); got.GetObservations() != 25 || got.GetPendingLabels() != 0 {
-		t.Errorf("%d observations and %d predictions, want 25 and none", got.GetObservations(), got.GetPendingLabels())
-	}
-	assert.Contains(t, p.said(), "labels that come for them are not found")
-	_, err := p.predictor.Predict(t.Context(), ask(0))
-	assert.NoError(t, err)
-	p.learn(t, 25, 30)
-}

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -17,16 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
-
-// dialHTTP connects to the HTTP port and writes a text.
-func (p *process) dialHTTP(t *testing.T, text string) net.Conn {
-	t.Helper()
-	dialer := net.Dialer{Timeout: 5 * time.Second}
-	c := must(dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(p.http, "http://")))(t)
-	t.Cleanup(func() { _ = c.Close() })
-	must(io.WriteString(c, text))(t)
-	return c
-}
 
 // half is a request that promises 100 bytes, or chunks, and sends two bytes.
 func half(method, path string, chunked bool, headers ...string) string {
@@ -36,59 +24,6 @@ func half(method, path string, chunked bool, headers ...string) string {
 	}
 	more := strings.Join(append(headers, ""), "\r\n")
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: localhost\r\nOrigin: http://localhost\r\nContent-Type: application/json\r\n%s%s", method, path, more, body)
-}
-
-// The server closes the connections of clients without a token that send a part of a body,
-// wherever they send it. Others are answered meanwhile.
-func TestHalfSentBodiesEnd(t *testing.T) {
-	endToEnd(t)
-	const each, limit = 3, 30 * time.Second
-	directory := t.TempDir()
-	file := filepath.Join(directory, "tokens.yaml")
-	newToken(t, file, "admin", "admin")
-	p := launch(t, filepath.Join(directory, "data"), "--tokens", file)
-	var ended sync.WaitGroup
-	var open atomic.Int64
-	began := time.Now()
-	for _, request := range []string{
-		half(http.MethodPost, "/v1/models/m:observe", false),
-		half(http.MethodPost, "/v1/models/m:observe", true),
-		half(http.MethodPost, "/v1/models/m:observe", false, "Expect: 100-continue"),
-		half(http.MethodPost, "/v1/models/m:observe", false, "Connection: close"),
-		half(http.MethodPost, "/v1/models:import?id=m", true),
-		half(http.MethodGet, "/v1/models/m/events", false),
-		half(http.MethodPost, "/login", false),
-		half(http.MethodPost, "/login", true),
-		half(http.MethodGet, "/login", false),
-		half(http.MethodPost, "/", false),
-		half(http.MethodGet, "/", false),
-		half(http.MethodGet, "/healthz", false),
-		half(http.MethodPost, "/healthz", true),
-		half(http.MethodGet, "/metrics", false),
-		half(http.MethodPut, "/debug/loglevel", true),
-	} {
-		for range each {
-			c := p.dialHTTP(t, request)
-			open.Add(1)
-			ended.Go(func() {
-				if err := c.SetReadDeadline(began.Add(limit)); err != nil {
-					t.Error(err)
-					return
-				}
-				if answer, err := io.ReadAll(c); err != nil && strings.Contains(err.Error(), "i/o timeout") {
-					t.Errorf("%.60q is open after %v, answered %.60q", request, limit, answer)
-					return
-				}
-				open.Add(-1)
-			})
-		}
-	}
-	sent := open.Load()
-	code, body := p.ask(t, "/healthz", "")
-	assert.EqualValues(t, http.StatusOK, code, body)
-	ended.Wait()
-	t.Logf("%d of %d connections are open after %v", open.Load(), sent, time.Since(began))
-	p.terminate(t)
 }
 
 // Clients that send a part of a body, or read no answer, hold up no shutdown.

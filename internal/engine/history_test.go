@@ -56,35 +56,6 @@ func learn(t *testing.T, h *host, from, to int) {
 	}
 }
 
-// What the points tell of their last moments is what the statistics told then.
-func TestHistoryTellsTheStatistics(t *testing.T) {
-	h := start(t, files{newFS()}, newClock())
-	spec := linear(2)
-	spec.Coverage = []float64{0.8}
-	h.create(t, "m", spec)
-	var seen []engine.Stats
-	for n := range 150 {
-		learn(t, h, n, n+1)
-		seen = append(seen, h.stats(t, "m"))
-	}
-	const digits = 1e-6
-	near := func(got, want float64) bool { return math.Abs(got-want) <= digits*math.Abs(want) }
-	before := 0.0
-	for n, p := range h.history(t, "m").Points {
-		s := seen[n]
-		covered := float64(s.Intervals[0].Scored) * s.Intervals[0].Coverage
-		if !near(p.Regret, s.Regret) || !near(p.RegretBound, s.RegretBound) {
-			t.Errorf("point %d has regret %g and bound %g, want %g and %g", n, p.Regret, p.RegretBound, s.Regret, s.RegretBound)
-		}
-		if s.Intervals[0].Scored == 0 {
-			covered = 0
-		} else if want := math.Round(covered - before); p.Coverage[0] != want {
-			t.Errorf("point %d has coverage %g, want %g", n, p.Coverage[0], want)
-		}
-		before = covered
-	}
-}
-
 // A classifier has its errors and scores, and no baselines of losses.
 func TestHistoryOfClasses(t *testing.T) {
 	h := start(t, files{newFS()}, newClock())

@@ -19,7 +19,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
-	"hindsight/internal/model"
 )
 
 // feed lets the model m learn; every third observation had a prediction.
@@ -47,53 +46,6 @@ func compare(t *testing.T, h *host, want engine.Stats) {
 		got.Served != want.Served || got.Whole != want.Whole || got.Recent != want.Recent || got.DiscountedLosses != want.DiscountedLosses || got.Regret != want.Regret || got.Pending != want.Pending {
 		t.Errorf("recovered %+v\nwant %+v", got, want)
 	}
-}
-
-func TestRestartContinuesBitForBit(t *testing.T) {
-	few := ptr(4)
-	for _, spec := range []model.Spec{
-		taylor(2, 3),
-		linear(2),
-		{Dimension: 2, Seed: 1, Scaling: model.Unscaled(), PKAWVNystrom: &model.PKAWVNystrom{Mu: ptr(0.5), History: model.HistoryFull}},
-		{Dimension: 2, Seed: 2, Scaling: model.Unscaled(), FourierAWV: &model.FourierAWV{Frequencies: few}},
-		{Dimension: 2, Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{}},
-		{Dimension: 2, Seed: 3, Scaling: model.Unscaled(), Raker: &model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}},
-		{Dimension: 2, Seed: 4, Scaling: model.Unscaled(), AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: model.FirstOrder{Frequencies: few}}}},
-		{Dimension: 2, Scaling: model.Unscaled(), PKAWVTaylor: &model.PKAWVTaylor{Degree: ptr(2), Forgetting: ptr(0.9)}},
-		{Dimension: 2, Scaling: &model.Scaling{Warmup: &model.WarmupScaling{Observations: 30}}, LinearAWV: &model.LinearAWV{}},
-		{Dimension: 2, FourierAWV: &model.FourierAWV{Frequencies: few}, Scaling: &model.Scaling{Running: &model.RunningScaling{}}},
-		{Dimension: 2, Seed: 5, Scaling: model.Unscaled(), FOGD: &model.FOGD{}},
-	} {
-		c := newClock()
-		whole := start(t, newDisk(), c)
-		whole.create(t, "m", spec)
-		feed(t, whole, 0, 60)
-		want := whole.stats(t, "m")
-		for _, every := range []int{1 << 40, 1, 7} {
-			t.Run(fmt.Sprintf("%s, snapshot every %d", spec.Name(), every), func(t *testing.T) {
-				fs := newDisk()
-				often := func(o *engine.Options) { after(every)(o); o.SnapshotsKept = 2 }
-				h := start(t, fs, c, often)
-				h.create(t, "m", spec)
-				for from := 0; from < 60; from += 20 {
-					feed(t, h, from, from+20)
-					h.stop(t)
-					h = start(t, fs, c, often)
-				}
-				compare(t, h, want)
-				if every < 1<<40 {
-					checkKept(t, h)
-				}
-			})
-		}
-	}
-}
-
-// checkKept: at most two snapshots stay.
-func checkKept(t *testing.T, h *host) {
-	t.Helper()
-	kept, err := h.ListSnapshots(t.Context(), "m")
-	assert.True(t, err == nil && len(kept) >= 1 && len(kept) <= 2, "snapshots kept: %v, %v", kept, err)
 }
 
 // A power cut at any moment: what was acknowledged is there, once, and a

@@ -51,65 +51,6 @@ func digests(t *testing.T, calls [][]engine.Observation) [][32]byte {
 	return out
 }
 
-// A model goes back to any sequence that is kept, inside a batch too; what was
-// undone may be learned again, what was not is not; and a restart agrees.
-func TestRestoreModel(t *testing.T) {
-	calls := history(1, 12)
-	want := digests(t, calls)
-	last := uint64(len(want) - 1)
-	for _, every := range []int{1 << 40, 5} {
-		for target := range last + 1 {
-			fs, c := newDisk(), newClock()
-			h := start(t, fs, c, func(o *engine.Options) { after(every)(o); o.SnapshotsKept = 2 })
-			h.create(t, "m", linear(2))
-			for _, call := range calls {
-				h.observe(t, "m", call...)
-			}
-			if every == 5 {
-				must(h.SnapshotModel(context.Background(), "m"))(t)
-			}
-			var kept []engine.Snapshot
-			var err error
-			waitFor(t, h, func() bool { // A snapshot is read back before older ones are dropped.
-				kept, err = h.ListSnapshots(t.Context(), "m")
-				return err != nil || len(kept) <= 2
-			})
-			require.NoError(t, err)
-			oldest := uint64(0)
-			if len(kept) == 2 {
-				oldest = kept[1].Sequence
-			}
-			info, err := h.RestoreModel(context.Background(), "m", target)
-			if target < oldest {
-				if !errors.Is(err, engine.ErrSnapshotNotFound) || h.stats(t, "m").Digest != want[last] {
-					t.Fatalf("restored to %d of %d: %+v, %v", target, oldest, info, err)
-				}
-				h.stop(t)
-				continue
-			}
-			if err != nil || info.Sequence != target || h.stats(t, "m").Digest != want[target] {
-				t.Fatalf("restored to %d: %+v, %v", target, info, err)
-			}
-			if target%3 == 0 {
-				h.stop(t)
-				h = start(t, fs, c)
-			}
-			n := uint64(0)
-			for _, call := range calls {
-				for _, o := range call {
-					n++
-					a := h.observe(t, "m", o)[0]
-					if a.Duplicate != (n <= target) || a.Sequence != n {
-						t.Fatalf("restored to %d, observation %d again: %+v", target, n, a)
-					}
-				}
-			}
-			require.True(t, h.stats(t, "m").Digest == want[last], "restored to %d, it ends elsewhere", target)
-			h.stop(t)
-		}
-	}
-}
-
 // A power cut at any moment of a restore leaves the model as it was, or as it
 // is to be, with the ids that belong to it.
 func TestPowerCutsDuringRestore(t *testing.T) {

@@ -226,25 +226,6 @@ func TestWatchedIntervals(t *testing.T) {
 	}
 }
 
-// Of more than a watcher asks for, the newest are told, and the others counted. The one
-// that does not read holds nobody up.
-func TestWatcherIsToldTheNewest(t *testing.T) {
-	s := serve(t)
-	s.create(t, "m", linear(1))
-	next, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 20})
-	lazy, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100})
-	s.learn(t, "m", 100) // One record.
-	all, stand := outcomes(t, next, 20)
-	assert.True(t, all[0].GetOutcome().GetSequence() == 81 && all[0].GetOmitted() == 80 && stand == 100, "the first of %d is %v", stand, all[0])
-	s.learn(t, "m", 20_000)
-	last := uint64(0)
-	for stand = 0; last < 20_100; {
-		of, by := outcomes(t, lazy, 1)
-		last, stand = of[0].GetOutcome().GetSequence(), stand+by
-		require.Equal(t, stand, last)
-	}
-}
-
 // A watch ends with its model, and with the server. Neither is an error of the server.
 func TestWatchEnds(t *testing.T) {
 	core, lines := observer.New(zap.ErrorLevel)
