@@ -62,7 +62,9 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 				lost++
 			}
 		}
-		assert.True(t, lost <= 0 && all != 0, "the next owner lacks %d of %d predictions", lost, all)
+		if lost > 0 || all == 0 {
+			t.Errorf("the next owner lacks %d of %d predictions", lost, all)
+		}
 	}
 }
 
@@ -74,8 +76,9 @@ func TestMoveDrainRemove(t *testing.T) {
 	assert.ErrorIs(t, to.node().Move(t.Context(), ""), storage.ErrNotOwner)
 	assert.ErrorIs(t, first.node().Move(t.Context(), "elsewhere:1"), cluster.ErrNoMember)
 	require.NoError(t, first.node().Move(t.Context(), to.address))
-	got := owner(t, servers...)
-	assert.True(t, got == to, "%s owns, want %s", got.address, to.address)
+	if got := owner(t, servers...); got != to {
+		t.Errorf("%s owns, want %s", got.address, to.address)
+	}
 	require.NoError(t, to.node().host.Drain(t.Context()))
 	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
 	next := owner(t, rest...)
@@ -100,7 +103,11 @@ func TestDrainNeedsASuccessor(t *testing.T) {
 	servers[0].start(t)
 	only := owner(t, servers...).node()
 	assert.ErrorIs(t, only.host.Drain(t.Context()), cluster.ErrNoSuccessor)
-	assert.True(t, only.Owns() && only.Status().Draining, "the only server is not the owner")
+	if !only.Owns() || !only.Status().Draining {
+		t.Error("the only server is not the owner")
+	}
 	assert.ErrorIs(t, only.Remove(t.Context(), "elsewhere:1"), cluster.ErrNoMember)
-	assert.True(t, servers[0].restarts() == 0 && only.Self().ID != "", "a founder fetched a checkpoint")
+	if servers[0].restarts() != 0 || only.Self().ID == "" {
+		t.Error("a founder fetched a checkpoint")
+	}
 }

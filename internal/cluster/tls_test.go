@@ -170,11 +170,13 @@ func TestTheClusterPortTellsKindsApart(t *testing.T) {
 		}
 	}
 	address := s.Listener(consensus.Members).Addr().String()
-	_, err := s.DialGroup(t.Context(), 7, "a", address)
-	assert.ErrorIs(t, err, io.EOF)
+	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, io.EOF) {
+		t.Errorf("a log that is not open here: %v", err)
+	}
 	other := s.Group(7, "b")
-	_, err = s.DialGroup(t.Context(), 7, "a", address)
-	assert.ErrorIs(t, err, consensus.ErrOtherMember)
+	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, consensus.ErrOtherMember) {
+		t.Errorf("the log of another member: %v", err)
+	}
 	assert.NoError(t, other.Close())
 }
 
@@ -189,10 +191,14 @@ func TestTheClusterPortRejectsStrangers(t *testing.T) {
 	nameless := ours.config(t, "127.0.0.1")
 	nameless.Certificates = nil
 	for name, config := range map[string]*tls.Config{"another authority": stranger, "no certificate": nameless, "no TLS": nil} {
-		assert.False(t, reaches(t, stream(t, config), to, consensus.Members), "took a client with %s", name)
+		if reaches(t, stream(t, config), to, consensus.Members) {
+			t.Errorf("took a client with %s", name)
+		}
 	}
 	misnamed := stream(t, ours.config(t, "elsewhere.example"))
-	assert.False(t, reaches(t, to, misnamed, consensus.Members), "a client took a server with another name")
+	if reaches(t, to, misnamed, consensus.Members) {
+		t.Error("a client took a server with another name")
+	}
 }
 
 // public is a listener that is not on a loopback address.
@@ -205,6 +211,7 @@ func TestNoPlaintextBeyondLoopback(t *testing.T) {
 	defer func() {
 		assert.NoError(t, l.Close())
 	}()
-	_, err := consensus.Listen(public{l}, nil, func(error) {})
-	assert.ErrorIs(t, err, consensus.ErrPlaintext)
+	if _, err := consensus.Listen(public{l}, nil, func(error) {}); !errors.Is(err, consensus.ErrPlaintext) {
+		t.Errorf("listened: %v", err)
+	}
 }

@@ -86,13 +86,17 @@ func decode(data []byte) (h command.Header, out []command.Command, err error) {
 func TestRoundTrip(t *testing.T) {
 	want := all()
 	h, got, err := decode(encode(header(), want))
-	require.True(t, err == nil && h == header(), "header %+v, %v", h, err)
+	if err != nil || h != header() {
+		t.Fatalf("header %+v, %v", h, err)
+	}
 	require.Equal(t, len(want), len(got))
 	for n := range want {
 		assert.Equal(t, want[n], got[n])
 	}
 	_, none, err := decode(encode(command.Header{Format: storage.Format}, nil))
-	assert.True(t, err == nil && len(none) <= 0, "an entry without commands has %d, %v", len(none), err)
+	if err != nil || len(none) > 0 {
+		t.Errorf("an entry without commands has %d, %v", len(none), err)
+	}
 }
 
 // A command that is decoded again keeps nothing of the one before.
@@ -137,8 +141,9 @@ func TestGolden(t *testing.T) {
 func TestDamage(t *testing.T) {
 	data := encode(header(), all())
 	for n := range data {
-		_, got, err := decode(data[:n])
-		assert.True(t, (err == nil || errors.Is(err, command.ErrMalformed)) && (err != nil || len(got) != len(all())), "cut at %d: %v", n, err)
+		if _, got, err := decode(data[:n]); err != nil && !errors.Is(err, command.ErrMalformed) || err == nil && len(got) == len(all()) {
+			t.Errorf("cut at %d: %v", n, err)
+		}
 		for bit := range 8 {
 			bad := bytes.Clone(data)
 			bad[n] ^= 1 << bit
@@ -151,13 +156,15 @@ func TestDamage(t *testing.T) {
 		command.ErrMalformed: {0},
 		storage.ErrNewer:     encode(header(), []command.Command{{Kind: 99}}),
 	} {
-		_, _, err := decode(data)
-		assert.ErrorIs(t, err, want)
+		if _, _, err := decode(data); !errors.Is(err, want) {
+			t.Errorf("%v, want %v", err, want)
+		}
 	}
 	for format, want := range map[uint32]error{storage.Format + 1: storage.ErrNewer, storage.OldestFormat - 1: command.ErrOlder} {
 		data[0] = byte(format)
-		_, _, err := decode(data)
-		assert.ErrorIs(t, err, want, format)
+		if _, _, err := decode(data); !errors.Is(err, want) {
+			t.Errorf("format %d: %v, want %v", format, err, want)
+		}
 	}
 }
 
@@ -182,6 +189,36 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, got, err := decode(encode(h, commands))
-		assert.True(t, err == nil && again == h && reflect.DeepEqual(got, commands), "%+v, %+v, %v\nwant %+v, %+v", again, got, err, h, commands)
+		if err != nil || again != h || !reflect.DeepEqual(got, commands) {
+			t.Errorf("%+v, %+v, %v\nwant %+v, %+v", again, got, err, h, commands)
+		}
 	})
+}
+
+func BenchmarkAppend(b *testing.B) {
+	c := all()[7]
+	c.Record.Data = make([]byte, 188)
+	c.IDs[0].Value = make([]byte, 80)
+	b.ReportAllocs()
+	var data []byte
+	for b.Loop() {
+		data = c.Append(data[:0])
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	c := all()[7]
+	c.Record.Data = make([]byte, 188)
+	c.IDs[0].Value = make([]byte, 80)
+	data := encode(header(), []command.Command{c})
+	b.ReportAllocs()
+	for b.Loop() {
+		e, err := command.Decode(data)
+		require.NoError(b, err)
+		raw, _, err := e.Next()
+		if err == nil {
+			err = c.Decode(raw)
+		}
+		require.NoError(b, err)
+	}
 }

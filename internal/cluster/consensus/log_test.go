@@ -96,8 +96,9 @@ func (s *server) open(t *testing.T) {
 
 func (s *server) close(t *testing.T) {
 	t.Helper()
-	err := errors.Join(s.Close(), s.stream.Close())
-	assert.True(t, err == nil || errors.Is(err, net.ErrClosed), err)
+	if err := errors.Join(s.Close(), s.stream.Close()); err != nil && !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
 }
 
 func (s *server) applyEntry(index uint64, entry []byte) error {
@@ -205,8 +206,9 @@ func TestThreeServersApplyWhatTheOwnerProposes(t *testing.T) {
 	haveAll(t, []string{"one", "two"}, servers...)
 	for _, s := range servers[1:] {
 		assert.ErrorIs(t, s.Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
-		o, ok := s.Owner()
-		assert.True(t, ok && o.ID == servers[0].self.ID && o.Address == servers[0].self.Address, "%s knows the owner %+v", s.self.ID, o)
+		if o, ok := s.Owner(); !ok || o.ID != servers[0].self.ID || o.Address != servers[0].self.Address {
+			t.Errorf("%s knows the owner %+v", s.self.ID, o)
+		}
 		eventually(t, "a fresh state", func() bool { return s.Age() < time.Second })
 	}
 	eventually(t, "the owner's state has no age while the lease lasts", func() bool { return servers[0].Age() == 0 })
@@ -223,7 +225,9 @@ func TestAnotherServerOwnsWhenTheOwnerIsGone(t *testing.T) {
 
 	servers[0].open(t)
 	haveAll(t, []string{"one", "two"}, servers...)
-	assert.False(t, servers[0].Owns(), "two servers own the log")
+	if servers[0].Owns() {
+		t.Error("two servers own the log")
+	}
 }
 
 func TestMove(t *testing.T) {
@@ -255,8 +259,9 @@ func TestMove(t *testing.T) {
 	require.NoError(t, from.Move(t.Context(), to.self))
 	close(stop)
 	proposing.Wait()
-	got := owner(t, servers...)
-	assert.True(t, got == to, "%s owns the log, want %s", got.self.ID, to.self.ID)
+	if got := owner(t, servers...); got != to {
+		t.Errorf("%s owns the log, want %s", got.self.ID, to.self.ID)
+	}
 	assert.ErrorIs(t, from.Move(t.Context(), to.self), storage.ErrNotOwner)
 	propose(t, to, "after")
 	haveAll(t, append(append([]string{"before"}, acknowledged...), "after"), servers...)
@@ -269,8 +274,9 @@ func TestAMinorityRejects(t *testing.T) {
 	servers[1].close(t)
 	servers[2].close(t)
 	// The entry is on the owner's disk, and may be committed later. On a busy machine the owner has stepped down before.
-	err := servers[0].Propose(t.Context(), []byte("two"))
-	assert.True(t, errors.Is(err, consensus.ErrNotKnown) || errors.Is(err, storage.ErrNotOwner), "proposed without a majority: %v", err)
+	if err := servers[0].Propose(t.Context(), []byte("two")); !errors.Is(err, consensus.ErrNotKnown) && !errors.Is(err, storage.ErrNotOwner) {
+		t.Errorf("proposed without a majority: %v", err)
+	}
 	eventually(t, "the minority steps down", func() bool { return !servers[0].Owns() })
 	assert.ErrorIs(t, servers[0].Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
 	eventually(t, "the state is old", func() bool { return servers[0].Age() > 300*time.Millisecond })
@@ -280,8 +286,9 @@ func TestAMinorityRejects(t *testing.T) {
 	next := owner(t, servers[:2]...)
 	propose(t, next, "four")
 	eventually(t, "the same entries", func() bool { return slices.Equal(servers[0].entries(), servers[1].entries()) })
-	got := servers[0].entries()
-	assert.True(t, !slices.Contains(got, "three") && slices.Contains(got, "four"), "applied %q", got)
+	if got := servers[0].entries(); slices.Contains(got, "three") || !slices.Contains(got, "four") {
+		t.Errorf("applied %q", got)
+	}
 }
 
 // A server whose program does not know an entry applies neither it nor later entries, and does not end: it votes, keeps the
@@ -321,15 +328,18 @@ func TestAStateThatFailsEndsTheLog(t *testing.T) {
 	servers := found(t)
 	broken := errors.New("the disk is broken")
 	servers[0].apply = func(string) error { return broken }
-	err := servers[0].Propose(t.Context(), []byte("one"))
-	assert.True(t, errors.Is(err, consensus.ErrNotKnown) && errors.Is(err, broken), "proposed: %v", err)
+	if err := servers[0].Propose(t.Context(), []byte("one")); !errors.Is(err, consensus.ErrNotKnown) || !errors.Is(err, broken) {
+		t.Errorf("proposed: %v", err)
+	}
 	select {
 	case err := <-servers[0].Failed():
 		assert.ErrorIs(t, err, broken)
 	case <-time.After(patience):
 		t.Error("no failure was reported")
 	}
-	assert.False(t, servers[0].Owns(), "a server without a disk owns the log")
+	if servers[0].Owns() {
+		t.Error("a server without a disk owns the log")
+	}
 	servers[0].close(t)
 	propose(t, owner(t, servers[1:]...), "two")
 	haveAll(t, []string{"one", "two"}, servers[1:]...)
@@ -340,8 +350,9 @@ func TestARemovedServerSaysSo(t *testing.T) {
 	require.NoError(t, servers[0].Remove(t.Context(), servers[1].self.ID))
 	propose(t, servers[0], "one")
 	haveAll(t, []string{"one"}, servers[0], servers[2])
-	got := len(servers[0].Members())
-	assert.True(t, got == 2 && !servers[0].Knows(servers[1].self.ID), "%d members", got)
+	if got := len(servers[0].Members()); got != 2 || servers[0].Knows(servers[1].self.ID) {
+		t.Errorf("%d members", got)
+	}
 	// Raft may stop before it sends the removal to the removed server.
 	select {
 	case err := <-servers[1].Failed():
@@ -420,8 +431,9 @@ func TestAMarkCutsTheLog(t *testing.T) {
 		}
 	}
 	require.NoError(t, first.Mark())
-	got, err := first.storage.FirstIndex()
-	assert.True(t, err == nil && got >= 10, "the log begins at %d, %v", got, err)
+	if got, err := first.storage.FirstIndex(); err != nil || got < 10 {
+		t.Errorf("the log begins at %d, %v", got, err)
+	}
 	first.close(t)
 	first.open(t)
 	haveAll(t, want, servers...)
@@ -488,6 +500,7 @@ func TestCloseAnswersProposals(t *testing.T) {
 	}
 	servers[0].close(t)
 	proposing.Wait()
-	err := servers[0].Propose(t.Context(), nil)
-	assert.True(t, errors.Is(err, storage.ErrNotOwner) && errors.Is(err, consensus.ErrClosed), "proposed to a closed log: %v", err)
+	if err := servers[0].Propose(t.Context(), nil); !errors.Is(err, storage.ErrNotOwner) || !errors.Is(err, consensus.ErrClosed) {
+		t.Errorf("proposed to a closed log: %v", err)
+	}
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
-	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/cluster/consensus"
 )
@@ -48,16 +47,22 @@ func TestQuiet(t *testing.T) {
 		for _, at := range c.beats {
 			q.Heard(begin.Add(at), "a", heartbeat, nil)
 		}
-		assert.Equal(t, c.want, q.Answer(begin.Add(c.at), c.to, c.r), c.name)
+		if got := q.Answer(begin.Add(c.at), c.to, c.r); got != c.want {
+			t.Errorf("%s: answered %v, want %v", c.name, got, c.want)
+		}
 	}
 
 	q := consensus.NewQuiet()
 	q.Heard(begin, "a", said(3, 9, 9), nil)
 	q.Heard(begin, "a", entry, nil)
-	assert.False(t, q.Answer(begin, "a", said(3, 9, 9)), "a follower with new entries has to hear the commit index again")
+	if q.Answer(begin, "a", said(3, 9, 9)) {
+		t.Error("a follower with new entries has to hear the commit index again")
+	}
 	q.Heard(begin, "a", said(3, 10, 9), nil)
 	q.Heard(begin, "a", heartbeat, errors.New("the connection broke"))
-	assert.False(t, q.Answer(begin, "a", said(3, 10, 9)), "a follower that has failed has to hear everything again")
+	if q.Answer(begin, "a", said(3, 10, 9)) {
+		t.Error("a follower that has failed has to hear everything again")
+	}
 	if lease, election := consensus.CalmTimeouts(); lease+consensus.AnsweredWithin >= election {
 		t.Errorf("an owner without a majority may stay for %v, and the others elect after %v", lease+consensus.AnsweredWithin, election)
 	}
@@ -100,7 +105,9 @@ func TestRest(t *testing.T) {
 				})
 				begin := time.Now()
 				q.Rest(&raft.AppendEntriesRequest{PrevLogEntry: c.index, LeaderCommitIndex: c.commit})
-				assert.Equal(t, c.want, time.Since(begin))
+				if got := time.Since(begin); got != c.want {
+					t.Errorf("waited %v, want %v", got, c.want)
+				}
 				if half.Wait(); err != nil {
 					t.Error(err)
 				}

@@ -99,18 +99,25 @@ func check(t *testing.T, groups []placement.Group, servers []string) {
 	t.Helper()
 	for _, g := range groups {
 		members := slices.Compact(slices.Sorted(slices.Values(g.Members)))
-		want := min(placement.Replicas, len(servers))
-		require.True(t, len(members) == want && len(g.Members) == want, "group %d has the members %v, want %d", g.Number, g.Members, want)
-		for _, m := range append(g.Members, g.Owner) {
-			require.True(t, slices.Contains(servers, m), "%+v has a server that left", g)
+		if want := min(placement.Replicas, len(servers)); len(members) != want || len(g.Members) != want {
+			t.Fatalf("group %d has the members %v, want %d", g.Number, g.Members, want)
 		}
-		require.True(t, slices.Contains(g.Members, g.Owner), "%+v: the owner is no member", g)
+		for _, m := range append(g.Members, g.Owner) {
+			if !slices.Contains(servers, m) {
+				t.Fatalf("%+v has a server that left", g)
+			}
+		}
+		if !slices.Contains(g.Members, g.Owner) {
+			t.Fatalf("%+v: the owner is no member", g)
+		}
 	}
 	has, owns := counts(groups)
-	fullest, fewest := spread(has, servers)
-	assert.LessOrEqual(t, fullest-fewest, 1, "servers have %d to %d groups: %v", fewest, fullest, has)
-	fullest, fewest = spread(owns, servers)
-	assert.LessOrEqual(t, fullest-fewest, 1, "servers own %d to %d groups: %v", fewest, fullest, owns)
+	if fullest, fewest := spread(has, servers); fullest-fewest > 1 {
+		t.Errorf("servers have %d to %d groups: %v", fewest, fullest, has)
+	}
+	if fullest, fewest := spread(owns, servers); fullest-fewest > 1 {
+		t.Errorf("servers own %d to %d groups: %v", fewest, fullest, owns)
+	}
 }
 
 // TestPlan: groups are balanced after they are founded, and whenever servers join or leave. A join or a departure
@@ -173,8 +180,9 @@ func TestPlanKeeps(t *testing.T) {
 	groups := founded(32, all[0])
 	rebalance(t, groups, all)
 	slices.Reverse(all)
-	steps := placement.Plan(groups, all)
-	assert.LessOrEqual(t, len(steps), 0, "balanced groups have the plan %+v", steps)
+	if steps := placement.Plan(groups, all); len(steps) > 0 {
+		t.Errorf("balanced groups have the plan %+v", steps)
+	}
 }
 
 // TestOf: names of one family share a group, and families spread over all groups.
@@ -190,7 +198,9 @@ func TestOf(t *testing.T) {
 		load[g]++
 	}
 	for g, n := range load[1:] {
-		assert.True(t, n >= names/groups*8/10 && n <= names/groups*12/10, "group %d has %d of %d names", g+1, n, names)
+		if n < names/groups*8/10 || n > names/groups*12/10 {
+			t.Errorf("group %d has %d of %d names", g+1, n, names)
+		}
 	}
 	// Stored models stay where they are: these numbers never change.
 	for name, want := range map[string]int{"fraud": 5, "price.eu": 12, "a": 12} {

@@ -17,11 +17,11 @@ import (
 
 // naiveKey is a key of the naive table.
 type naiveKey struct {
-	count          float64
-	s              [6]float64
-	mu             [][6]float64
-	mean, last     []float64
-	decayed        []float64
+	count      float64
+	s          [6]float64
+	mu         [][6]float64
+	mean, last []float64
+	decayed    []float64
 	// b and t are the slopes and their variances, by outputs.
 	b, t           [][2]float64
 	seen, sequence int

@@ -73,17 +73,17 @@ func TestRecordsSkipAndEnd(t *testing.T) {
 
 func TestRecordsOfMistakes(t *testing.T) {
 	for text, says := range map[string]string{
-		"y,V,at,b,c,n\n":                        `no column "v", which is an input; is it "V"?`,
-		"y,v,at,b,c,zzzzzz\n":                   `no column "n", which is an input`,
-		"y,v,at,b,c,n,more\n1,1 2,,,,,5\n":      `column 7: "more" is neither an input nor a target: --ignore more leaves it out`,
-		"y,v,at,b,c,n,an id\n1,1 2,,,,,5\n":     `--ignore 'an id' leaves it out, --ignore '*' all`,
-		"y,v,at,b,c,n,\"it's,\"\n1,1 2,,,,,5\n": `--ignore '"it'\''s,"' leaves it out`,
-		"y,v,at,b,c,n\n1,one,,,,\n":             `line 2, column 2 (v): "one" is no vector`,
-		"y,v,at,b,c,n\n1,,,maybe,,\n":           `line 2, column 4 (b): "maybe" is no boolean`,
-		"y,v,at,b,c,n\n1,,,,\"é\xff\",\n":       `line 2, column 5 (c)`,
-		"y,v,at,b,c,n\nx,,,,,\n":                `line 2, column 1 (y): "x" is no number`,
-		"":                                      "the file is empty",
-		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,\n":     "line 4, column 7",
+		"y,V,at,b,c,n\n":                             `no column "v", which is an input; is it "V"?`,
+		"y,v,at,b,c,zzzzzz\n":                        `no column "n", which is an input`,
+		"y,v,at,b,c,n,more\n1,1 2,,,,,5\n":           `column 7: "more" is neither an input nor a target: --ignore more leaves it out`,
+		"y,v,at,b,c,n,an id\n1,1 2,,,,,5\n":          `--ignore 'an id' leaves it out, --ignore '*' all`,
+		"y,v,at,b,c,n,\"it's,\"\n1,1 2,,,,,5\n":      `--ignore '"it'\''s,"' leaves it out`,
+		"y,v,at,b,c,n\n1,one,,,,\n":                  `line 2, column 2 (v): "one" is no vector`,
+		"y,v,at,b,c,n\n1,,,maybe,,\n":                `line 2, column 4 (b): "maybe" is no boolean`,
+		"y,v,at,b,c,n\n1,,,,\"é\xff\",\n":            `line 2, column 5 (c)`,
+		"y,v,at,b,c,n\nx,,,,,\n":                     `line 2, column 1 (y): "x" is no number`,
+		"":                                           "the file is empty",
+		"y,v,at,b,c,n\n1,,,,,\n\n2,,,,,,7\n3,,,,,\n": "line 4, column 7",
 	} {
 		o := stream.RecordOptions{Inputs: everyKind(t), FileOptions: stream.FileOptions{Target: "y"}}
 		_, _, err := records(t, write(t, "a.csv", []byte(text)), o)
