@@ -317,15 +317,7 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 	for source, hash := range r.hashes {
 		if hash != 0 && r.slots[source] == none {
 			r.slots[source] = e.add(hash, n)
-			for k, variant := range e.o.variants() {
-				e.numbers(r.slots[source])[varianceAt+k] = variant.prior
-			}
-			for j := range e.o.Sloped {
-				_, variances := e.o.slopesOf(e.numbers(r.slots[source]), j)
-				for k, prior := range slopePriors() {
-					variances[k] = prior
-				}
-			}
+			e.begin(e.numbers(r.slots[source]))
 		}
 	}
 	var totals [Variants]float64 // Σ s + 1/ω.
@@ -358,6 +350,18 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 		}
 	}
 	e.try(n + 1)
+}
+
+// begin writes the variances of a new key.
+func (e *Effects) begin(numbers []float64) {
+	for k, variant := range e.o.variants() {
+		numbers[varianceAt+k] = variant.prior
+	}
+	priors := slopePriors()
+	for j := range e.o.Sloped {
+		_, variances := e.o.slopesOf(numbers, j)
+		copy(variances, priors[:])
+	}
 }
 
 // gain is K of a key, given Σ s + 1/ω of the single keys of the row.
