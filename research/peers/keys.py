@@ -107,7 +107,7 @@ def measure_auto(program, path, name):
             if most is None or i <= most:
                 cut.write(line)
         cut.flush()
-        call = [program, "compare", "--csv", cut.name, "--target", target, "--local", "--learners", "auto", "-o", "json"]
+        call = [program, "compare", "--csv", cut.name, "--target", target, "--local", "--learners", "auto", "--json"]
         answer = subprocess.run(call, capture_output=True, text=True, check=False)
     if answer.returncode != 0:
         raise SystemExit(f"{name}: {answer.stderr}")
