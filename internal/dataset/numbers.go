@@ -115,16 +115,12 @@ func seconds(text, half string) string {
 	last, fraction, fractional := strings.Cut(parts[len(parts)-1], ".")
 	for i, part := range append(parts[:len(parts)-1], last) {
 		v, err := strconv.ParseUint(part, 10, 32)
-		if err != nil || i > 0 && (v > 59 || len(part) != 2) {
-			return text
-		}
+		known := true
 		if i == 0 && half != "" {
-			if v < 1 || v > 12 {
-				return text
-			}
-			if v %= 12; half[0] == 'p' {
-				v += 12
-			}
+			v, known = hourOf(v, half)
+		}
+		if err != nil || !known || i > 0 && (v > 59 || len(part) != 2) {
+			return text
 		}
 		if total *= 60; i == 0 && len(parts) == 3 {
 			total /= 60
@@ -139,6 +135,14 @@ func seconds(text, half string) string {
 		plain += "." + fraction
 	}
 	return plain
+}
+
+// hourOf returns the hour of the day of an hour before or after noon, and false for one that no clock shows.
+func hourOf(hour uint64, half string) (uint64, bool) {
+	if half[0] == 'p' {
+		return hour%12 + 12, hour >= 1 && hour <= 12
+	}
+	return hour % 12, hour >= 1 && hour <= 12
 }
 
 // resolve reads a number with a mark that may be the decimal one, or may separate thousands.
