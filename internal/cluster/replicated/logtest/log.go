@@ -18,6 +18,7 @@ var ErrLost = errors.New("logtest: the connection was lost")
 // Fault is what happens to a proposal.
 type Fault int
 
+// The faults.
 const (
 	None Fault = iota
 	// Rejected: the entry is not in the log, and the proposer gets ErrNotOwner.
