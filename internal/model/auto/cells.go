@@ -28,7 +28,7 @@ type grid struct{ steps, from int }
 const (
 	cellExperts = 3
 	cellTargets = 2
-	// Of cells are 1 to mostCelled numbers.
+	// Of cells are 1 to mostCelled numbers, without categories and keys beside them.
 	mostCelled   = 3
 	mostOfCorner = 256
 	cornerPrior  = 4

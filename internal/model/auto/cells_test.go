@@ -1,9 +1,11 @@
-package auto
+package auto_test
 
 import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"hindsight/internal/model/auto"
 )
 
 // naiveCells are cells of two numbers by their formula: each corner has a weight in each row, mostly 0.
@@ -69,12 +71,10 @@ func (n *naiveCells) learn(z []float32, targets [2]float64, counts float64) {
 
 func TestCellsAreTheNaiveOnes(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 5))
-	c, n := newCells(2), newNaiveCells()
+	c, n := auto.NewCells(2), newNaiveCells()
 	for row := range 100 {
 		z := []float32{float32(rng.NormFloat64()), float32(math.Pow(10, float64(row%20)-4)) * float32(rng.NormFloat64())}
-		found := c.find(nil, z)
-		var said [cellExperts]float64
-		c.predict(said[:], found)
+		said := c.Predict(z)
 		for e, want := range []float64{n.sum(0, 6, z), n.sum(0, 4, z), n.sum(1, 6, z)} {
 			if math.Abs(said[e]-want) > 1e-5 {
 				t.Fatalf("row %d: expert %d says %g, want %g", row, e, said[e], want)
@@ -82,7 +82,7 @@ func TestCellsAreTheNaiveOnes(t *testing.T) {
 		}
 		targets := [2]float64{float64(z[0]) + rng.NormFloat64(), rng.NormFloat64()}
 		counts := 1 - 0.9*float64(row%2)
-		c.learn(found, targets, counts)
+		c.Learn(z, targets, counts)
 		n.learn(z, targets, counts)
 	}
 }
@@ -90,51 +90,46 @@ func TestCellsAreTheNaiveOnes(t *testing.T) {
 // The corners around a row are those of linear interpolation, also beyond all other rows.
 func TestCornersInterpolate(t *testing.T) {
 	rng := rand.New(rand.NewPCG(2, 5))
-	for d := 1; d <= mostCelled; d++ {
-		c := newCells(d)
+	for d := 1; d <= 3; d++ {
+		c := auto.NewCells(d)
 		for range 200 {
 			z := make([]float32, d)
 			for i := range z {
 				z[i] = float32(math.Copysign(math.Pow(10, 40*rng.Float64()-20), rng.Float64()-0.5))
 			}
-			found := c.find(nil, z)
-			if len(found) != len(c.grids)<<d {
-				t.Fatalf("%d corners of %d numbers", len(found), d)
-			}
-			for g := range c.grids {
+			for _, weights := range c.Weights(z) {
 				sum := 0.0
-				for _, a := range found[g<<d:][:1<<d] {
-					if !(a.weight >= 0) || a.at < c.grids[g].from || a.at >= len(c.counts) {
-						t.Fatalf("corner %+v of grid %d", a, g)
+				for _, a := range weights {
+					if !(a >= 0) {
+						t.Fatalf("weights %g at %g", weights, z)
 					}
-					sum += a.weight
+					sum += a
 				}
-				if math.Abs(sum-1) > 1e-12 {
-					t.Fatalf("weights of sum %g", sum)
+				if math.Abs(sum-1) > 1e-12 || len(weights) != 1<<d {
+					t.Fatalf("weights %g of sum %g", weights, sum)
 				}
 			}
 		}
 	}
-	if _, corners := grids(mostCelled + 1); corners != 0 || cellBytes(5) != 0 {
-		t.Error("cells of more numbers")
+	if auto.CellBytes(4) != 0 {
+		t.Error("cells of four numbers")
 	}
 }
 
 // Rows beyond a window matter where the function is rough: noise .37, rows uniform in a square.
 func TestCellsFollowARoughMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
-	c, excess, asked := newCells(2), 0.0, 0
+	c, excess, asked := auto.NewCells(2), 0.0, 0
 	const rows = 60_000
 	for row := range rows {
 		a, b := rng.Float64(), rng.Float64()
 		f := math.Sin(40*a) * math.Cos(35*b)
-		found := c.find(nil, []float32{float32(3.46 * (a - 0.5)), float32(3.46 * (b - 0.5))})
-		var said [cellExperts]float64
-		if c.predict(said[:], found); row >= rows*3/4 {
+		z := []float32{float32(3.46 * (a - 0.5)), float32(3.46 * (b - 0.5))}
+		if said := c.Predict(z); row >= rows*3/4 {
 			excess += (said[0] - f) * (said[0] - f)
 			asked++
 		}
-		c.learn(found, [2]float64{f + 0.37*rng.NormFloat64(), 0}, 1)
+		c.Learn(z, [2]float64{f + 0.37*rng.NormFloat64(), 0}, 1)
 	}
 	if mean := excess / float64(asked); mean > 0.37*0.37/8 { // The variance of eight neighbors without a bias.
 		t.Errorf("an excess of %.4f", mean)

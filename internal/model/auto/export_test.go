@@ -152,3 +152,34 @@ func StackGain(rows [][]float64, labels []float64, at, experts int) (gain, all, 
 	s := newStackScratch(order - 2)
 	return m.gain(&s, at, experts), m.stacks[0].Explained(0), rest.Explained(0)
 }
+
+// Cells are cells of some numbers.
+type Cells struct{ *cells }
+
+func NewCells(numbers int) Cells { return Cells{newCells(numbers)} }
+
+// CellBytes is the memory of cells.
+func CellBytes(numbers int) uint64 { return cellBytes(numbers) }
+
+// Predict is what the experts say at z.
+func (c Cells) Predict(z []float32) (said [cellExperts]float64) {
+	c.predict(said[:], c.find(nil, z))
+	return said
+}
+
+// Learn learns a row of z.
+func (c Cells) Learn(z []float32, targets [cellTargets]float64, counts float64) {
+	c.learn(c.find(nil, z), targets, counts)
+}
+
+// Weights are those of the corners around z, by grids.
+func (c Cells) Weights(z []float32) (weights [][]float64) {
+	for n, a := range c.find(nil, z) {
+		if n%(1<<len(z)) == 0 {
+			weights = append(weights, nil)
+		}
+		last := len(weights) - 1
+		weights[last] = append(weights[last], a.weight)
+	}
+	return weights
+}
