@@ -17,9 +17,9 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-func (h *host) history(t *testing.T, id string) engine.History {
+func (h *host) history(t *testing.T) engine.History {
 	t.Helper()
-	return must(h.ModelHistory(context.Background(), id))(t)
+	return must(h.ModelHistory(context.Background(), "m"))(t)
 }
 
 // text is a history in which what is not known equals itself.
@@ -66,7 +66,7 @@ func TestHistoryOfClasses(t *testing.T) {
 		h.observe(t, "m", engine.Observation{Features: cluster(rng, class), Class: strconv.Itoa(class), Weight: 1})
 	}
 	errs, logLoss, loss := 0.0, 0.0, 0.0
-	for _, p := range h.history(t, "m").Points {
+	for _, p := range h.history(t).Points {
 		errs, logLoss, loss = errs+p.Classes.Served.Errors, logLoss+p.Classes.Prequential.LogLoss, loss+p.Performance.Served.Loss
 	}
 	s := h.stats(t, "m")

@@ -82,7 +82,7 @@ func TestWatchedPoints(t *testing.T) {
 			last = p.Sequence
 		}
 	}
-	want := h.history(t, "m").Points
+	want := h.history(t).Points
 	assert.Equal(t, want[len(want)-2].Sequence, last)
 }
 

@@ -19,8 +19,8 @@ import (
 
 func gaussian(sigma float64) kernel.Kernel { return kernel.Kernel{Kind: kernel.Gaussian, Sigma: sigma} }
 
-func waves(dimension, frequencies int) feature.Map {
-	return feature.NewFourier(gaussian(1), dimension, frequencies, true, rand.New(rand.NewPCG(1, 1)))
+func waves(frequencies int) feature.Map {
+	return feature.NewFourier(gaussian(1), 2, frequencies, true, rand.New(rand.NewPCG(1, 1)))
 }
 
 func mapped(m feature.Map) func(x []float64) []float64 {
@@ -77,8 +77,8 @@ func TestLearnersConform(t *testing.T) {
 		several := o
 		several.Outputs = 3
 		for kind, s := range map[string]modeltest.Subject{
-			"newton":         {New: func() model.Learner { return kons.New(waves(2, 5), o) }},
-			"newton, 3":      {New: func() model.Learner { return kons.New(waves(2, 4), several) }, Outputs: 3},
+			"newton":         {New: func() model.Learner { return kons.New(waves(5), o) }},
+			"newton, 3":      {New: func() model.Learner { return kons.New(waves(4), several) }, Outputs: 3},
 			"nystrom, grow":  {New: func() model.Learner { return nystrom(o, func(o *kons.NystromOptions) { o.Dictionary.Capacity = 12 }) }},
 			"nystrom, given": {New: func() model.Learner { return nystrom(o, func(o *kons.NystromOptions) { o.Dictionary.Given = given }) }},
 			"nystrom, 3, restart": {Outputs: 3, New: func() model.Learner {
@@ -101,7 +101,7 @@ func TestLearnersConform(t *testing.T) {
 func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 	for name, o := range ways() {
 		t.Run(name, func(t *testing.T) {
-			features := waves(2, 6)
+			features := waves(6)
 			l := kons.New(features, o)
 			n := newNaive(o, mapped(features))
 			for at, s := range modeltest.Samples(8, 2, 400) {
@@ -168,7 +168,7 @@ func TestOutputsAreLearnersOfTheirOwn(t *testing.T) {
 		several := o
 		several.Outputs = 3
 		for kind, pair := range map[string][2]func() model.Learner{
-			"newton": {func() model.Learner { return kons.New(waves(2, 5), several) }, func() model.Learner { return kons.New(waves(2, 5), o) }},
+			"newton": {func() model.Learner { return kons.New(waves(5), several) }, func() model.Learner { return kons.New(waves(5), o) }},
 			"grow":   {func() model.Learner { return nystrom(several, nil) }, func() model.Learner { return nystrom(o, nil) }},
 			"exact":  {func() model.Learner { return exact(several, nil) }, func() model.Learner { return exact(o, nil) }},
 		} {

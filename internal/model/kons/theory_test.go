@@ -223,7 +223,7 @@ func TestTheoremAgainstTheBestFunction_ICML_2017_Proposition1(t *testing.T) {
 		for kind := range 4 {
 			t.Run(fmt.Sprint(name, ", labels ", kind), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(kind), 5))
-				features := waves(2, 6)
+				features := waves(6)
 				l := kons.New(features, o)
 				middle, c := (o.Low+o.High)/2, (o.High-o.Low)/2+o.Clip
 				var samples []modeltest.Sample
@@ -311,7 +311,7 @@ func minOver(o kons.Options, phi func([]float64) []float64, samples []modeltest.
 // Without a cut the left side of the theorem for the surrogate losses is the certificate
 // at its maximum over all functions.
 func TestTheCertificateIsAttainedBySurrogates(t *testing.T) {
-	features := waves(2, 6)
+	features := waves(6)
 	o := kons.Options{Alpha: 20, Low: -50, High: 50}
 	l := kons.New(features, o)
 	n := newNaive(o, mapped(features))
@@ -338,7 +338,7 @@ func TestTheCertificateIsAttainedBySurrogates(t *testing.T) {
 // learners are all kinds, for options.
 func learners(o kons.Options) map[string]func() model.Learner {
 	return map[string]func() model.Learner{
-		"newton":   func() model.Learner { return kons.New(waves(2, 6), o) },
+		"newton":   func() model.Learner { return kons.New(waves(6), o) },
 		"grow":     func() model.Learner { return nystrom(o, nil) },
 		"restart":  func() model.Learner { return nystrom(o, func(o *kons.NystromOptions) { o.Restart = true }) },
 		"exact":    func() model.Learner { return exact(o, nil) },
@@ -389,7 +389,7 @@ func TestScoresFollowTheSignOfTheClass(t *testing.T) {
 // weights, and A stays. Lemma 1 leaves this out.
 func TestAProjectionMovesWithoutASlope(t *testing.T) {
 	o := kons.Options{Alpha: 0.01, Low: -1, High: 1, TrackRegret: true}
-	for name, l := range map[string]model.Learner{"newton": kons.New(waves(2, 6), o), "exact": exact(o, nil)} {
+	for name, l := range map[string]model.Learner{"newton": kons.New(waves(6), o), "exact": exact(o, nil)} {
 		t.Run(name, func(t *testing.T) {
 			// A line through the ends of the range goes beyond them further out.
 			for range 40 {
@@ -429,10 +429,10 @@ func TestWhatIsNotCertified(t *testing.T) {
 		y    float64
 		want bool
 	}{
-		"inside":     {kons.New(waves(2, 3), ranged), 1, true},
-		"outside":    {kons.New(waves(2, 3), ranged), 1.0001, false},
-		"no range":   {kons.New(waves(2, 3), kons.Options{Alpha: 1}), 0.5, false},
-		"long step":  {kons.New(waves(2, 3), long), 0.5, false},
+		"inside":     {kons.New(waves(3), ranged), 1, true},
+		"outside":    {kons.New(waves(3), ranged), 1.0001, false},
+		"no range":   {kons.New(waves(3), kons.Options{Alpha: 1}), 0.5, false},
+		"long step":  {kons.New(waves(3), long), 0.5, false},
 		"growing":    {nystrom(ranged, nil), 0.5, true},
 		"restarting": {nystrom(ranged, func(o *kons.NystromOptions) { o.Restart = true }), 0.5, false},
 		"given": {nystrom(ranged, func(o *kons.NystromOptions) {
@@ -452,7 +452,7 @@ func TestWhatIsNotCertified(t *testing.T) {
 // A label at an end of the range is in it, however its difference from the middle rounds.
 func TestTheEndsOfTheRangeAreInIt(t *testing.T) {
 	for _, ends := range [][2]float64{{0.1, 0.7}, {-3.3, 0.2}, {99.9, 101.3}, {0, 1}} {
-		l := kons.New(waves(2, 3), kons.Options{Alpha: 1, Low: ends[0], High: ends[1]})
+		l := kons.New(waves(3), kons.Options{Alpha: 1, Low: ends[0], High: ends[1]})
 		for _, y := range ends {
 			observe(t, l, modeltest.Sample{X: []float64{1, 1}, Y: y, Weight: 1})
 		}
@@ -466,7 +466,7 @@ func TestTheEndsOfTheRangeAreInIt(t *testing.T) {
 // The regret of the squared loss is that against the best ridge function in hindsight,
 // solved densely.
 func TestRegretIsAgainstTheBestRidgeFunction(t *testing.T) {
-	features := waves(2, 5)
+	features := waves(5)
 	l := kons.New(features, kons.Options{Alpha: 0.4, Low: -2, High: 3, TrackRegret: true})
 	const middle = 0.5
 	a, b := mat.NewSymDense(features.Size(), nil), mat.NewVecDense(features.Size(), nil)

@@ -38,9 +38,9 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 			phi     func([]float64) []float64
 			raised  int
 		}{
-			"newton": {func() model.Learner { return kons.New(waves(2, 6), o) }, mapped(waves(2, 6)), 1 << 20},
+			"newton": {func() model.Learner { return kons.New(waves(6), o) }, mapped(waves(6)), 1 << 20},
 			"newton, a ridge a round": {
-				func() model.Learner { return kons.New(waves(2, 6), kons.Raising(o, 1)) }, mapped(waves(2, 6)), 1,
+				func() model.Learner { return kons.New(waves(6), kons.Raising(o, 1)) }, mapped(waves(6)), 1,
 			},
 			"exact": {
 				func() model.Learner { return exact(o, func(o *kons.ExactOptions) { o.Kernel = polynomial() }) }, polynomials, 0,
@@ -104,7 +104,7 @@ func TestTheoremWithWeightsOfAllSizes(t *testing.T) {
 			kind = min(kind, 2)
 			t.Run(fmt.Sprint(name, ", labels ", kind, ", raised ", raised), func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, uint64(kind)))
-				features := waves(2, 6)
+				features := waves(6)
 				l := kons.New(features, kons.Raising(o, raised))
 				middle, c := (o.Low+o.High)/2, (o.High-o.Low)/2+o.Clip
 				samples, loss, unit := rising(rng, 250), 0.0, 0.0
@@ -155,7 +155,7 @@ func regretOfAllSizes(t *testing.T, raised int) {
 	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	features, n := waves(2, 5), 0.0
+	features, n := waves(5), 0.0
 	o := kons.Options{Alpha: 0.4, Low: -2, High: 2, TrackRegret: true}
 	l := kons.New(features, kons.Raising(o, raised))
 	a, b := mat.NewSymDense(features.Size(), nil), mat.NewVecDense(features.Size(), nil)
