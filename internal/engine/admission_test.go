@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"hindsight/internal/engine"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"hindsight/internal/engine"
 )
 
 // While more models are used at once than fit, the states in memory take no more than they

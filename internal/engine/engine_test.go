@@ -8,11 +8,11 @@ import (
 	"strings"
 	"testing"
 
-	"hindsight/internal/engine"
-	"hindsight/internal/model"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"hindsight/internal/engine"
+	"hindsight/internal/model"
 )
 
 func TestCreateIsIdempotentBySpec(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"hindsight/internal/engine"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"hindsight/internal/engine"
 )
 
 // A rate is that of the observations of the last minute, and of the ten seconds that are

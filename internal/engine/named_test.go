@@ -7,12 +7,12 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
-
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 )
 
 // weather has inputs of every kind.

@@ -7,10 +7,10 @@ import (
 	"sync"
 	"testing"
 
-	"hindsight/internal/engine"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"hindsight/internal/engine"
 )
 
 func (h *host) watch(t *testing.T, id string, room int) *engine.Watcher {

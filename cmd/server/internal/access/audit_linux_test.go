@@ -10,11 +10,11 @@ import (
 	"testing"
 	"time"
 
-	"hindsight/cmd/server/internal/access"
-	"hindsight/internal/auth"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"hindsight/cmd/server/internal/access"
+	"hindsight/internal/auth"
 )
 
 // A line that a full disk cuts, or a crash, takes no other line with it. What was lost is

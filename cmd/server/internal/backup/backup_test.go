@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"hindsight/cmd/server/internal/backup"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"hindsight/cmd/server/internal/backup"
 )
 
 // files are those of a data directory; what is not backed up is among them.

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"hindsight/cmd/server/internal/backup"
-
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"hindsight/cmd/server/internal/backup"
 )
 
 // Two stores back up to one place again and again, and remove older backups. One of them holds the place, the other is
