@@ -33,7 +33,7 @@ func competitors() map[string]model.Spec {
 	}
 	specs := map[string]model.Spec{
 		"linear_awv":      {LinearAWV: &model.LinearAWV{}},
-		"label_bounds":    {LinearAWV: &model.LinearAWV{}, Label: &model.Label{Min: ptr(-1e9)}},
+		"label_bounds":    {LinearAWV: &model.LinearAWV{}, Label: &model.Label{Min: ptr(-1e30)}},
 		"label_gate":      {LinearAWV: &model.LinearAWV{}, LabelGate: model.GateOn},
 		"outputs":         {LinearAWV: &model.LinearAWV{}, Outputs: 2},
 		"lambdas":         {LinearAWV: &model.LinearAWV{Ridges: ridges}},
