@@ -75,7 +75,7 @@ func TestExplainKeys(t *testing.T) {
 	nobody := func() *structpb.Struct {
 		return object(t, fmt.Sprintf(`{"load": 0, "user": null, "shop": %d}`, rng.IntN(5)))
 	}
-	for n := range 600 {
+	for n := range 900 {
 		if n%10 == 0 {
 			s.observes(t, "m", nobody(), 2)
 		}
