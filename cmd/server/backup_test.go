@@ -259,7 +259,7 @@ func TestServerKilledDuringBackup(t *testing.T) {
 	}
 	p := launch(t, dir)
 	left, err := filepath.Glob(filepath.Join(dir, "checkpoint"))
-	assert.True(t, err == nil && len(left) <= 0, "left %v, %v", left, err)
+	assert.True(t, err == nil && len(left) == 0, "left %v, %v", left, err)
 	last := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place, "--keep", "100")
 	p.terminate(t)
 	names := strings.Fields(execute(t, "restore", "--list", "--from", place).out)
@@ -330,7 +330,7 @@ func TestBackupIntoTheDataDirectoryIsRejected(t *testing.T) {
 		assert.True(t, a.code == 2 && strings.Contains(a.errors, "is in the data directory"), "%q: %+v", place, a)
 	}
 	made, err := filepath.Glob(filepath.Join(dir, "backups"))
-	assert.True(t, err == nil && len(made) <= 0, "made %v, %v", made, err)
+	assert.True(t, err == nil && len(made) == 0, "made %v, %v", made, err)
 }
 
 // Of a restore that goes on the directory is left alone by another one.
@@ -367,7 +367,7 @@ func TestDamagedBackupIsRejected(t *testing.T) {
 		a = execute(t, "restore", "--from", place, "--data-dir", wanted)
 		assert.True(t, a.code == 1 && strings.Contains(a.errors, named), "%s: restore: %+v", what, a)
 		left, err := os.ReadDir(wanted)
-		assert.True(t, err != nil || len(left) <= 0, "%s: left %v", what, left)
+		assert.True(t, err != nil || len(left) == 0, "%s: left %v", what, left)
 	}
 	for _, kind := range []string{".sst", ".hs", "MANIFEST-"} {
 		at := slices.IndexFunc(m.Files, func(f struct {

@@ -103,7 +103,7 @@ func (r *run) of(id string) *attempt {
 func TestCheckerAcceptsAGoodRun(t *testing.T) {
 	r := honest()
 	f := check(r.history, r.replicas, r.serial)
-	assert.True(t, len(f.problems) <= 0 && len(f.lost) <= 0 && len(f.twice) <= 0, "%+v", f)
+	assert.True(t, len(f.problems) == 0 && len(f.lost) == 0 && len(f.twice) == 0, "%+v", f)
 	assert.True(t, f.acknowledged == 28 && f.unknown == 2 && f.learnedUnknown == 1 && f.rejected == 0, "counted %+v", f)
 }
 

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -40,11 +39,6 @@ func (s *seat) launch(t *testing.T) {
 		by = []string{binary}
 	}
 	s.process = launchBy(t, s.dir, by, s.flags...)
-}
-
-func (s *seat) signal(t *testing.T, by syscall.Signal) {
-	t.Helper()
-	require.NoError(t, s.command.Process.Signal(by))
 }
 
 // cluster returns the cluster as the server knows it.

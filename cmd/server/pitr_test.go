@@ -180,7 +180,7 @@ func TestRestoreOfATimeThatIsNotKept(t *testing.T) {
 	a := execute(t, "restore", "--from", place, "--at", at.Format(time.RFC3339Nano), "--data-dir", to)
 	assert.True(t, a.code == 1 && strings.Contains(a.errors, `model "m"`) && strings.Contains(a.errors, "the log begins at"), "%+v", a)
 	left, err := os.ReadDir(to)
-	assert.True(t, err == nil && len(left) <= 0, "left %v, %v", left, err)
+	assert.True(t, err == nil && len(left) == 0, "left %v, %v", left, err)
 }
 
 // A time that does not fit in nanoseconds is after all that was learned.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -20,19 +19,6 @@ import (
 func (h *host) history(t *testing.T) engine.History {
 	t.Helper()
 	return must(h.ModelHistory(context.Background(), "m"))(t)
-}
-
-// text is a history in which what is not known equals itself.
-func text(h engine.History) string {
-	var out strings.Builder
-	fmt.Fprint(&out, h.Experts, h.Changes)
-	for _, p := range h.Points {
-		fmt.Fprintf(&out, "\n%+v", p)
-		if p.Classes != nil {
-			fmt.Fprintf(&out, " %+v", *p.Classes)
-		}
-	}
-	return out.String()
 }
 
 // learn lets the model m learn observations in batches, an hour after one another.

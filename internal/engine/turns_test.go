@@ -199,7 +199,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	rejects()
 	h.observe(t, "good", one("b", 1)...)
 	kept, err := h.ListSnapshots(t.Context(), "bad")
-	assert.True(t, err == nil && len(kept) <= 0, "kept: %+v, %v", kept, err)
+	assert.True(t, err == nil && len(kept) == 0, "kept: %+v, %v", kept, err)
 	must(h.RestoreModel(t.Context(), "bad", 0))(t)
 	a := h.observe(t, "bad", rows[0])[0]
 	assert.True(t, a.Sequence == 1 && !a.Duplicate, "after going back: %+v", a)

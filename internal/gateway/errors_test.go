@@ -193,7 +193,7 @@ func TestHead(t *testing.T) {
 	h.want(t, "POST", "/v1/models", linear("m"))
 	for path, want := range map[string]int{"/v1/models": 200, "/v1/models/m": 200, "/v1/models/m/stats": 200, "/v1/models/n": 404, "/v1/models/m/events": 405} {
 		a := h.call(t, "HEAD", path, "")
-		assert.True(t, a.status == want && len(a.body) <= 0, "HEAD %s: %d with %d bytes, want %d with none", path, a.status, len(a.body), want)
+		assert.True(t, a.status == want && len(a.body) == 0, "HEAD %s: %d with %d bytes, want %d with none", path, a.status, len(a.body), want)
 	}
 }
 

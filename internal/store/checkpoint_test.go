@@ -73,7 +73,7 @@ func TestCheckpointUnderLoad(t *testing.T) {
 	writer.Wait()
 	assert.NoError(t, s.RemoveCheckpoint())
 	left, err := filepath.Glob(filepath.Join(dir, "checkpoint*"))
-	assert.True(t, err == nil && len(left) <= 0, "left %v, %v", left, err)
+	assert.True(t, err == nil && len(left) == 0, "left %v, %v", left, err)
 	closed(t, s)
 	t.Logf("%d observations", acknowledged.Load())
 }

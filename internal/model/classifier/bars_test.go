@@ -10,22 +10,6 @@ import (
 	"hindsight/internal/model/modeltest"
 )
 
-// digits is rlsc over pixels in [0, 16], with frequencies of a Gaussian kernel whose σ
-// is about the distance of two digits.
-func digits(seed uint64, recoding float64) model.Spec {
-	const d, largest = 64, 16
-	scale := make([]float64, d)
-	for i := range scale {
-		scale[i] = 1.0 / largest
-	}
-	return model.Spec{
-		Dimension: d, Seed: seed, Scaling: &model.Scaling{Fixed: &model.FixedScaling{Scale: scale}},
-		RLSC: &model.RLSC{
-			Kernel: &model.Kernel{Sigma: ptr(2.5)}, Frequencies: ptr(200), Lambda: ptr(0.01), Recoding: &recoding,
-		},
-	}
-}
-
 // Of raw columns and two classes, every learner by its name alone says probabilities
 // that hold: every bin of the reliability table that has 500 members or more is within
 // 0.05 of what it promised.

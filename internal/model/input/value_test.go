@@ -379,7 +379,7 @@ func FuzzStruct(f *testing.F) {
 		}
 		written := r.Append(nil)
 		rest, err := again.Decode(written)
-		require.True(t, err == nil && len(rest) <= 0 && s.Settle(&again) == nil, "its bytes are no record: %v", err)
+		require.True(t, err == nil && len(rest) == 0 && s.Settle(&again) == nil, "its bytes are no record: %v", err)
 		require.Equal(t, written, again.Append(nil), "it has other bytes the second time")
 	})
 }

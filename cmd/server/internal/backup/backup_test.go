@@ -127,7 +127,7 @@ func TestRemovedWhileItIsRead(t *testing.T) {
 	taken := must(p.Take(t.Context(), "store", from, at(0), nil))(t)
 	must(p.Retain(t.Context(), 0))(t)
 	damaged, err := p.Fetch(t.Context(), taken.Manifest, t.TempDir(), nil)
-	assert.True(t, errors.Is(err, backup.ErrNoBackup) && len(damaged) <= 0, "%v, %v", damaged, err)
+	assert.True(t, errors.Is(err, backup.ErrNoBackup) && len(damaged) == 0, "%v, %v", damaged, err)
 }
 
 // A place is within a directory however it is spelled, and before it is there.
@@ -225,7 +225,7 @@ func TestRetain(t *testing.T) {
 	for _, name := range names {
 		m := must(p.Find(t.Context(), name))(t)
 		damaged, err := p.Fetch(t.Context(), m, t.TempDir(), nil)
-		assert.True(t, err == nil && len(damaged) <= 0, "%s: %v, %v", name, damaged, err)
+		assert.True(t, err == nil && len(damaged) == 0, "%s: %v, %v", name, damaged, err)
 	}
 }
 
