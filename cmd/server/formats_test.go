@@ -247,8 +247,8 @@ func (c clients) special(t *testing.T, id string) (recordedModel, error) {
 
 type noTimings struct{}
 
-func (noTimings) Predict(float64) {}
-func (noTimings) Observe(float64) {}
+func (noTimings) Predict(float64, string) {}
+func (noTimings) Observe(float64, string) {}
 
 // openAt serves a directory within the test, as at a moment.
 func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
 
@@ -74,7 +75,7 @@ func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	return gateway.New(gateway.Options{
 		Server: server.Local(), Log: s.log.Named("gateway"), Now: time.Now,
 		MaxMessageBytes: int(c.MaxMessageBytes), MemoryLimit: c.MemoryLimit,
-		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Guard: s.guard, Rejected: s.rejected,
+		Origins: c.Origins(), Console: web.Files(), GRPC: s.grpc.Addr(), Traced: s.spans != nil, Guard: s.guard, Rejected: s.rejected,
 	})
 }
 
@@ -87,9 +88,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 		return nil, fmt.Errorf("compression of scrapes: %w", err)
 	}
 	mux := http.NewServeMux()
-	scrape := s.guard.Require(auth.Read, compress(promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{
-		DisableCompression: true, MaxRequestsInFlight: maxScrapes,
-	})))
+	scrape := s.guard.Require(auth.Read, compress(scrapes(s.registry, s.spans != nil)))
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(s.registry, scrape))
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -111,6 +110,14 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	profiles(mux, administrator)
 	mux.Handle("/", s)
 	return mux, nil
+}
+
+// scrapes answers scrapes, at most maxScrapes at once. With traced it offers OpenMetrics too, which Prometheus
+// prefers, because only OpenMetrics and protobuf have exemplars.
+func scrapes(registry *prometheus.Registry, traced bool) http.Handler {
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		DisableCompression: true, EnableOpenMetrics: traced, MaxRequestsInFlight: maxScrapes,
+	})
 }
 
 func profiles(mux *http.ServeMux, guard func(http.Handler) http.Handler) {

@@ -22,6 +22,7 @@ import (
 	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/config"
+	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/auth"
 	"hindsight/internal/clock"
 	"hindsight/internal/cluster"
@@ -57,6 +58,7 @@ type server struct {
 	log         *zap.Logger
 	registry    *prometheus.Registry
 	instruments *metrics.Metrics
+	spans       *tracing.Tracing
 	// keeper is nil without TLS.
 	keeper     *certificates.Keeper
 	access     *access.Access
@@ -115,6 +117,10 @@ func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluste
 	if err := s.count(); err != nil {
 		return err
 	}
+	if err := s.openTracing(ctx); err != nil {
+		return err
+	}
+	defer s.closeTracing(ctx)
 	if err := s.openTLS(); err != nil {
 		return err
 	}
@@ -167,9 +173,9 @@ func (s *server) host(ctx context.Context) (err error) {
 	}
 	models := newGroups(host, log)
 	server := rpc.New(rpc.Options{
-		Groups: models, Log: log, Metrics: s.observed,
+		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: maxBatchRows,
-		MemoryLimit: c.MemoryLimit, Transfers: transfers, Rejected: s.rejected, Credentials: s.credentials(),
+		MemoryLimit: c.MemoryLimit, Transfers: transfers, Tracer: s.spans.Provider(), Rejected: s.rejected, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 	})
 	api, err := s.newGateway(server)

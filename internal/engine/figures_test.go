@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"sync"
@@ -9,30 +10,36 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/assert"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"hindsight/internal/engine"
 )
 
 // figures keeps what an engine tells of its stages and calls.
 type figures struct {
-	mu   sync.Mutex
-	told map[string]int
+	mu     sync.Mutex
+	told   map[string]int
+	traces map[string]bool
 }
 
-func newFigures() *figures { return &figures{told: map[string]int{}} }
+func newFigures() *figures { return &figures{told: map[string]int{}, traces: map[string]bool{}} }
 
-func (f *figures) tell(what string) {
+func (f *figures) tell(what, trace string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.told[what]++
+	if trace != "" {
+		f.traces[what+" "+trace] = true
+	}
 }
 
-func (f *figures) Queue(float64)   { f.tell("queue") }
-func (f *figures) Learn(float64)   { f.tell("learn") }
-func (f *figures) Predict(float64) { f.tell("predict") }
-func (f *figures) Observe(float64) { f.tell("observe") }
+func (f *figures) Queue(_ float64, trace string)   { f.tell("queue", trace) }
+func (f *figures) Learn(_ float64, trace string)   { f.tell("learn", trace) }
+func (f *figures) Predict(_ float64, trace string) { f.tell("predict", trace) }
+func (f *figures) Observe(_ float64, trace string) { f.tell("observe", trace) }
 
-func (f *figures) Commit(float64) { f.tell("commit") }
+func (f *figures) Commit(_ float64, trace string) { f.tell("commit", trace) }
 
 func (f *figures) options(o *engine.Options) {
 	o.Stages = f
@@ -76,6 +83,7 @@ func TestFiguresOfObservations(t *testing.T) {
 	for what, want := range map[string]int{"queue": 4, "commit": 2, "learn": 2, "observe": 4} {
 		assert.Equal(t, want, f.told[what], what)
 	}
+	assert.Equal(t, 0, len(f.traces), f.traces)
 }
 
 func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
@@ -121,5 +129,60 @@ func TestFiguresOfFollowers(t *testing.T) {
 	h.caughtUp(t, "leader")
 	if leader, shadow := h.live(t, "leader").Behind, h.live(t, "shadow").Behind; leader != -1 || shadow != 0 {
 		t.Errorf("the leader is %d behind, its follower %d", leader, shadow)
+	}
+}
+
+// A call whose trace is sampled has spans for its stages, and its trace is told. Another
+// one has none.
+func TestSpansOfAnObservation(t *testing.T) {
+	f, spans := newFigures(), tracetest.NewSpanRecorder()
+	tracer := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("test")
+	h := start(t, files{newFS()}, newClock(), f.options)
+	h.create(t, "m", linear(1))
+	ctx, root := tracer.Start(t.Context(), "root")
+	observe := func(ctx context.Context) {
+		t.Helper()
+		must(h.Observe(ctx, "m", []engine.Observation{{Features: []float64{1}, Labels: []float64{2}, Weight: 1}}))(t)
+	}
+	observe(ctx)
+	observe(t.Context())
+	must(h.Predict(ctx, "m", vectors([]float64{1}), engine.PredictOptions{Remember: true}))(t)
+	root.End()
+	h.stop(t)
+	var names []string
+	for _, s := range spans.Ended() {
+		names = append(names, s.Name())
+		if s.Name() != "root" && s.Parent().SpanID() != root.SpanContext().SpanID() {
+			t.Errorf("%s is no child", s.Name())
+		}
+		if s.EndTime().Before(s.StartTime()) {
+			t.Errorf("%s ends before it starts", s.Name())
+		}
+	}
+	assert.Equal(t, []string{"queue", "commit", "learn", "remember", "root"}, names)
+	id := root.SpanContext().TraceID().String()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, what := range []string{"queue", "commit", "learn", "observe", "predict"} {
+		if !f.traces[what+" "+id] {
+			t.Errorf("%s was not told the trace", what)
+		}
+	}
+}
+
+// Without a trace, and in one that is not sampled, nothing is allocated.
+func TestNoTraceAllocatesNothing(t *testing.T) {
+	never := sdk.NewTracerProvider(sdk.WithSampler(sdk.NeverSample())).Tracer("test")
+	dropped, span := never.Start(t.Context(), "dropped")
+	defer span.End()
+	for name, ctx := range map[string]context.Context{"none": t.Context(), "not sampled": dropped} {
+		if n := testing.AllocsPerRun(100, func() {
+			if id := engine.TraceID(ctx); id != "" {
+				t.Errorf("%s: trace %s", name, id)
+			}
+			engine.Begin(ctx, "child").End()
+		}); n != 0 {
+			t.Errorf("%s: %v allocations, want 0", name, n)
+		}
 	}
 }

@@ -44,8 +44,8 @@ func (c *clock) advance(d time.Duration) { c.nanoseconds.Add(int64(d)) }
 
 type noTimings struct{}
 
-func (noTimings) Predict(float64) {}
-func (noTimings) Observe(float64) {}
+func (noTimings) Predict(float64, string) {}
+func (noTimings) Observe(float64, string) {}
 
 // disk is what outlives the processes of a test.
 type disk interface {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
@@ -36,6 +37,8 @@ type Options struct {
 	Console fs.FS
 	// GRPC is where the gRPC server listens, for the console to show; nil is not known.
 	GRPC net.Addr
+	// Traced continues the W3C trace of a request in its calls.
+	Traced bool
 	// Guard authenticates requests; nil accepts every request.
 	Guard *Guard
 	// Rejected receives the reason of every request that the gateway itself rejects; nil is
@@ -105,6 +108,9 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close")
 		g.write(w, shuttingDown())
 		return
+	}
+	if g.Traced {
+		r = r.WithContext(propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header)))
 	}
 	if body != nil {
 		// A copy, because net/http sees by the body of its own request whether a client waits

@@ -44,7 +44,7 @@ func (g *Gateway) cors(next http.Handler) http.Handler {
 	return cors.New(cors.Options{
 		AllowedOrigins: g.Origins,
 		AllowedMethods: []string{http.MethodGet, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete},
-		AllowedHeaders: []string{"Content-Type", "Authorization", "Grpc-Timeout"},
+		AllowedHeaders: []string{"Content-Type", "Authorization", "Grpc-Timeout", "Traceparent", "Tracestate"},
 		ExposedHeaders: []string{"Retry-After", "Content-Disposition", ageHeader},
 		MaxAge:         600,
 	}).Handler(next)

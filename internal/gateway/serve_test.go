@@ -36,8 +36,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type noTimings struct{}
 
-func (noTimings) Predict(float64) {}
-func (noTimings) Observe(float64) {}
+func (noTimings) Predict(float64, string) {}
+func (noTimings) Observe(float64, string) {}
 
 // host is a gateway on a real listener, before a real server or one of a test.
 type host struct {

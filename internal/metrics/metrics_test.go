@@ -1,6 +1,7 @@
 package metrics_test
 
 import (
+	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -131,13 +132,48 @@ func TestCluster(t *testing.T) {
 		"hindsight_cluster_clock_offset_seconds 1")
 }
 
+// traced are the traces of the exemplars of a histogram by their bucket's upper bound, and
+// how many native exemplars it has.
+func traced(h *dto.Histogram) string {
+	classic := map[float64]string{}
+	for _, b := range h.GetBucket() {
+		for _, l := range b.GetExemplar().GetLabel() {
+			classic[b.GetUpperBound()] = l.GetValue()
+		}
+	}
+	return fmt.Sprint(classic, " ", len(h.GetExemplars()))
+}
+
+// The newest exemplar of each bucket is shown, with and without a finite upper bound.
+func TestExemplars(t *testing.T) {
+	m, registry := newMetrics(t, metrics.Options{})
+	timings := m.Timings("a", learner)
+	timings.Predict(3e-3, "")
+	assert.Equal(t, "map[] 0", traced(histogram(t, registry, "hindsight_predict_seconds")))
+	timings.Predict(3e-3, "0a")
+	timings.Predict(4e-3, "0b")
+	timings.Predict(20, "0c")
+	timings.Predict(math.NaN(), "0d")
+	m.Stages.Commit(4e-3, "0e")
+	m.Stages.Queue(-1, "0f")
+	m.Stages.Learn(math.Inf(1), "10")
+	m.Stages.Fsync(1e-3)
+	assert.Equal(t, "map[0.005:0b +Inf:0c] 3", traced(histogram(t, registry, "hindsight_predict_seconds")))
+	for name, want := range map[string]string{
+		"hindsight_commit_seconds": "map[0.005:0e] 1", "hindsight_queue_seconds": "map[1e-06:0f] 1",
+		"hindsight_learn_seconds": "map[] 0", "hindsight_store_fsync_seconds": "map[] 0",
+	} {
+		assert.Equal(t, want, traced(histogram(t, registry, name)), name)
+	}
+}
+
 func TestTimings(t *testing.T) {
 	m, registry := newMetrics(t, metrics.Options{})
 	timings := m.Timings("a", learner)
 	for _, s := range []float64{1e-6, 2.6e-6, 0.3, -1, math.NaN(), math.Inf(1)} {
-		timings.Predict(s)
+		timings.Predict(s, "")
 	}
-	timings.Observe(20)
+	timings.Observe(20, "")
 	h := histogram(t, registry, "hindsight_predict_seconds")
 	if h.GetSampleCount() != 4 || math.Abs(h.GetSampleSum()-0.3000036) > 1e-12 || len(h.GetPositiveDelta()) == 0 {
 		t.Errorf("predict: %v, want 4 durations of 0.3000036 s with native buckets", h)
@@ -160,14 +196,15 @@ func TestTimings(t *testing.T) {
 	}
 }
 
+// Without a trace a duration allocates nothing.
 func TestTimingsAllocateNothing(t *testing.T) {
 	m, _ := newMetrics(t, metrics.Options{})
 	timings := m.Timings("a", learner)
 	if n := testing.AllocsPerRun(1000, func() {
-		timings.Predict(1e-5)
-		timings.Observe(1e-4)
-		m.Stages.Queue(1e-4)
-		m.Stages.Commit(1e-4)
+		timings.Predict(1e-5, "")
+		timings.Observe(1e-4, "")
+		m.Stages.Queue(1e-4, "")
+		m.Stages.Commit(1e-4, "")
 	}); n != 0 {
 		t.Errorf("%v allocations for a call, want none", n)
 	}
@@ -175,14 +212,14 @@ func TestTimingsAllocateNothing(t *testing.T) {
 
 func TestZeroTimings(*testing.T) {
 	var timings metrics.Timings
-	timings.Predict(1)
-	timings.Observe(1)
+	timings.Predict(1, "")
+	timings.Observe(1, "0a")
 }
 
 func TestLint(t *testing.T) {
 	m, registry, src := watch(t, 2)
 	src.set(regression(), classifier())
-	m.Timings("energy", learner).Predict(1e-4)
+	m.Timings("energy", learner).Predict(1e-4, "")
 	problems, err := testutil.GatherAndLint(registry)
 	require.NoError(t, err)
 	for _, p := range problems {

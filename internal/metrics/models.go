@@ -100,11 +100,12 @@ func (m *Metrics) Forget(model, learner string) {
 	all.observe.DeleteLabelValues(model, learner)
 }
 
-// Predict takes the duration of one Predict call.
-func (t Timings) Predict(seconds float64) { take(t.predict, seconds) }
+// Predict takes the duration of one Predict call. A trace is the id of the call's sampled trace, empty without
+// one: it becomes an exemplar.
+func (t Timings) Predict(seconds float64, trace string) { take(t.predict, seconds, trace) }
 
-// Observe takes the duration of one Observe call, from its arrival to its answer.
-func (t Timings) Observe(seconds float64) { take(t.observe, seconds) }
+// Observe takes the duration of one Observe call, from its arrival to its answer, and the trace as Predict does.
+func (t Timings) Observe(seconds float64, trace string) { take(t.observe, seconds, trace) }
 
 // count keeps one counter from falling when RestoreModel sets a model's state back: rate()
 // takes a fall for a restart and adds the whole count again.

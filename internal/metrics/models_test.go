@@ -249,8 +249,8 @@ func TestPlaces(t *testing.T) {
 	m, registry, src := watch(t, 2)
 	all := []figures.Live{plain("a", 1), plain("b", 2), plain("c", 3), plain("d", 4)}
 	for _, live := range all[:3] {
-		m.Timings(live.ID, live.Learner).Predict(1)
-		m.Timings(live.ID, live.Learner).Predict(1)
+		m.Timings(live.ID, live.Learner).Predict(1, "")
+		m.Timings(live.ID, live.Learner).Predict(1, "")
 	}
 	src.set(all[2], all[1], all[0])
 	wantModels(t, registry, 1, "a", "b")
@@ -264,7 +264,7 @@ func TestPlaces(t *testing.T) {
 	m.Timings("d", learner)
 	wantModels(t, registry, 2, "b", "d")
 	m.Forget("b", learner)
-	m.Timings("b", learner).Predict(1)
+	m.Timings("b", learner).Predict(1, "")
 	src.set(all[1:]...)
 	wantModels(t, registry, 1, "b", "d")
 	assert.EqualValues(t, 1, histogram(t, registry, "hindsight_predict_seconds").GetSampleCount())
@@ -274,15 +274,15 @@ func TestPlaces(t *testing.T) {
 func TestASourceThatMisbehaves(t *testing.T) {
 	m, registry, src := watch(t, 10)
 	m.Timings("a", learner)
-	m.Timings("\xff", learner).Predict(1)
-	m.Timings("b", "\xfe").Predict(1)
+	m.Timings("\xff", learner).Predict(1, "")
+	m.Timings("b", "\xfe").Predict(1, "")
 	odd := plain("b", 6)
 	odd.Learner = "\xfe"
 	worse := plain("worse", 3)
 	worse.Regret, worse.RegretBound, worse.Certified = math.Inf(-1), math.NaN(), true
 	worse.Whole.Prequential.Loss, worse.Served.Loss = math.NaN(), math.Inf(1)
 	worse.Intervals = []interval.Statistics{{Level: 0.9, Scored: 1000, RecentCoverage: math.NaN()}}
-	m.Timings("worse", learner).Observe(math.NaN())
+	m.Timings("worse", learner).Observe(math.NaN(), "")
 	src.set(plain("a", 1), plain("a", 1), plain("\xff", 5), odd, worse)
 	wantModels(t, registry, 2, "a", "worse")
 	for line := range strings.Lines(expose(t, registry, "text/plain")) {
@@ -423,8 +423,8 @@ func TestConcurrentUse(t *testing.T) {
 			for i := range rounds {
 				name := fmt.Sprint("model-", w, "-", i%3)
 				timings := h.create(name)
-				timings.Predict(1e-5)
-				timings.Observe(1e-4)
+				timings.Predict(1e-5, "")
+				timings.Observe(1e-4, "0a")
 				live := plain(name, 1)
 				m.Counted(&live)
 				if i%2 == 0 {
@@ -495,8 +495,8 @@ func BenchmarkScrape(b *testing.B) {
 			*src = append(*src, live)
 			timings := m.Timings(live.ID, live.Learner)
 			for range 500 {
-				timings.Predict(1e-4 * math.Exp(rng.NormFloat64()))
-				timings.Observe(1e-3 * math.Exp(rng.NormFloat64()))
+				timings.Predict(1e-4*math.Exp(rng.NormFloat64()), "")
+				timings.Observe(1e-3*math.Exp(rng.NormFloat64()), "")
 			}
 		}
 		for format, accept := range map[string]string{

@@ -3,7 +3,8 @@ package metrics
 import "github.com/prometheus/client_golang/prometheus"
 
 // Stages takes the durations of the stages of an observation, over all models. Its methods may be called
-// concurrently.
+// concurrently. A trace is the id of the sampled trace that the call belongs to, empty without one: it becomes an
+// exemplar.
 type Stages struct{ queue, commit, learn, fsync prometheus.Histogram }
 
 func newStages() *Stages {
@@ -23,16 +24,16 @@ func (s *Stages) collectors() []prometheus.Collector {
 }
 
 // Queue takes how long a call waited for its model's turn.
-func (s *Stages) Queue(seconds float64) { take(s.queue, seconds) }
+func (s *Stages) Queue(seconds float64, trace string) { take(s.queue, seconds, trace) }
 
 // Commit takes how long the append of a commit took.
-func (s *Stages) Commit(seconds float64) { take(s.commit, seconds) }
+func (s *Stages) Commit(seconds float64, trace string) { take(s.commit, seconds, trace) }
 
 // Learn takes how long a model took to learn a commit.
-func (s *Stages) Learn(seconds float64) { take(s.learn, seconds) }
+func (s *Stages) Learn(seconds float64, trace string) { take(s.learn, seconds, trace) }
 
 // Fsync takes how long an fsync of the write-ahead log took.
-func (s *Stages) Fsync(seconds float64) { take(s.fsync, seconds) }
+func (s *Stages) Fsync(seconds float64) { take(s.fsync, seconds, "") }
 
 // durations are the options of a histogram of durations, with classic and native buckets. The classic buckets are
 // 1, 2.5 and 5 of every power of ten from 1 µs to 10 s; they are written out because a product like 2.5*1e-5 is not
@@ -53,9 +54,15 @@ func durations(name, help string) prometheus.HistogramOpts {
 
 // take counts a duration; an observer may be nil. A negative duration, of a clock that was set back, counts as 0.
 // A duration that is not finite is not counted: it would spoil the sum.
-func take(o prometheus.Observer, seconds float64) {
+func take(o prometheus.Observer, seconds float64, trace string) {
 	if o == nil || !finite(seconds) {
 		return
 	}
-	o.Observe(max(seconds, 0))
+	seconds = max(seconds, 0)
+	if e, ok := o.(prometheus.ExemplarObserver); ok && trace != "" {
+		// The name that OpenTelemetry gives to the label of an exemplar.
+		e.ObserveWithExemplar(seconds, prometheus.Labels{"trace_id": trace})
+		return
+	}
+	o.Observe(seconds)
 }

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/propagation"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -114,17 +115,18 @@ type forwarding struct {
 	member    bool
 	places    map[string]place
 	messages  map[string]messages
+	tracing   *tracing
 	receivers sync.WaitGroup
 	draining  chan struct{}
 	terms     *allTerms
 }
 
-func newForwarding(o *Options, draining chan struct{}, member bool) *forwarding {
+func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) *forwarding {
 	if g, _ := o.Groups.Numbered(0); g.Cluster == nil {
 		return nil
 	}
 	f := &forwarding{
-		groups: hosts{o.Groups}, member: member, places: places(), messages: methodMessages(),
+		groups: hosts{o.Groups}, member: member, places: places(), messages: methodMessages(), tracing: t,
 		draining: draining, terms: newAllTerms(),
 	}
 	return f
@@ -354,11 +356,20 @@ func (f *forwarding) translate(ctx context.Context, err error, sent bool) error 
 	return err
 }
 
+// outgoing returns the context of a forwarded call to a group, with the caller's deadline, principal
+// and trace.
 func (f *forwarding) outgoing(ctx context.Context, g Group) context.Context {
 	carried := metadata.MD{}
 	addPrincipal(ctx, carried)
 	if g.Number != 0 {
 		carried.Set(groupKey, strconv.FormatUint(uint64(g.Number), 10))
+	}
+	if f.tracing != nil {
+		headers := propagation.MapCarrier{}
+		f.tracing.w3c.Inject(ctx, headers)
+		for key, value := range headers {
+			carried.Set(key, value)
+		}
 	}
 	return metadata.NewOutgoingContext(ctx, carried)
 }

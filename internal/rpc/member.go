@@ -74,7 +74,7 @@ func (m members) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	if err != nil {
 		return err
 	}
-	return handle(service, &checkedStream{ServerStream: stream, ctx: ctx})
+	return handle(service, tracedStream{stream, ctx})
 }
 
 // memberServer answers the calls that other members of the cluster forward. A server without a
@@ -87,15 +87,20 @@ type memberServer struct {
 // newMemberServer serves the API on the cluster port, with fewer interceptors, because the member
 // that received a call has authorized, audited and counted the call.
 func newMemberServer(
-	o *Options, predictions *predictions, models *models, admission *admission, recovered recovery.Option,
+	o *Options, predictions *predictions, models *models, tracing *tracing, admission *admission, recovered recovery.Option,
 ) *memberServer {
-	rejections, forward := &rejections{log: o.Log}, newForwarding(o, models.draining, true)
+	rejections, forward := &rejections{log: o.Log}, newForwarding(o, tracing, models.draining, true)
 	ownModels := *models
 	ownModels.forward = forward
 	in := members{rules()}
+	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
+	if tracing != nil {
+		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
+	}
+	unaries = append(unaries, rejections.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), forward.unary)
+	streams = append(streams, rejections.stream, in.stream, recovery.StreamServerInterceptor(recovered), forward.stream)
 	s := &memberServer{forward: forward, Server: grpc.NewServer(
-		grpc.ChainUnaryInterceptor(rejections.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), forward.unary),
-		grpc.ChainStreamInterceptor(rejections.stream, in.stream, recovery.StreamServerInterceptor(recovered), forward.stream),
+		grpc.ChainUnaryInterceptor(unaries...), grpc.ChainStreamInterceptor(streams...),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),
 	)}
 	hindsightv1.RegisterPredictionServiceServer(s, predictions)

@@ -62,14 +62,14 @@ func (r *rejections) count(s *status.Status) {
 
 func (r *rejections) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	response, err := handle(ctx, request)
-	return response, r.report(info.FullMethod, err)
+	return response, r.report(ctx, info.FullMethod, err)
 }
 
 func (r *rejections) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	return r.report(info.FullMethod, handle(service, stream))
+	return r.report(stream.Context(), info.FullMethod, handle(service, stream))
 }
 
-func (r *rejections) report(method string, err error) error {
+func (r *rejections) report(ctx context.Context, method string, err error) error {
 	if err == nil {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (r *rejections) report(method string, err error) error {
 	default: // The client is told why.
 	}
 	if line := r.log.Check(level, message); line != nil {
-		line.Write(zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))
+		line.Write(append(traceFields(ctx), zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))...)
 	}
 	return s.Err()
 }

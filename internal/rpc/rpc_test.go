@@ -39,8 +39,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 type noTimings struct{}
 
-func (noTimings) Predict(float64) {}
-func (noTimings) Observe(float64) {}
+func (noTimings) Predict(float64, string) {}
+func (noTimings) Observe(float64, string) {}
 
 // service is a server on a real listener and its clients.
 type service struct {

@@ -11,6 +11,7 @@ import (
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
+	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -30,8 +31,9 @@ import (
 type Options struct {
 	Groups Groups
 	Log    *zap.Logger
-	// Metrics counts and times the calls.
-	Metrics *grpcprom.ServerMetrics
+	// Metrics counts and times the calls, with the options Observed.
+	Metrics  *grpcprom.ServerMetrics
+	Observed []grpcprom.Option
 	// MaxMessageBytes bounds a request, MaxBatchRows the rows of a batch.
 	MaxMessageBytes, MaxBatchRows int
 	// MemoryLimit is the memory limit of the process; 0 is no limit. Requests in
@@ -39,6 +41,8 @@ type Options struct {
 	MemoryLimit int64
 	// Transfers counts the models in transfer. Nil is a budget of the server.
 	Transfers *auth.Budget
+	// Tracer makes a span of every call; nil makes none.
+	Tracer trace.TracerProvider
 	// Rejected receives the reason of every rejected or failed call, one of Reasons; nil is
 	// no receiver.
 	Rejected func(reason string)
@@ -90,20 +94,24 @@ type Server struct {
 // New returns a server that does not listen yet. Its health is SERVING, because the
 // engine is open.
 func New(o Options) *Server {
-	recovered := recovery.WithRecoveryHandlerContext(func(_ context.Context, p any) error {
-		o.Log.Error("panic in a handler", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
+	recovered := recovery.WithRecoveryHandlerContext(func(ctx context.Context, p any) error {
+		o.Log.With(traceFields(ctx)...).Error("panic in a handler", zap.Any("panic", p), zap.ByteString("stack", debug.Stack()))
 		return status.Error(codes.Internal, "internal error; the server's log says more")
 	})
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
 	admission.transfers = cmp.Or(o.Transfers, admission.transfers)
-	rejections := newRejections(&o)
+	rejections, tracing := newRejections(&o), newTracing(o.Tracer)
 	access := newAccess(&o)
 	checkUnary, checkStream := access.interceptors()
-	unaries := append([]grpc.UnaryServerInterceptor{o.Metrics.UnaryServerInterceptor(), rejections.unary}, checkUnary...)
+	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
+	if tracing != nil {
+		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
+	}
+	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), rejections.unary), checkUnary...)
 	unaries = append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered))
-	streams := append([]grpc.StreamServerInterceptor{o.Metrics.StreamServerInterceptor(), rejections.stream}, checkStream...)
+	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), rejections.stream), checkStream...)
 	streams = append(streams, recovery.StreamServerInterceptor(recovered))
-	forward := newForwarding(&o, draining, false)
+	forward := newForwarding(&o, tracing, draining, false)
 	if forward != nil {
 		unaries, streams = append(unaries, forward.unary), append(streams, forward.stream)
 	}
@@ -137,7 +145,7 @@ func New(o Options) *Server {
 	hindsightv1.RegisterModelServiceServer(registered, models)
 	hindsightv1.RegisterClusterServiceServer(registered, &clusters{groups: hosts{o.Groups}, forward: forward})
 	if forward != nil {
-		s.members = newMemberServer(&o, predictions, models, admission, recovered)
+		s.members = newMemberServer(&o, predictions, models, tracing, admission, recovered)
 	}
 	healthv1.RegisterHealthServer(registered, s.health)
 	s.setHealth(healthv1.HealthCheckResponse_SERVING)

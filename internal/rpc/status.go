@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -257,16 +256,4 @@ func alone(err error) error {
 		return row.Err
 	}
 	return err
-}
-
-// codeName is the name of a code as the gRPC specification writes it.
-func codeName(c codes.Code) string { return code.Code(c).String() }
-
-func reasonOf(s *status.Status) string {
-	for _, detail := range s.Details() {
-		if info, ok := detail.(interface{ GetReason() string }); ok {
-			return info.GetReason()
-		}
-	}
-	return ""
 }

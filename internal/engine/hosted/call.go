@@ -142,6 +142,8 @@ type Ticket struct {
 	done    chan struct{}
 	answers []Answer
 	err     error
+	// stages are nil unless the call is traced.
+	stages *stages
 	// A call of one observation has its row and its answer here.
 	oneRow    [1]row
 	oneAnswer [1]Answer
@@ -171,5 +173,6 @@ func (t *Ticket) Wait(ctx context.Context) ([]Answer, error) {
 			return nil, fmt.Errorf("engine: wait for the observation: %w", context.Cause(ctx))
 		}
 	}
+	t.stages.report(ctx, t.started)
 	return t.answers, t.err
 }

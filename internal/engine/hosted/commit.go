@@ -231,8 +231,7 @@ func (c *commit) apply() error {
 		return err
 	}
 	learned := c.env.Now()
-	c.env.Stages.Commit(durable.Sub(begun).Seconds())
-	c.env.Stages.Learn(learned.Sub(durable).Seconds())
+	c.reportStages(begun, durable, learned)
 	c.learned(durable, learned)
 	return nil
 }
@@ -293,4 +292,16 @@ func (c *commit) stepDown(err error) error {
 		err = errors.Join(err, loadErr)
 	}
 	return fmt.Errorf("%w: %w", ErrUnknown, err)
+}
+
+func (c *commit) reportStages(begun, durable, learned time.Time) {
+	trace := ""
+	for _, t := range c.learning {
+		if t.stages != nil {
+			t.stages.append, t.stages.learn, t.stages.learned = begun, durable, learned
+			trace = t.stages.id
+		}
+	}
+	c.env.Stages.Commit(durable.Sub(begun).Seconds(), trace)
+	c.env.Stages.Learn(learned.Sub(durable).Seconds(), trace)
 }

@@ -17,27 +17,28 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// Timings takes the durations of a model's calls, in seconds.
+// Timings takes the durations of a model's calls, in seconds. Trace is the id of the sampled trace
+// that the call belongs to, empty without one.
 type Timings interface {
-	Predict(seconds float64)
-	Observe(seconds float64)
+	Predict(seconds float64, trace string)
+	Observe(seconds float64, trace string)
 }
 
 // Stages takes what the stages of an observation cost, over all models, in seconds: Queue the wait
 // for the model's turn, Commit the append of a commit, and Learn the learning of its observations.
 type Stages interface {
-	Queue(seconds float64)
-	Commit(seconds float64)
-	Learn(seconds float64)
+	Queue(seconds float64, trace string)
+	Commit(seconds float64, trace string)
+	Learn(seconds float64, trace string)
 }
 
 type noStages struct{}
 
-func (noStages) Queue(float64) {}
+func (noStages) Queue(float64, string) {}
 
-func (noStages) Commit(float64) {}
+func (noStages) Commit(float64, string) {}
 
-func (noStages) Learn(float64) {}
+func (noStages) Learn(float64, string) {}
 
 // Limits bound what models take.
 type Limits struct {

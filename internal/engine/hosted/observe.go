@@ -33,6 +33,9 @@ func (m *Model) Submit(ctx context.Context, observations []Observation) (*Ticket
 		return nil, fmt.Errorf("model %q: %w: observe %q", m.ID(), ErrFollows, f.Leader.ID)
 	}
 	t := newTicket(len(observations), m.env.Now())
+	if id := TraceID(ctx); id != "" {
+		t.stages = &stages{id: id}
+	}
 	m.Touch(t.started)
 	now := m.env.Time()
 	if err := CheckRows(len(observations), func(n int) error {

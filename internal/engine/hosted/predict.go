@@ -29,12 +29,15 @@ func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 		return nil, err
 	}
 	if o.Remember {
-		if err := m.remember(answers, rows, o, m.env.Time()); err != nil {
+		span := StartSpan(ctx, "remember")
+		err := m.remember(answers, rows, o, m.env.Time())
+		span.End()
+		if err != nil {
 			return nil, err
 		}
 	}
 	m.usage.predictions.Add(uint64(len(rows)))
-	m.owner.Timings().Predict(m.env.Now().Sub(started).Seconds())
+	m.owner.Timings().Predict(m.env.Now().Sub(started).Seconds(), TraceID(ctx))
 	return answers, nil
 }
 

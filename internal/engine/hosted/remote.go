@@ -185,7 +185,7 @@ func (m *Model) relearn(r record.Record) error {
 		return err
 	}
 	ended := m.env.Now()
-	m.env.Stages.Learn(ended.Sub(begun).Seconds())
+	m.env.Stages.Learn(ended.Sub(begun).Seconds(), "")
 	m.journal.recent.clear() // The store has the ids since this record.
 	c.learned(begun, ended)
 	return nil

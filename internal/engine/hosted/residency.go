@@ -46,7 +46,10 @@ func (m *Model) lockLoaded(ctx context.Context) error {
 		if resident, err := m.lockIfLoaded(); err != nil || resident {
 			return err
 		}
-		if err := m.box.Do(ctx, func(context.Context) error { return m.load() }); err != nil {
+		span := StartSpan(ctx, "load")
+		err := m.box.Do(ctx, func(context.Context) error { return m.load() })
+		span.End()
+		if err != nil {
 			return fmt.Errorf("engine: load model %q: %w", m.ID(), err)
 		}
 		// The model may have left memory again.

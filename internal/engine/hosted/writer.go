@@ -49,7 +49,10 @@ func (w writer) Reject(t *Ticket, why error) {
 func (w writer) begin(batch []*Ticket) {
 	now := w.env.Now()
 	for _, t := range batch {
-		w.env.Stages.Queue(now.Sub(t.started).Seconds())
+		w.env.Stages.Queue(now.Sub(t.started).Seconds(), t.stages.trace())
+		if t.stages != nil {
+			t.stages.turn = now
+		}
 	}
 }
 
@@ -59,9 +62,9 @@ func (w writer) finish(t *Ticket) {
 			w.usage.duplicates.Add(1)
 		}
 	}
-	started := t.started // After close the caller owns the ticket.
+	trace := t.stages.trace() // After close the caller owns the ticket.
 	close(t.done)
-	w.owner.Timings().Observe(w.env.Now().Sub(started).Seconds())
+	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
 }
 
 func (w writer) Posted() { w.follow() }

@@ -46,6 +46,7 @@ type Config struct {
 
 	LogLevel         LogLevel
 	MetricsMaxModels int
+	OTLPEndpoint     string // "" uses OTEL_EXPORTER_OTLP_ENDPOINT; without both, no traces.
 
 	Tokens                 string // "" is no tokens: everybody may call.
 	JWTKeys                string // "" is no JWTs.

@@ -65,6 +65,7 @@ func settings(c *Config) []setting {
 
 		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "lowest level that is logged"},
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "maximum number of models with their own metric series"},
+		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "OTLP endpoint for traces: http://HOST:4317 or https://HOST:4317"},
 	}, accessSettings(c), clusterSettings(c))
 }
 
@@ -120,6 +121,13 @@ func place(field *string) kind {
 			return u.Host != "" && strings.Trim(u.Path, "/") == ""
 		}
 		return u.Scheme == "file" && slices.Contains([]string{"", "localhost", "."}, u.Host) && u.Path != ""
+	})
+}
+
+func collector(field *string) kind {
+	return word("URL", "nothing, http://HOST:PORT or https://HOST:PORT without a user", field, func(s string) bool {
+		u, err := url.Parse(s)
+		return s == "" || (err == nil && u.Host != "" && u.User == nil && (u.Scheme == "http" || u.Scheme == "https"))
 	})
 }
 

@@ -5,6 +5,10 @@ import (
 	"sync"
 	"testing"
 
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -55,5 +59,37 @@ func TestRejectionsAreCounted(t *testing.T) {
 	}
 	if slices.Sort(known); len(slices.Compact(known)) != len(rpc.Reasons()) || !slices.Contains(known, "UNAUTHENTICATED") {
 		t.Errorf("reasons %v", known)
+	}
+}
+
+// The queue of an observation is in the span of its call. A line of a rejected call says its trace.
+func TestSpans(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	core, lines := observer.New(zap.DebugLevel)
+	s := serve(t, func(o *rpc.Options) {
+		o.Tracer, o.Log = sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)), zap.New(core)
+	})
+	s.create(t, "m", linear(1))
+	must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)}))(t)
+	if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
+		t.Fatal("a model that is not there predicts")
+	}
+	s.end()
+	byName := map[string][]sdk.ReadOnlySpan{}
+	for _, span := range spans.Ended() {
+		byName[span.Name()] = append(byName[span.Name()], span)
+	}
+	const service = "hindsight.v1.PredictionService/"
+	observed, rejected := byName[service+"Observe"], byName[service+"Predict"]
+	if len(observed) != 1 || len(rejected) != 1 || len(byName["queue"]) != 1 {
+		t.Fatalf("spans %v", byName)
+	}
+	if byName["queue"][0].Parent().SpanID() != observed[0].SpanContext().SpanID() {
+		t.Error("the queue is of another span")
+	}
+	found := lines.FilterMessage("call rejected").FilterFieldKey("trace_id").All()
+	if len(found) != 1 || found[0].ContextMap()["trace_id"] != rejected[0].SpanContext().TraceID().String() ||
+		found[0].ContextMap()["span_id"] != rejected[0].SpanContext().SpanID().String() {
+		t.Errorf("lines %v", found)
 	}
 }
