@@ -49,8 +49,8 @@ func (s *shape) isTitle(record []string) bool {
 	return 2*len(record) <= s.width || strings.HasPrefix(record[0], "#")
 }
 
-// titles counts the bytes of the titles before the header. A line is the header only if one column or more has numbers
-// below a name that is no number.
+// titles counts the bytes of the titles before the header. A line is the header only if most columns of numbers have a
+// name that is neither a number nor a missing value.
 func (s *shape) titles() int {
 	at := 0
 	for at < len(s.records) && s.isTitle(s.records[at]) {
@@ -59,7 +59,7 @@ func (s *shape) titles() int {
 	if at == 0 || at >= len(s.records)-1 || len(s.records[at]) != s.width {
 		return 0
 	}
-	header, evident := s.records[at], false
+	header, named := s.records[at], 0
 	for i, name := range header {
 		numbers, cells := 0, 0
 		for _, record := range s.records[at+1:] {
@@ -70,9 +70,16 @@ func (s *shape) titles() int {
 				}
 			}
 		}
-		evident = evident || 2*numbers > cells && !isNumeric(name)
+		if 2*numbers <= cells {
+			continue
+		}
+		if isNumeric(name) || IsGap(strings.TrimSpace(name)) {
+			named--
+		} else {
+			named++
+		}
 	}
-	if !evident || isRow(header) {
+	if named <= 0 || isRow(header) {
 		return 0
 	}
 	return s.ends[at-1]

@@ -173,6 +173,13 @@ func TestTitlesAndFooters(t *testing.T) {
 		"a,b,c\n1,x,2\n3\n5,y,6\n":                                       "a b c/2:1 x 2/a.csv: line 3, column 2: 1 fields where the header has 3",
 		"x\n1;2\n3;4\n":                                                  "x/2:1;2/3:3;4/0",
 		"name\nSmith; Jo\nDoe; Al\n":                                     "name/2:Smith; Jo/3:Doe; Al/0",
+		"x,y\n--,--\n1,2\n":                                              "x y/2:-- --/3:1 2/0",
+		"day,x\n---,---\n1,2\n":                                          "day x/3:1 2/0",
+		"a|b\n-|-\n1|2\n":                                                "a b/2:- -/3:1 2/0",
+		"y\n---\n1\n":                                                    "y/2:---/3:1/0",
+		"y,,,,\nNA,1,2,3,a\n1,2,3,4,b\n2,3,4,5,c\n":                      "y column 2 column 3 column 4 column 5/2:NA 1 2 3 a/3:1 2 3 4 b/4:2 3 4 5 c/0",
+		"v\nNA|NA\n3|1\n4|2\n":                                           "v/2:NA|NA/3:3|1/4:4|2/0",
+		"\r\n\r\na;b\r\n1;2\r\n":                                         "a b/4:1 2/0",
 		"name,y,z\nBob,n/a\n":                                            "name y z/a.csv: line 2, column 3: 2 fields where the header has 3",
 	} {
 		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)

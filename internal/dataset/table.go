@@ -433,7 +433,7 @@ func (t *Table) record() ([]string, error) {
 			return nil, io.EOF
 		case footer != nil && (!odd || 2*len(record) >= width):
 			return nil, footer
-		case (odd || t.line == 0) && isDrawn(record):
+		case odd && isDrawn(record), err == nil && t.line == 0 && t.underlines(record):
 		case err == nil:
 			return record, nil
 		case odd && len(record) == width+1 && record[width] == "":
@@ -450,6 +450,23 @@ func (t *Table) record() ([]string, error) {
 func isDrawn(record []string) bool {
 	line := strings.Join(record, "")
 	return strings.Contains(line, "--") && strings.Trim(line, "-+=|: ") == ""
+}
+
+// underlines reports whether the line below the header is drawn: of bars, or below each name a line that is as long as the
+// name. Other dashes are missing values.
+func (t *Table) underlines(record []string) bool {
+	for i, cell := range record {
+		cell, shortest := strings.TrimSpace(cell), 3
+		if t.delimiter != '|' {
+			shortest = max(shortest, utf8.RuneCountInString(t.columns[i]))
+		} else if cell == "" { // Beside the table.
+			continue
+		}
+		if len(cell) < shortest {
+			return false
+		}
+	}
+	return len(record) > 1 && isDrawn(record)
 }
 
 // isTotal reports whether a row has empty cells and begins with a word for a total, as the last row of a spreadsheet does.
@@ -499,7 +516,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sniff finds the delimiter of a file by the first line of its head. It ignores quoted text and prefers the comma.
+// sniff finds the delimiter of a file by the first line of its head that is not blank. It ignores quoted text and prefers
+// the comma.
 func sniff(head []byte) rune {
 	counts := make(map[byte]int)
 	quoted := false
@@ -507,8 +525,8 @@ func sniff(head []byte) rune {
 		switch {
 		case c == '"':
 			quoted = !quoted
-		case quoted:
-		case c == '\n' && len(counts) > 0:
+		case quoted, c == '\r', c == '\n' && len(counts) == 0:
+		case c == '\n':
 			return mostFrequent(counts)
 		default:
 			counts[c]++
