@@ -179,6 +179,7 @@ func TestTitlesAndFooters(t *testing.T) {
 		"y\n---\n1\n":                                                    "y/2:---/3:1/0",
 		"y,,,,\nNA,1,2,3,a\n1,2,3,4,b\n2,3,4,5,c\n":                      "y column 2 column 3 column 4 column 5/2:NA 1 2 3 a/3:1 2 3 4 b/4:2 3 4 5 c/0",
 		"v\nNA|NA\n3|1\n4|2\n":                                           "v/2:NA|NA/3:3|1/4:4|2/0",
+		"\"a, b\"\nc;d\ne\n":                                             "a, b/2:c;d/3:e/0",
 		"\r\n\r\na;b\r\n1;2\r\n":                                         "a b/4:1 2/0",
 		"name,y,z\nBob,n/a\n":                                            "name y z/a.csv: line 2, column 3: 2 fields where the header has 3",
 	} {

@@ -525,6 +525,7 @@ func sniff(head []byte) rune {
 		switch {
 		case c == '"':
 			quoted = !quoted
+			counts[c]++
 		case quoted, c == '\r', c == '\n' && len(counts) == 0:
 		case c == '\n':
 			return mostFrequent(counts)
