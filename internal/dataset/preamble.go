@@ -100,8 +100,8 @@ func isNumeric(cell string) bool {
 	return strings.ContainsAny(cell, "0123456789") && !strings.ContainsFunc(cell, unicode.IsLetter)
 }
 
-// preamble returns how many bytes of titles precede the header, and the delimiter of the table: that of the first line,
-// unless the first line is a title.
+// preamble returns how many bytes of titles precede the header, and the delimiter of the table. Without titles the
+// delimiter is first.
 func preamble(head []byte, whole bool, first rune, fixed bool) (titles int, delimiter rune) {
 	best := shapeOf(head, whole, first)
 	if len(best.records) == 0 {

@@ -9,7 +9,7 @@ import (
 // cells learn a function of up to three numbers from all rows, where a window forgets. A number z,
 // scaled as the window shows it, is at u = (1 + z/√(1+z²))/2 of each of some grids, coarse to fine.
 // With the weights a_g ≥ 0 of linear interpolation among the corners g around a row, grid j says
-// p_j = Σ_g a_g m_g, and learns with n_g = min(Σωa_g, mostOfCorner)
+// p_j = Σ_g a_g m_g, and learns with n_g = min(Σωa_g, maxOfCorner)
 //
 //	m_g ← m_g + ω a_g (t − Σ_{i≤j} p_i)/(n_g + cornerPrior)
 //
@@ -28,18 +28,18 @@ type grid struct{ steps, from int }
 const (
 	cellExperts = 3
 	cellTargets = 2
-	// Of cells are 1 to mostCelled numbers, without categories and keys beside them.
-	mostCelled   = 3
-	mostOfCorner = 256
-	cornerPrior  = 4
+	// Cells take 1 to maxCelled numbers, without categories and keys beside them.
+	maxCelled   = 3
+	maxOfCorner = 256
+	cornerPrior = 4
 	// The largest number of corners around a row.
-	mostAround = 1 << mostCelled
+	maxAround = 1 << maxCelled
 )
 
-// grids are those of so many numbers, none of numbers without cells.
+// grids returns the grids for a number of inputs, and how many corners they have; none above maxCelled.
 func grids(numbers int) (all []grid, corners int) {
-	steps := [mostCelled + 1][]int{{}, {8, 32, 128, 512}, {4, 8, 16, 32, 64, 128}, {4, 8, 16, 32}}
-	if numbers > mostCelled {
+	steps := [maxCelled + 1][]int{{}, {8, 32, 128, 512}, {4, 8, 16, 32, 64, 128}, {4, 8, 16, 32}}
+	if numbers > maxCelled {
 		return nil, 0
 	}
 	for _, n := range steps[numbers] {
@@ -55,7 +55,7 @@ func grids(numbers int) (all []grid, corners int) {
 
 func cellBytes(numbers int) uint64 {
 	all, corners := grids(numbers)
-	return uint64(4*(1+cellTargets)*corners + 16*len(all)*(1+mostAround))
+	return uint64(4*(1+cellTargets)*corners + 16*len(all)*(1+maxAround))
 }
 
 // cellFlops are nominal multiply-adds.
@@ -134,7 +134,7 @@ func (c *cells) learn(found []corner, targets [cellTargets]float64, counts float
 		}
 		for _, a := range corners {
 			part := float64(counts * a.weight)
-			n := math.Min(mostOfCorner, float64(c.counts[a.at])+part)
+			n := math.Min(maxOfCorner, float64(c.counts[a.at])+part)
 			c.counts[a.at] = float32(n)
 			for t, means := range c.means {
 				means[a.at] = float32(within(float64(means[a.at])+float64(part*targets[t])/(n+cornerPrior), -mostCross, mostCross))
@@ -144,7 +144,7 @@ func (c *cells) learn(found []corner, targets [cellTargets]float64, counts float
 }
 
 func (c *cells) visit(v *codec.Visitor) {
-	v.SinglesWithin(mostOfCorner, c.counts)
+	v.SinglesWithin(maxOfCorner, c.counts)
 	for _, n := range c.counts {
 		if v.Reading() && !(n >= 0) {
 			v.Corrupt("a corner of %g rows", n)

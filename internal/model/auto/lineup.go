@@ -64,7 +64,7 @@ func (o Options) lineup() lineup {
 			continue
 		}
 		l.crosses, l.keys = v.crossed() > 0, v.keyGroups() > 1
-		if len(v.numbers) <= mostCelled && len(v.categories) == 0 && o.keyed == 0 {
+		if len(v.numbers) <= maxCelled && len(v.categories) == 0 && o.keyed == 0 {
 			l.cells = len(v.numbers)
 		}
 		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
