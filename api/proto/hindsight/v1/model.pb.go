@@ -1991,7 +1991,8 @@ func (x *ModelStats) GetRecentRegret() []*RecentRegret {
 // a label gate set aside do not count.
 type RecentRegret struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The number of observations. If it is observations, certificate bounds regret where it is certified.
+	// The number of observations. If it is observations, certificate bounds regret where it is certified,
+	// except for a dictionary that grew after the rows of a warm-up.
 	Observations uint64 `protobuf:"varint,1,opt,name=observations,proto3" json:"observations,omitempty"`
 	// The sum of the losses.
 	LossSum float64 `protobuf:"fixed64,2,opt,name=loss_sum,json=lossSum,proto3" json:"loss_sum,omitempty"`

@@ -62,8 +62,8 @@ class KeyPart:
 class FamilyPart:
     """FamilyPart is the part of a family of experts of auto in a prediction."""
 
-    #: linear, kernel, trees, neighbors, crosses, cells, keys, baselines, or rest: the constants of
-    #: the stacks, and what is cut to the range of the labels.
+    #: linear, kernel, trees, neighbors, crosses, cells, keys, baselines, or rest: the constants
+    #: of the stacks, and what is cut to the range of the labels.
     family: str
     #: The weight of the family for each output. It may be negative; the weights sum to 1.
     weights: tuple[float, ...]

@@ -417,7 +417,7 @@ class RecentRegret:
     Observations that a label gate set aside do not count."""
 
     #: The number of observations. If it is observations, certificate bounds regret where it is
-    #: certified.
+    #: certified, except for a dictionary that grew after the rows of a warm-up.
     observations: int
     #: The sum of the losses.
     loss_sum: float
