@@ -80,6 +80,7 @@ func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) e
 		if rows, err = predictRows(ctx, m, source, to); err == nil && rows == 0 {
 			err = &command.UsageError{Err: stream.NoRow(p.csv)}
 		}
+		e.notice(nil, source.Notes(), &p.options)
 		return err
 	}
 	if p.out == "" {

@@ -33,6 +33,10 @@ func TestPredictTrainsWithDelay(t *testing.T) {
 			}
 		}
 	}
+	r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "cut.csv", "x,a,b\n1.5,1,1\n2\n"))
+	if note := "the table ends with line 2: what follows is left out"; r.code != 0 || strings.Count(r.out, "\n") != 2 || strings.Count(r.errors, note) != 1 {
+		t.Errorf("want one row and %q: %+v", note, r)
+	}
 	for text, says := range map[string]string{"x\nz\n": "wrong.csv: line 2", "x\n": "wrong.csv: there is no row below the header"} {
 		r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "wrong.csv", text))
 		if r.code != 2 || !strings.Contains(r.errors, says) || strings.Contains(r.errors, "learned") {

@@ -98,13 +98,14 @@ type replay struct {
 	targetGiven     bool
 	options         stream.FileOptions
 	leftOut         []*infer.Column // of the columns that are no inputs
-	notes           []string        // of the file
 }
 
 type rows interface {
 	drive.Source
 	// Outputs is the number of labels.
 	Outputs() int
+	// Notes say what a user should know of the rows.
+	Notes() []string
 	Close() error
 }
 
@@ -162,11 +163,11 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client, spec *hi
 		}
 	}
 	checked, dimension, err := r.open(spec)
-	if !inferred { // Else inferSpec has said it.
-		e.notice(r.leftOut, r.notes, &r.options)
-	}
 	if err == nil {
 		r.total, err = count(checked)
+	}
+	if err == nil && !inferred { // Else inferSpec has said it.
+		e.notice(r.leftOut, checked.Notes(), &r.options)
 	}
 	if err == nil && r.total == 0 && r.options.Offset == 0 {
 		err = stream.NoRow(r.csv)
@@ -276,7 +277,7 @@ func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, 
 		if err != nil {
 			return nil, 0, err
 		}
-		source, r.leftOut, r.notes = records, records.Noticed(), records.Notes()
+		source, r.leftOut = records, records.Noticed()
 	}
 	if !r.timed {
 		return source, dimension, nil

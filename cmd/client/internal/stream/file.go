@@ -12,6 +12,7 @@ import (
 type File struct {
 	rows
 
+	table  *dataset.Table
 	reader *dataset.Reader
 }
 
@@ -49,7 +50,7 @@ func (f *File) open() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	f.file, f.reader = file, reader
+	f.file, f.table, f.reader = file, table, reader
 	return nil
 }
 
@@ -58,6 +59,9 @@ func (f *File) Dimension() int { return f.reader.Dimension() }
 
 // Outputs returns the number of labels.
 func (f *File) Outputs() int { return f.reader.Outputs() }
+
+// Notes are the notes of the table on the rows that were read.
+func (f *File) Notes() []string { return f.table.Notes() }
 
 func (f *File) readRow() (r Round, err error) {
 	x := make([]float64, 0, f.Dimension())

@@ -112,3 +112,14 @@ func TestSeveralTargets(t *testing.T) {
 		assert.True(t, err != nil && strings.Contains(err.Error(), says), "target %s: %v", target, err)
 	}
 }
+
+func TestNotesOfFile(t *testing.T) {
+	file, err := stream.OpenFile(write(t, "a.csv", []byte("a,b,y\n1,2,3\n4\n")), stream.FileOptions{Target: "y"})
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, file.Close()) }()
+	for err == nil {
+		_, err = file.Next()
+	}
+	require.ErrorIs(t, err, io.EOF)
+	assert.Equal(t, []string{"the table ends with line 2: what follows is left out"}, file.Notes())
+}
