@@ -56,7 +56,7 @@ func TestPython(t *testing.T) {
 	tests.Env = append(os.Environ(), "HINDSIGHT_SERVER="+server, "PYTHONDONTWRITEBYTECODE=1")
 	tests.WaitDelay = 10 * time.Second
 	out, err := tests.CombinedOutput()
-	require.NoError(t, err, "%v %v", tests, out)
+	require.NoError(t, err, "%v %v", tests, string(out))
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "skipped") || strings.HasPrefix(line, "Ran ") {
 			t.Log(strings.TrimSpace(line))
@@ -90,7 +90,7 @@ func TestPythonWheel(t *testing.T) {
 		command.WaitDelay = 10 * time.Second
 		command.Env = append(os.Environ(), "HINDSIGHT_SERVER=", "PYTHONPATH=", "PYTHONDONTWRITEBYTECODE=1")
 		out, err := command.CombinedOutput()
-		require.NoError(t, err, "%v %v", command, out)
+		require.NoError(t, err, "%v %v", command, string(out))
 		return string(out)
 	}
 	run(python, "python/tools/wheels.py", dir, "test", runtime.GOOS+"/"+runtime.GOARCH)

@@ -167,7 +167,7 @@ func TestImageHasItsSources(t *testing.T) {
 		run.Dir = dir
 		run.Env = append(os.Environ(), "VERSION=v0.0.0-replayed", "GOWORK=off")
 		text, err := run.CombinedOutput()
-		require.NoError(t, err, "%v %v", line, text)
+		require.NoError(t, err, "%v %v", line, string(text))
 	}
 	for _, program := range []string{"hindsight-server", "hindsight"} {
 		text, err := exec.CommandContext(t.Context(), filepath.Join(out, program), "--version").CombinedOutput()

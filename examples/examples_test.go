@@ -146,7 +146,7 @@ func run(t *testing.T, dir, name string, arguments ...string) string {
 	command := exec.CommandContext(ctx, name, arguments...)
 	command.Dir, command.WaitDelay = dir, 10*time.Second
 	out, err := command.CombinedOutput()
-	require.NoError(t, err, "%v %v", command, out)
+	require.NoError(t, err, "%v %v", command, string(out))
 	return string(out)
 }
 

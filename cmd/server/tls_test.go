@@ -176,7 +176,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 	} {
 		arguments := append([]string{"healthcheck", "--grpc-address", c.server.connection.Target()}, c.flags...)
 		out, err := exec.CommandContext(t.Context(), binary, arguments...).CombinedOutput()
-		assert.Equal(t, c.ok, (err == nil), "%v %v %v", c.flags, err, out)
+		assert.Equal(t, c.ok, (err == nil), "%v %v %v", c.flags, err, string(out))
 	}
 	mutual.kill(t)
 	arguments := append([]string{"healthcheck", "--grpc-address", mutual.connection.Target()}, required...)

@@ -61,7 +61,7 @@ func TestNamedInputs(t *testing.T) {
 	h.create(t, "m", weather(model.Spec{LinearAWV: &model.LinearAWV{}}))
 	info, err := h.GetModel(t.Context(), "m")
 	require.NoError(t, err)
-	schema := input.NewSchema(info.Spec.Inputs, info.Spec.MaxKeys())
+	schema := input.NewSchema(info.Spec.Inputs, info.Spec.MaxKeys(), info.Spec.HasTokens())
 	encoder, learner := input.NewEncoder(schema), newLearner(t, info.Spec)
 	rng := rand.New(rand.NewPCG(1, 2))
 	type waiting struct {

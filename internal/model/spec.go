@@ -148,6 +148,9 @@ func (s Spec) MaxKeys() int {
 	return *s.Auto.MaxKeys
 }
 
+// HasTokens reports whether tokens of texts follow the features. They do where auto learns classes.
+func (s Spec) HasTokens() bool { return s.MaxKeys() > 0 && s.Classes != nil }
+
 // Scaling is one of its kinds.
 type Scaling struct {
 	Fixed   *FixedScaling   `json:"fixed,omitempty"`

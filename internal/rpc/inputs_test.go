@@ -42,7 +42,7 @@ func schemaOf(tb testing.TB, text string) *input.Schema {
 	tb.Helper()
 	spec := must(rpc.SpecFromProto(&hindsightv1.ModelSpec{Inputs: inputsOf(tb, text)}))(tb)
 	completed := must(input.Complete(spec.Inputs, false))(tb)
-	return input.NewSchema(completed, 0)
+	return input.NewSchema(completed, 0, false)
 }
 
 // object is a JSON object.

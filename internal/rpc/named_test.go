@@ -171,3 +171,23 @@ func TestInputsOfAModelThatExists(t *testing.T) {
 	_, err = s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: spec})
 	rejected(t, err, codes.InvalidArgument, "INVALID_SPEC", "spec.dimension", "got 3", "26")
 }
+
+// A snapshot of a model of texts, whose rows have tokens where auto learns classes, is read back.
+func TestTextsAreRestored(t *testing.T) {
+	s := serve(t)
+	for name, classes := range map[string]*hindsightv1.Classes{
+		"numbers": nil, "classes": {MaxClasses: proto.Int32(3)}, "many": {MaxClasses: proto.Int32(300)},
+	} {
+		s.create(t, name, &hindsightv1.ModelSpec{Inputs: inputsOf(t, `[{"name": "age", "numeric": {}}, {"name": "note", "text": {}}]`), Classes: classes})
+		for n := range 60 {
+			row := object(t, fmt.Sprintf(`{"age": %d, "note": "order %d is late"}`, n%7, n%9))
+			observed := &hindsightv1.ObserveRequest{Model: name, Inputs: row, Target: label(float64(n % 9))}
+			if classes != nil {
+				observed.Target = class(fmt.Sprint(n % 3))
+			}
+			must(s.Observe(t.Context(), observed))(t)
+		}
+		_, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: name, IncludeImportances: true})
+		assert.NoError(t, err, name)
+	}
+}

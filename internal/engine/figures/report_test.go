@@ -23,7 +23,7 @@ func learned(t *testing.T) *input.Encoder {
 		{Name: "user", Categorical: &model.CategoricalInput{Key: true}},
 	}, true)
 	require.NoError(t, err)
-	e := input.NewEncoder(input.NewSchema(inputs, 10))
+	e := input.NewEncoder(input.NewSchema(inputs, 10, false))
 	var r input.Record
 	r.Reset(4)
 	r.SetText(1, "Oslo")

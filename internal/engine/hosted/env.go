@@ -201,7 +201,7 @@ func (e *Env) shared(spec *model.Spec) *specified {
 	}
 	next := &specified{spec: spec, learner: spec.Name()}
 	if len(spec.Inputs) > 0 {
-		next.schema = input.NewSchema(spec.Inputs, spec.MaxKeys())
+		next.schema = input.NewSchema(spec.Inputs, spec.MaxKeys(), spec.HasTokens())
 	}
 	e.newest.Store(next)
 	return next

@@ -25,7 +25,7 @@ func newEncoder(spec model.Spec) *encoder {
 	if len(spec.Inputs) == 0 {
 		return nil
 	}
-	return &encoder{Encoder: input.NewEncoder(input.NewSchema(spec.Inputs, spec.MaxKeys()))}
+	return &encoder{Encoder: input.NewEncoder(input.NewSchema(spec.Inputs, spec.MaxKeys(), spec.HasTokens()))}
 }
 
 // decode decodes a record and returns its features. Both stay valid until the next call, by

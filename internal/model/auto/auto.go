@@ -304,7 +304,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 }
 
 func (l *Learner) checkFeatures(x []float64) error {
-	return model.CheckFeatures(x, l.dimension+l.o.Tokens, model.MaxMagnitude)
+	return model.CheckFeatures(x, l.dimension, model.MaxMagnitude)
 }
 
 // say writes the answer in the scratch, of a bucket of staleness or −1, into p.

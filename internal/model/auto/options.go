@@ -22,8 +22,6 @@ type Options struct {
 	Keys []Key
 	// MaxKeys is the most keys that have effects at a time, 0 for DefaultMaxKeys.
 	MaxKeys int
-	// Tokens is how many numbers stand behind the inputs. The learner ignores them.
-	Tokens int
 	// Lags is how many of the last labels are inputs too, 0 to MaxLags. With several outputs
 	// there are fewer, at most maxLagColumns numbers.
 	Lags int

@@ -49,9 +49,6 @@ func automatic(c *completion, given *model.Auto) entry {
 	o.Keys = c.keys()
 	o.Joint, o.Cycles = c.joint(), c.cycles()
 	o.Flags = c.flags()
-	if c.schema != nil && c.spec.Classes == nil {
-		o.Tokens = c.schema.Tokens()
-	}
 	e := entry{
 		cost: auto.Cost(o), scalesItself: true, advice: auto.AdviceSizes(o),
 		make: func(int) model.Learner { return auto.New(o) },

@@ -56,7 +56,7 @@ func longStreams(t *testing.T) map[string]longStream {
 		{Name: "open", Boolean: &model.BooleanInput{}},
 	}, true)
 	require.NoError(t, err)
-	schema := input.NewSchema(named, 100)
+	schema := input.NewSchema(named, 100, false)
 	key, _ := schema.Key(0)
 	return map[string]longStream{
 		"outputs": {model.Spec{Dimension: 4, Outputs: 2, Seed: 3, Auto: &model.Auto{}}, 7, func(rng *rand.Rand, n int) longRow {

@@ -22,7 +22,8 @@ func (c *completion) inputs() {
 	if keys > 0 && !c.keysHaveEffects() {
 		s.Inputs = encodeKeys(s.Inputs)
 	}
-	if keys > 0 && s.Classes != nil {
+	tokens := keys > 0 && s.Classes != nil
+	if tokens {
 		s.Inputs = shareBuckets(s.Inputs)
 	}
 	completed, err := input.Complete(s.Inputs, keys > 0)
@@ -30,7 +31,7 @@ func (c *completion) inputs() {
 		c.addAt(err)
 		return
 	}
-	s.Inputs, c.schema = completed, input.NewSchema(completed, keys)
+	s.Inputs, c.schema = completed, input.NewSchema(completed, keys, tokens)
 	d := c.schema.Dimension()
 	switch {
 	case d > MaxDimension:

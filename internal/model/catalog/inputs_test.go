@@ -27,7 +27,7 @@ func tight(t *testing.T, fraction float64) model.Spec {
 		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(2)}},
 	}
 	completed := must(input.Complete(inputs, false))(t)
-	bounds := input.NewSchema(completed, 0).Bounds()
+	bounds := input.NewSchema(completed, 0, false).Bounds()
 	const limit, offset = 1e5, -0.25
 	fixed := &model.FixedScaling{}
 	for _, bound := range bounds {
@@ -77,7 +77,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 	require.NoError(t, err)
 	l, err := catalog.New(spec)
 	require.NoError(t, err)
-	schema := input.NewSchema(spec.Inputs, spec.MaxKeys())
+	schema := input.NewSchema(spec.Inputs, spec.MaxKeys(), spec.HasTokens())
 	e := input.NewEncoder(schema)
 	rng := rand.New(rand.NewPCG(3, 1))
 	var accepted []*input.Record
@@ -146,7 +146,7 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 	plain.Dimension = named.Dimension
 	_, without, err := catalog.Complete(plain)
 	require.NoError(t, err)
-	schema := input.NewSchema(named.Inputs, named.MaxKeys())
+	schema := input.NewSchema(named.Inputs, named.MaxKeys(), named.HasTokens())
 	e := input.NewEncoder(schema)
 	limit, r := uint64(0), new(input.Record)
 	for n := range 200 {

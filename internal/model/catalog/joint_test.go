@@ -38,7 +38,7 @@ func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool)
 	require.NoError(t, err)
 	l, err := catalog.New(created)
 	require.NoError(t, err)
-	schema := input.NewSchema(created.Inputs, created.MaxKeys())
+	schema := input.NewSchema(created.Inputs, created.MaxKeys(), created.HasTokens())
 	e := input.NewEncoder(schema)
 	var r input.Record
 	var o model.Outcome

@@ -39,7 +39,7 @@
 // Of a numeric v, clip moves v to the nearest end of its range; log1p then takes it
 // as sign(v) log(1 + |v|), which every number has.
 //
-// Of a learner with keys, tokens follow the features, 1,024 of each text: the keys of the first 512 words,
+// Where auto learns classes, tokens follow the features, 1,024 of each text: the keys of the first 512 words,
 // and from place 512 on those of the pairs of neighboring words, each pair as a text with one space
 // between its words, in lower case. The place of the text among the texts is added to the hash before
 // the finalizer. The token 0 is none.

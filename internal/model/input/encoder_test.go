@@ -165,7 +165,7 @@ func (o oracle) times(in *model.Input, v any) []float64 {
 func TestFeaturesAreThoseOfTheOracle(t *testing.T) {
 	inputs, err := input.Complete(declared(), false)
 	require.NoError(t, err)
-	s := input.NewSchema(inputs, 0)
+	s := input.NewSchema(inputs, 0, false)
 	e := input.NewEncoder(s)
 	var o oracle
 	for n, m := range rows(1, 250) {

@@ -87,8 +87,9 @@ type Schema struct {
 }
 
 // NewSchema makes declarations ready that Complete has completed. It panics at
-// others. An encoder remembers the texts of so many keys. Without keys texts have no tokens.
-func NewSchema(inputs []*model.Input, keys int) *Schema {
+// others. An encoder remembers the texts of so many keys. With tokens, tokens of each text of words
+// follow the features.
+func NewSchema(inputs []*model.Input, keys int, tokens bool) *Schema {
 	s := &Schema{fields: make([]field, len(inputs))}
 	for i, in := range inputs {
 		f := &s.fields[i]
@@ -115,7 +116,7 @@ func NewSchema(inputs []*model.Input, keys int) *Schema {
 		}
 		s.dimension = f.to
 	}
-	if keys > 0 {
+	if tokens {
 		s.tokens = 2 * mostWords
 	}
 	return s

@@ -35,7 +35,7 @@ func schemaOf(tb testing.TB, inputs []*model.Input) *input.Schema {
 	tb.Helper()
 	completed, err := input.Complete(inputs, false)
 	require.NoError(tb, err)
-	return input.NewSchema(completed, 0)
+	return input.NewSchema(completed, 0, false)
 }
 
 // keyed are the declared inputs with keys, and one that has its key alone.
@@ -48,7 +48,7 @@ func keysOf(tb testing.TB, inputs []*model.Input, keys int) *input.Schema {
 	tb.Helper()
 	completed, err := input.Complete(inputs, true)
 	require.NoError(tb, err)
-	return input.NewSchema(completed, keys)
+	return input.NewSchema(completed, keys, false)
 }
 
 // keyedRows are rows with users, some of which come again.

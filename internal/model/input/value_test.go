@@ -358,7 +358,7 @@ func FuzzRecord(f *testing.F) {
 func FuzzStruct(f *testing.F) {
 	inputs, err := input.Complete(declared(), false)
 	require.NoError(f, err)
-	s := input.NewSchema(inputs, 0)
+	s := input.NewSchema(inputs, 0, false)
 	for _, m := range rows(12, 5) {
 		from, err := structpb.NewStruct(m)
 		require.NoError(f, err)

@@ -120,7 +120,7 @@ func TestStatesOfTextsContinue(t *testing.T) {
 func TestTextsHaveTokens(t *testing.T) {
 	completed, err := input.Complete([]*model.Input{{Name: "a", Text: &model.TextInput{}}, {Name: "b", Text: &model.TextInput{}}}, true)
 	require.NoError(t, err)
-	s := input.NewSchema(completed, 10)
+	s := input.NewSchema(completed, 10, true)
 	tokens := func(a, b string) (words, pairs, others []float64) {
 		r := new(input.Record)
 		r.Reset(2)
