@@ -72,7 +72,7 @@ func TestDrift(t *testing.T) {
 	}
 	m.set(-5 * time.Second)
 	got := m.steady.Now()
-	assert.True(t, got == m.Now && len(m.told) == 0, "the clock shows %v at %v, and tells %q", got, m.Now, m.told)
+	assert.True(t, got.Equal(m.Now) && len(m.told) == 0, "the clock shows %v at %v, and tells %q", got, m.Now, m.told)
 }
 
 // The clock of the machine has a monotonic part.

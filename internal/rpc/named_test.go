@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -183,7 +184,7 @@ func TestTextsAreRestored(t *testing.T) {
 			row := object(t, fmt.Sprintf(`{"age": %d, "note": "order %d is late"}`, n%7, n%9))
 			observed := &hindsightv1.ObserveRequest{Model: name, Inputs: row, Target: label(float64(n % 9))}
 			if classes != nil {
-				observed.Target = class(fmt.Sprint(n % 3))
+				observed.Target = class(strconv.Itoa(n % 3))
 			}
 			must(s.Observe(t.Context(), observed))(t)
 		}

@@ -75,7 +75,7 @@ type textScratch struct {
 	misses, pairMisses []float64
 }
 
-// find fills s with the tokens and features of a row. z has the standardized numbers and 1; slots has the words of each
+// find fills s with the tokens and features of a row, given the standardized numbers and 1 in z. The slots have the words of each
 // text and behind them as many pairs, 0 for none.
 func (t *texts) find(s *textScratch, z, slots []float64) {
 	s.all, s.tokens, s.counts, s.places = s.all[:0], s.tokens[:0], s.counts[:0], s.places[:0]
