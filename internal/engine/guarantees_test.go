@@ -197,7 +197,7 @@ func (g *game) play(x []float64, y, weight float64, late int) {
 		o.Labels = append(o.Labels, y*x[0])
 	}
 	if g.spec.Classes != nil {
-		o.Class, o.Labels = strconv.Itoa(int(math.Abs(3*y))%5), nil
+		o.Class, o.Labels = strconv.Itoa(int(math.Mod(math.Abs(3*y), 5))), nil
 	}
 	if late > 0 {
 		p := must(g.h.Predict(g.Context(), "m", vectors(x), engine.PredictOptions{Remember: true}))(g)
@@ -289,7 +289,7 @@ func (g *game) check(s *engine.Stats, late int) {
 func TestGuaranteesHoldOnHostileStreams(t *testing.T) {
 	rounds, every := 90, 11
 	if isLong() {
-		rounds, every = 300, 1
+		rounds, every = 300, 3
 	}
 	scalings := map[string]*model.Scaling{"none": model.Unscaled(), "running": {Running: &model.RunningScaling{}}}
 	comparisons := 0
@@ -305,7 +305,7 @@ func TestGuaranteesHoldOnHostileStreams(t *testing.T) {
 						for n := range rounds {
 							x, y, weight := move(g, n)
 							g.play(x, y, weight, late)
-							if n%every == 3 || every == 1 || n == rounds-1 {
+							if n%every == every/4 || n == rounds-1 {
 								o := engine.StatsOptions{RegretRKHS: true, HindsightPath: true, Recent: n%60 == 20 || n == rounds-1}
 								s := must(g.h.ModelStats(t.Context(), "m", o))(t)
 								g.check(&s, late)
