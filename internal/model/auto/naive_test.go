@@ -11,10 +11,9 @@ import (
 	"hindsight/internal/model/moments"
 )
 
-// naive is the learner as docs/theory.md tells it, of dense matrices that are
-// solved anew for every prediction, and of plain sums over all rows. It shares with
-// the learner the draw of frequencies, and the moments of columns, which package moments
-// compares with naive ones.
+// naive is the learner of docs/theory.md, of dense matrices solved anew for every prediction, and of plain
+// sums over all rows. It shares with the learner the draw of frequencies, and the moments of columns, which
+// package moments compares with naive ones.
 type naive struct {
 	o    auto.Options
 	rows []naiveRow
