@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"os"
@@ -17,7 +18,7 @@ var version = "dev"
 
 func main() {
 	if info, ok := debug.ReadBuildInfo(); ok && version == "dev" {
-		version = info.Main.Version
+		version = cmp.Or(info.Main.Version, version)
 	}
 	os.Exit(command.Main(func(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		return cli.Run(ctx, version, args, stdin, stdout, stderr)

@@ -2,6 +2,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -23,7 +24,7 @@ const (
 
 func main() {
 	if info, ok := debug.ReadBuildInfo(); ok && version == "dev" {
-		version = info.Main.Version
+		version = cmp.Or(info.Main.Version, version)
 	}
 	ignoreSignals()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
