@@ -159,11 +159,13 @@ func TestSparseIsTheNaiveOne(t *testing.T) {
 	assert.InDelta(t, want, lossOf(t, l.level, "sparse"), 1e-6*want)
 }
 
-func TestStatesOfCountsContinue(t *testing.T) {
-	o := logloss.Options{Dimension: 70, MaxClasses: 4}
+// continues checks that a learner that is restored after every ninth row learns on as one that is not. It returns
+// the latter.
+func continues(t *testing.T, o logloss.Options, rows []row) (plain *run) {
+	t.Helper()
 	whole, plain := start(o), start(o)
-	for n, r := range countRows(3, 70, 4, 150) {
-		if n%10 == 4 {
+	for n, r := range rows {
+		if n%9 == 2 {
 			restored := start(o)
 			restored.counts, restored.total = whole.counts, whole.total
 			read := func(v *codec.Visitor) { restored.level.Visit(v, len(whole.counts)) }
@@ -176,6 +178,12 @@ func TestStatesOfCountsContinue(t *testing.T) {
 		}
 	}
 	assert.Equal(t, plain.state(t), whole.state(t), "another state")
+	return plain
+}
+
+func TestStatesOfCountsContinue(t *testing.T) {
+	o := logloss.Options{Dimension: 70, MaxClasses: 4}
+	plain := continues(t, o, countRows(3, 70, 4, 150))
 	if got, most := plain.level.Bytes(4), o.Bytes(); got > most {
 		t.Errorf("%d bytes, of at most %d", got, most)
 	}

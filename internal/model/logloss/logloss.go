@@ -8,8 +8,9 @@
 //	conditional  normal densities given the class: see conditional
 //	multinomial  above 64 numbers, naive Bayes on those that count something: see multinomial
 //	sparse       above 64 numbers, logistic regression on all of them: see sparse
-//	words        naive Bayes on the words of texts, and on the pairs too: see texts
-//	word odds    logistic regression on the words, and on the pairs beside it
+//	words, pairs naive Bayes on the words of texts, and on words and pairs of words: see texts
+//	word odds,
+//	pair odds    logistic regression on the words, and on words and pairs
 //	stacks       P_k ∝ exp(Σ_i θ_i log p_i(k) + θ_π log π_k) of the experts above and the shares
 //	             π of the classes, by online Newton steps on log loss that forget at 1 − 10⁻³,
 //	             1 − 10⁻⁴ and not at all
@@ -42,8 +43,8 @@ type Options struct {
 	// Dimension is the number of inputs. Keys are those whose values are keys, in order.
 	Dimension int
 	Keys      []int
-	// Tokens is the number of tokens behind the inputs: see texts. Buckets are the inputs that count
-	// the words of a bucket, in order, which tokens replace.
+	// Tokens is the number of tokens behind the inputs: see texts. Buckets are the inputs, ascending, that count
+	// the words of a bucket: tokens replace these inputs.
 	Tokens  int
 	Buckets []int
 	// MaxClasses is the largest number of classes, MaxKeys that of keys.

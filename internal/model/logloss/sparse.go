@@ -82,16 +82,19 @@ func (n *sparse) learn(p []float64, row []entry, class int, weight float64) {
 		}
 		own := k * n.features
 		for _, e := range row {
-			g := float64(weight * float64(v*e.value))
-			if g == 0 {
-				continue
-			}
 			at := own + e.number
-			n.squares[at] = math.Min(maxCount, n.squares[at]+float64(g*g))
-			step := float64(sparseStep*g) / math.Sqrt(n.squares[at])
-			n.weights[at] = math.Max(-maxSparseWeight, math.Min(maxSparseWeight, n.weights[at]-step))
+			step(&n.weights[at], &n.squares[at], float64(weight*float64(v*e.value)))
 		}
 	}
+}
+
+// step moves a weight by AdaGrad's step for the gradient g, and adds g² to the sum of squares.
+func step(weight, square *float64, g float64) {
+	if g == 0 {
+		return
+	}
+	*square = math.Min(maxCount, *square+float64(g*g))
+	*weight = math.Max(-maxSparseWeight, math.Min(maxSparseWeight, *weight-float64(sparseStep*g)/math.Sqrt(*square)))
 }
 
 func (n *sparse) visit(v *codec.Visitor, classes int) {

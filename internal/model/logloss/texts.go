@@ -9,17 +9,17 @@ import (
 	"hindsight/internal/model/mix"
 )
 
-// texts are the experts of the words of texts and of the pairs of neighboring words. A token is a word
-// or a pair, by its hash modulo B: words are the tokens below B, pairs those from B on. With N_ki =
-// Σω n_i of the rows of class k, n_i the number of occurrences of token i in a row, and V the number
-// of tokens that occurred in any row,
+// texts are the experts of the words of texts and of the pairs of neighboring words. A token stands for a
+// word or a pair: the token of a word is its hash modulo B, the token of a pair is B plus its hash modulo B.
+// Token i occurs n_i times in a row of weight ω. N_ki = Σω n_i over the rows of class k, and V is the number
+// of tokens that have occurred,
 //
 //	naive Bayes  log p(k) = log π_k + Σ_i n_i log (N_ki + 1)/(Σ_i N_ki + V)
 //
-// over the words, and over the words and the pairs. A token that did not occur before says nothing.
-// The logistic regressions take steps as sparse does. The features of words are v_i = √(n_i/Σn), of sum
-// of squares 1; beside them stand the standardized numbers, of mean sum of squares 1, and 1. The pairs,
-// with the same features, learn what the words leave. A row costs O(K) for each of its tokens.
+// One expert sums over the words, another over the words and the pairs. Both ignore new tokens. Two logistic
+// regressions take the steps of sparse. Their features are v_i = √(n_i/Σn), with Σv² = 1 over the words and
+// over the pairs, the standardized numbers divided by the root of their count, and 1. The second regression
+// adds weights of the pairs to the first. Learning a row costs O(K) for each token.
 //
 // Sources: Weinberger, Dasgupta, Langford, Smola and Attenberg, Feature Hashing for Large Scale
 // Multitask Learning (ICML 2009); Wang and Manning, Baselines and Bigrams: Simple, Good Sentiment and
@@ -27,26 +27,25 @@ import (
 type texts struct {
 	buckets uint32
 	numbers int
-	// tokens are those that occurred, in the order of their first rows, and at has their places.
-	tokens []uint32
-	at     map[uint32]int32
-	words  int // Of the tokens.
-	// classes are by classes; constants are the last feature's.
+	// tokens have occurred, in the order of their first rows. at has their places.
+	tokens  []uint32
+	at      map[uint32]int32
+	words   int // Of the tokens.
 	classes []textClass
 }
 
-// textClass is what is known of one class, by the places of the tokens.
+// textClass holds the sums and weights of one class, by the places of the tokens.
 type textClass struct {
-	// sums are N, weights w and squares G.
+	// sums are N_k. squares are the sums of the squared gradients of weights.
 	sums, weights, squares []float64
-	// ofWords and ofAll are ΣN.
+	// ofWords is ΣN_k over the words, ofAll over all tokens.
 	ofWords, ofAll float64
 	// The weights and squares of the numbers, and of 1.
 	numbers, numberSquares []float64
 }
 
 const (
-	// The largest B, and a bound of 2B times the classes.
+	// B ≤ mostBuckets, and 2B · MaxClasses ≤ mostCells.
 	mostBuckets = 1 << 17
 	mostCells   = 1 << 20
 )
@@ -69,7 +68,7 @@ type textScratch struct {
 	all, tokens []uint32
 	counts      []float64
 	places      []int32
-	// features are v of the tokens, numbers those of the numbers, and 1.
+	// features are v of the tokens; numbers are the features of the numbers, and 1.
 	features, numbers []float64
 	// misses are p − y of the regressions.
 	misses, pairMisses []float64
@@ -171,7 +170,7 @@ func (t *texts) odds(dst []float64, s *textScratch, pairs bool) {
 	}
 }
 
-// learn learns a row of a class, the next one if it is new, among so many classes.
+// learn learns a row of a class. classes counts the known classes with this one.
 func (t *texts) learn(s *textScratch, class, classes int, weight float64) {
 	for len(t.classes) < classes {
 		t.classes = append(t.classes, t.newClass())
@@ -196,12 +195,12 @@ func (t *texts) learn(s *textScratch, class, classes int, weight float64) {
 			step(&c.numbers[j], &c.numberSquares[j], float64(miss*v))
 		}
 	}
-	own := &t.classes[class]
+	seen := &t.classes[class]
 	for i, place := range s.places {
 		part := float64(weight * s.counts[i])
-		own.sums[place] = math.Min(maxCount, own.sums[place]+part)
-		if own.ofAll = math.Min(maxCount, own.ofAll+part); s.tokens[i] < t.buckets {
-			own.ofWords = math.Min(maxCount, own.ofWords+part)
+		seen.sums[place] = math.Min(maxCount, seen.sums[place]+part)
+		if seen.ofAll = math.Min(maxCount, seen.ofAll+part); s.tokens[i] < t.buckets {
+			seen.ofWords = math.Min(maxCount, seen.ofWords+part)
 		}
 	}
 }
@@ -221,15 +220,6 @@ func (t *texts) miss(dst *[]float64, s *textScratch, class, classes int, pairs b
 	(*dst)[class]--
 }
 
-// step is a step of adagrad on a weight, given its gradient.
-func step(weight, square *float64, g float64) {
-	if g == 0 {
-		return
-	}
-	*square = math.Min(maxCount, *square+float64(g*g))
-	*weight = math.Max(-maxSparseWeight, math.Min(maxSparseWeight, *weight-float64(sparseStep*g)/math.Sqrt(*square)))
-}
-
 // add adds a token and returns its place.
 func (t *texts) add(token uint32) int32 {
 	place := int32(len(t.tokens))
@@ -244,7 +234,7 @@ func (t *texts) add(token uint32) int32 {
 	return place
 }
 
-// The memory of a token, with its place in the map, and of a token in a class. Appending leaves room.
+// A token takes tokenBytes with its place in the map, and cellBytes in each class. Slices grow by more than they need.
 const tokenBytes, cellBytes = 48, 32
 
 func (t *texts) bytes(classes int) uint64 {

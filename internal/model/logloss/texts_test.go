@@ -192,27 +192,13 @@ func TestTextsAreTheNaiveOnes(t *testing.T) {
 
 func TestStatesOfTextsContinue(t *testing.T) {
 	o := logloss.Options{Dimension: 1, MaxClasses: 3, Tokens: slotsOfText}
-	whole, plain := start(o), start(o)
-	for n, r := range textRows(2, 3, 100) {
-		if n%9 == 2 {
-			restored := start(o)
-			restored.counts, restored.total = whole.counts, whole.total
-			read := func(v *codec.Visitor) { restored.level.Visit(v, len(whole.counts)) }
-			require.NoError(t, codec.Read(whole.state(t), read), n)
-			whole = restored
-		}
-		for _, l := range []*run{whole, plain} {
-			l.mix(r)
-			l.learn(r, nil)
-		}
-	}
-	assert.Equal(t, plain.state(t), whole.state(t), "another state")
+	plain := continues(t, o, textRows(2, 3, 100))
 	if got, most := plain.level.Bytes(3), o.Bytes(); got > most || got < uint64(len(plain.state(t))) {
 		t.Errorf("%d bytes, of at most %d, and a state of %d", got, most, len(plain.state(t)))
 	}
 }
 
-// A word says the opposite behind another: the pairs tell.
+// The class depends on pairs of words: a word means the opposite behind another word.
 func TestPairsDecide(t *testing.T) {
 	rng := rand.New(rand.NewPCG(4, 11))
 	l, wrong, bayes := start(logloss.Options{Dimension: 1, MaxClasses: 2, Tokens: slotsOfText}), 0, 0
