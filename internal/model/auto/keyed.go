@@ -55,7 +55,7 @@ type keyedScratch struct {
 	// the best effects beside trees, those of several inputs included.
 	bases, labels, beside []float64
 	units                 []units
-	// before are the labels before the row.
+	// before has the mean and the deviation of the earlier labels, by outputs.
 	before  []effects.Labels
 	weights []float64
 	// said are the predictions of the affine experts, less v of the second; by outputs.
@@ -78,7 +78,7 @@ func newKeyedScratch(o Options) *keyedScratch {
 // split writes the inputs that are no keys, and returns them.
 func (l *Learner) split(s *scratch, x []float64) []float64 {
 	if len(l.keys) == 0 {
-		return x[:l.dimension]
+		return x
 	}
 	for i, j := range l.numbers {
 		s.numbers[i] = x[j]
@@ -140,9 +140,9 @@ func (l *Learner) mixKeys(s *scratch, now stage) {
 	for j := range l.mixers {
 		said := k.predictionsOf(j)
 		said[0] = s.values[j]
-		own := k.effects[j*experts:][:experts]
-		l.keyed.effects.SaySlopes(own[l.o.effects().Experts():][:effects.Slopes], k.row, j, said[0], k.before[j])
-		for i, e := range own {
+		effected := k.effects[j*experts:][:experts]
+		l.keyed.effects.SaySlopes(effected[l.o.effects().Experts():][:effects.Slopes], k.row, j, said[0], k.before[j])
+		for i, e := range effected {
 			switch {
 			case now == asleep:
 				said[1+i] = said[0]
