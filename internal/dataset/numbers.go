@@ -63,7 +63,7 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 	return text, nil
 }
 
-// fraction is a number without its unit, and 0.92 for 92% beside fractions.
+// fraction returns a number without its unit: 0.92 for 92% if the column has fractions too, else 92.
 func (n *Numbers) fraction(v float64, plain string) string {
 	if n.unit != "%" {
 		return plain
@@ -137,7 +137,8 @@ func seconds(text, half string) string {
 	return plain
 }
 
-// hourOf returns the hour of the day of an hour before or after noon, and false for one that no clock shows.
+// hourOf converts an hour of a clock of twelve hours, before or after noon, into the hour of the day. It returns false for
+// an hour that is not 1 to 12.
 func hourOf(hour uint64, half string) (uint64, bool) {
 	if half[0] == 'p' {
 		return hour%12 + 12, hour >= 1 && hour <= 12

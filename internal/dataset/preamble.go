@@ -7,11 +7,11 @@ import (
 	"unicode"
 )
 
-// shape is the records of the head of a file as one delimiter separates their fields.
+// shape is the head of a file, split into records by one delimiter.
 type shape struct {
 	delimiter rune
 	records   [][]string
-	ends      []int // The offsets behind the records.
+	ends      []int // The offset of the end of each record.
 	width     int   // The most frequent number of fields.
 	fields    int   // The fields of all records of that width.
 }

@@ -175,8 +175,8 @@ func NewRowTable(name string, columns []string, next func() ([]string, error), a
 	return t, t.header(columns)
 }
 
-// cutDeclaration skips a first line such as sep=; of a spreadsheet, and returns 1 and its delimiter. Both are 0
-// without such a line.
+// cutDeclaration skips a first line like sep=; of a spreadsheet, and returns the number of skipped lines and the
+// declared delimiter. Both are 0 without this line.
 func cutDeclaration(r *bufio.Reader) (lines int, delimiter rune) {
 	const longest = len("sep=") + utf8.UTFMax + len("\r\n")
 	head, _ := r.Peek(longest)
@@ -418,7 +418,7 @@ func (t *Table) Read() ([]string, error) {
 	return record, nil
 }
 
-// record reads the next row. Lines of few fields behind the last row are left out, and so are lines that are drawn.
+// record reads the next row. It skips drawn lines, and lines of few fields if no row follows them.
 func (t *Table) record() ([]string, error) {
 	var footer error // The first line of few fields is an error if a row follows.
 	for {
@@ -516,8 +516,8 @@ func (m *meter) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// sniff finds the delimiter of a file by the first line of its head that is not blank. It ignores quoted text and prefers
-// the comma.
+// sniff returns the most frequent delimiter of the first line that is not blank, the comma if several are. Delimiters
+// in quoted text do not count.
 func sniff(head []byte) rune {
 	counts := make(map[byte]int)
 	quoted := false

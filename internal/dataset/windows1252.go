@@ -8,10 +8,10 @@ import (
 // windows1252 reads text in Windows-1252 as UTF-8.
 type windows1252 struct {
 	from *bufio.Reader
-	// high are the characters of the bytes from 0x80 to 0x9f. Other bytes are the numbers of their characters.
+	// high has the characters of the bytes 0x80 to 0x9f. Any other byte is the code point of its character.
 	high  []rune
 	bytes [utf8.UTFMax]byte
-	// rest are the bytes of the last character that are not read yet, of bytes.
+	// rest is the part of bytes, the last character in UTF-8, that the caller has not read yet.
 	rest []byte
 }
 

@@ -6,15 +6,16 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// cells learn a function of up to three numbers from all rows, where a window forgets. A number z,
-// scaled as the window shows it, is at u = (1 + z/√(1+z²))/2 of each of some grids, coarse to fine.
-// With the weights a_g ≥ 0 of linear interpolation among the corners g around a row, grid j says
-// p_j = Σ_g a_g m_g, and learns with n_g = min(Σωa_g, maxOfCorner)
+// cells learn a function of up to three numbers from all rows, where a window forgets. Grids, coarse to fine,
+// divide each axis into equal steps. The place of a scaled number z on its axis is u = (1 + z/√(1+z²))/2.
+// Grid j predicts p_j = Σ_g a_g m_g by linear interpolation, a_g ≥ 0, among the corners g around the row. A
+// corner has counted n_g = min(Σωa_g, maxOfCorner) rows. Grid j learns what the coarser grids leave of a
+// target t,
 //
 //	m_g ← m_g + ω a_g (t − Σ_{i≤j} p_i)/(n_g + cornerPrior)
 //
-// what the coarser grids leave of t. Three experts say Σ_j p_j: of t = y on all grids and on all but
-// the two finest, and the residual y − v on all grids. See model.Weights for ω.
+// Three experts predict Σ_j p_j: of t = y over all grids, of t = y without the two finest grids, and of
+// t = y − v over all grids. See model.Weights for ω.
 type cells struct {
 	grids []grid
 	// counts has n_g, grid after grid; means has m_g of y and of y − v.
@@ -22,7 +23,7 @@ type cells struct {
 	means  [cellTargets][]float32
 }
 
-// grid has steps + 1 corners along each number, the first at from in counts.
+// grid has steps + 1 corners along each axis. Its first corner has the count counts[from].
 type grid struct{ steps, from int }
 
 const (
@@ -32,8 +33,7 @@ const (
 	maxCelled   = 3
 	maxOfCorner = 256
 	cornerPrior = 4
-	// The largest number of corners around a row.
-	maxAround = 1 << maxCelled
+	maxAround   = 1 << maxCelled
 )
 
 // grids returns the grids for a number of inputs, and how many corners they have; none above maxCelled.
@@ -73,13 +73,13 @@ func newCells(numbers int) *cells {
 	return c
 }
 
-// corner is a corner around a row, with its a.
+// corner is a corner around a row. at is its place in counts, weight its a.
 type corner struct {
 	at     int
 	weight float64
 }
 
-// find appends the corners around a row of each grid: 2^d of d numbers.
+// find appends the 2^d corners around a row of d numbers, for each grid.
 func (c *cells) find(dst []corner, z []float32) []corner {
 	for _, g := range c.grids {
 		from := len(dst)
@@ -104,11 +104,11 @@ func (c *cells) find(dst []corner, z []float32) []corner {
 	return dst
 }
 
-// predict writes what the experts say at the corners.
-func (c *cells) predict(dst []float64, found []corner) {
-	around := len(found) / len(c.grids)
+// predict writes the predictions of the experts, given the corners of find.
+func (c *cells) predict(dst []float64, corners []corner) {
+	around := len(corners) / len(c.grids)
 	var sums [cellTargets]float64
-	for i, a := range found {
+	for i, a := range corners {
 		for t := range sums {
 			sums[t] += float64(a.weight * float64(c.means[t][a.at]))
 		}
@@ -122,17 +122,16 @@ func (c *cells) predict(dst []float64, found []corner) {
 // coarse is the number of grids of the coarse expert.
 func coarse(grids int) int { return grids - 2 }
 
-// learn teaches the corners the targets of a row that counts ω.
-func (c *cells) learn(found []corner, targets [cellTargets]float64, counts float64) {
-	around := len(found) / len(c.grids)
-	for ; len(found) > 0; found = found[around:] {
-		corners := found[:around]
+// learn learns the targets of a row, given its corners. counts is ω.
+func (c *cells) learn(corners []corner, targets [cellTargets]float64, counts float64) {
+	around := len(corners) / len(c.grids)
+	for ; len(corners) > 0; corners = corners[around:] {
 		for t, means := range c.means {
-			for _, a := range corners {
+			for _, a := range corners[:around] {
 				targets[t] -= float64(a.weight * float64(means[a.at]))
 			}
 		}
-		for _, a := range corners {
+		for _, a := range corners[:around] {
 			part := float64(counts * a.weight)
 			n := math.Min(maxOfCorner, float64(c.counts[a.at])+part)
 			c.counts[a.at] = float32(n)

@@ -116,7 +116,7 @@ func TestCornersInterpolate(t *testing.T) {
 	}
 }
 
-// Rows beyond a window matter where the function is rough: noise .37, rows uniform in a square.
+// Cells remember more rows than a window, and so follow a rough function through noise of deviation .37.
 func TestCellsFollowARoughMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 5))
 	c, excess, asked := auto.NewCells(2), 0.0, 0

@@ -140,7 +140,8 @@ func (l *Learner) NearSaid(numbers []float64) (near []float64, b float64) {
 	return lineup[len(l.lineup.columns):][:3], final[1]
 }
 
-// StackGain is gain of a stack that has learned rows with labels, of all experts and of those without.
+// StackGain learns rows with labels. It returns the gain of the experts from at on, and what a stack explains with
+// and without them.
 func StackGain(rows [][]float64, labels []float64, at, experts int) (gain, all, without float64) {
 	order := len(rows[0])
 	m, rest := newStacked(order-2, 1), qr.New(order-experts, 1, stackRidge)
@@ -153,15 +154,15 @@ func StackGain(rows [][]float64, labels []float64, at, experts int) (gain, all, 
 	return m.gain(&s, at, experts), m.stacks[0].Explained(0), rest.Explained(0)
 }
 
-// Cells are cells of some numbers.
+// Cells exports cells.
 type Cells struct{ *cells }
 
 func NewCells(numbers int) Cells { return Cells{newCells(numbers)} }
 
-// CellBytes is the memory of cells.
+// CellBytes exports cellBytes.
 func CellBytes(numbers int) uint64 { return cellBytes(numbers) }
 
-// Predict is what the experts say at z.
+// Predict returns the predictions of the experts at z.
 func (c Cells) Predict(z []float32) (said [cellExperts]float64) {
 	c.predict(said[:], c.find(nil, z))
 	return said

@@ -16,7 +16,7 @@ type memory struct {
 	view   view
 	window *window.Window
 	forest *trees.Forest
-	// crosses is nil without crosses in the lineup, cells without cells.
+	// crosses and cells are nil if the lineup lacks them.
 	crosses *crosses
 	cells   *cells
 	means   []mean
@@ -27,8 +27,9 @@ type memory struct {
 }
 
 const (
-	// The columns of trees earn sharedEighths/8 of the credit of one by their weights in b, each 1/8 to
-	// 1. A column whose weight was below leastUse for idleRounds rounds earns idleEighths/8.
+	// The columns of trees share sharedEighths/8 of the credit of one column in proportion to their weights in
+	// b; each earns 1/8 to 1. A column whose weight was below leastUse for idleRounds rounds earns
+	// idleEighths/8.
 	leastUse      = 1e-3
 	idleRounds    = 1000
 	idleEighths   = 1

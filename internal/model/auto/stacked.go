@@ -197,8 +197,8 @@ func (s *stackScratch) predicted(u units, final []float64, weight float64) {
 	}
 }
 
-// gain is by how much the penalized loss of the first stack would grow without the experts from at on, at
-// most stacks of them: the square of the part of R⁻ᵀb in the span of their R⁻ᵀe_k.
+// gain returns how much the penalized loss of the first stack would grow without the experts at, at+1, …: the
+// squared length of the projection of R⁻ᵀb onto the span of their R⁻ᵀe_k. experts ≤ len(s.solutions).
 func (m *stacked) gain(s *stackScratch, at, experts int) (sum float64) {
 	for i := range experts {
 		t := &s.solutions[i]

@@ -146,7 +146,7 @@ func encodeKeys(inputs []*model.Input) []*model.Input {
 	return out
 }
 
-// tokenBuckets are the buckets of a text of classes: tokens stand beside them.
+// tokenBuckets is the default number of buckets of a text that has tokens.
 const tokenBuckets = 256
 
 // shareBuckets gives texts without a number of buckets fewer than the default.
@@ -189,7 +189,7 @@ func (c *completion) cycles() (sines []int) {
 	return sines
 }
 
-// buckets are the features that count the words of a bucket.
+// buckets returns the features that count the words of a bucket.
 func (c *completion) buckets() (features []int) {
 	for i, in := range c.spec.Inputs {
 		if in.Text == nil {

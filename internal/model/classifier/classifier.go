@@ -185,7 +185,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// features are the learner's inputs: tokens come last, and only the level learns of them.
+// features cuts the tokens off, which stand behind the features. Only the level of log loss reads tokens.
 func (l *Learner) features(x []float64) []float64 {
 	if l.o.Level == nil {
 		return x

@@ -100,7 +100,7 @@ func AppendBytes(out, data []byte) []byte {
 	return out
 }
 
-// appendPiece is a call, because the runtime stops a goroutine at the begin of a call, and hardly ever in a loop of copies.
+// appendPiece must not be inlined: the runtime can stop a goroutine where a call begins, but seldom within a loop of copies.
 //
 //go:noinline
 func appendPiece(out, data []byte) []byte { return append(out, data...) }

@@ -76,7 +76,7 @@ type Options struct {
 	LogOdds bool
 	// Kinds is how many of the ColumnsEach kinds of columns the groups have, the first ones.
 	Kinds int
-	// Sloped is the number of outputs, the first ones, on which keys have slopes.
+	// Keys have slopes on the first Sloped outputs.
 	Sloped int
 }
 
@@ -302,8 +302,9 @@ func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64
 	}
 }
 
-// Learn learns a row after n observations: its labels, the served predictions v, the served predictions
-// of the experts of each output, and the labels before of each output with slopes.
+// Learn learns the labels y of a row after n observations. v are the served predictions, and served has the
+// served predictions of the experts, output after output. before has the mean and the deviation of the earlier
+// labels of each output with slopes.
 func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64, before []Labels) {
 	// A key that was found may have left the table since, or come.
 	for source, hash := range r.hashes {

@@ -21,23 +21,23 @@ const Slopes = 2
 // slopePriors are t_0.
 func slopePriors() [Slopes]float64 { return [...]float64{.1, 1} }
 
-// Labels are the mean and the deviation of the labels of an output.
+// Labels has the mean and the deviation of the labels of an output.
 type Labels struct{ Mean, Deviation float64 }
 
-const mostSlope = 3 // Deviations that a slope multiplies.
+const mostSlope = 3 // |z| ≤ mostSlope.
 
-// slopesOf are β and t of the variants of an output in the numbers of a slot.
+// slopesOf returns β and t of all variants for an output, from the numbers of a slot.
 func (o Options) slopesOf(numbers []float64, output int) (slopes, variances []float64) {
 	part := numbers[outputsAt+each*o.Outputs+2*Slopes*output:][:2*Slopes]
 	return part[:Slopes], part[Slopes:]
 }
 
-// multiplied is z of a key of mean μ.
+// multiplied returns z of a key with effect μ.
 func (a Labels) multiplied(v, e, mu float64) float64 {
 	return math.Max(-mostSlope, math.Min(mostSlope, (v+e-mu-a.Mean)/a.Deviation))
 }
 
-// SaySlopes writes e + Σ β h of an output with slopes, given v.
+// SaySlopes writes e + Σ β h of each variant for an output, given the prediction v.
 func (e *Effects) SaySlopes(dst []float64, r *Row, output int, v float64, labels Labels) {
 	var said [Variants]float64
 	e.singles(&said, r, output)
@@ -57,7 +57,8 @@ func (e *Effects) SaySlopes(dst []float64, r *Row, output int, v float64, labels
 	}
 }
 
-// learnSlopes learns the label of a row, given Σ s + 1/ω of the variants, before the effects learn the label.
+// learnSlopes learns the label y. totals has Σ s + 1/ω of the variants. The effects learn y afterwards, because
+// h has the effects that predicted.
 func (e *Effects) learnSlopes(r *Row, output int, totals *[Variants]float64, y, v float64, labels Labels) {
 	var said [Variants]float64
 	var slopes [Slopes]float64

@@ -53,7 +53,7 @@ type field struct {
 	// Of a time.
 	cycles [cycles]bool
 	trend  bool
-	// text is the number of texts of words before it.
+	// text is the place of the input among the texts of words.
 	text int
 }
 
@@ -82,7 +82,7 @@ type Schema struct {
 	// keys is the largest number of keys whose texts an encoder remembers, 0 without an input
 	// that has a key.
 	keys int
-	// texts is the number of texts of words, tokens how many numbers each has behind the features.
+	// texts counts the texts of words. Each has tokens numbers behind the features.
 	texts, tokens int
 }
 

@@ -1,11 +1,11 @@
 package input
 
-// mostWords is the number of words of a text whose tokens are encoded.
+// Only the first mostWords words of a text have tokens.
 const mostWords = 512
 
 // countWords adds the words of a value to the features of their buckets, and log(1 + words) to the
-// last feature. The tokens of text number place go to tokens, unless the schema has none. It
-// allocates nothing.
+// last feature. It writes the tokens of words and pairs to tokens, which is empty without tokens. place is the
+// place of the text among the texts. It allocates nothing.
 func (v *Value) countWords(out, tokens []float64, place uint64) {
 	buckets, words := out[:len(out)-1], 0
 	var room [32]byte
@@ -13,7 +13,7 @@ func (v *Value) countWords(out, tokens []float64, place uint64) {
 	if v.kind != Text {
 		text = string(v.appendText(room[:0]))
 	}
-	pair := uint64(hashOfNothing) // Of the word before and a space.
+	pair := uint64(hashOfNothing) // The hash of the previous word and a space.
 	for at := 0; at < len(text); {
 		h, n := uint64(hashOfNothing), 0
 		for ; at < len(text) && inWord(text[at]); at++ {
@@ -41,7 +41,8 @@ func (v *Value) countWords(out, tokens []float64, place uint64) {
 	out[len(buckets)] = symmetricLog1p(float64(words))
 }
 
-// tokenOf is the token of a hash in text number place: the same words in two texts are two tokens.
+// tokenOf returns the token of the hash of a word or a pair. The place of the text is part of the token, so that
+// one word in two texts has two tokens.
 func tokenOf(h, place uint64) float64 { return float64(keyOf(finished(h + place))) }
 
 func inWord(c byte) bool {

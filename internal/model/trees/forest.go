@@ -53,11 +53,11 @@ type Forest struct {
 	newest newest
 }
 
-// newest has the sums of the newest row predicted since the last Observe. An Observe after the Predict
-// of its row reads them. The sums follow from the row and the trees, so they are no state.
+// newest caches the sums of the row that was predicted last, so that the Observe of this row need not descend
+// the trees again. Observe empties the cache. The cache is no state: sums are a function of row and trees.
 type newest struct {
 	lock sync.Mutex
-	// known says that row and sums belong to the present trees.
+	// If known, sums are the sums of row by the present trees.
 	known bool
 	row   []float32
 	sums  []int64
@@ -119,7 +119,8 @@ func (f *Forest) effect(row []float32) float64 {
 	return effect
 }
 
-// sum writes the sums of the columns' trees for a row.
+// sum writes for each column the sum of its trees for a row. Predicts that run at once do not wait for the
+// cache: one of them uses it.
 func (f *Forest) sum(sums []int64, row []float32) {
 	n := &f.newest
 	mine := n.lock.TryLock()
