@@ -73,7 +73,7 @@ func newCells(numbers int) *cells {
 	return c
 }
 
-// corner is a corner around a row. at is its place in counts, weight its a.
+// corner is a corner around a row, with its place in counts and its weight a.
 type corner struct {
 	at     int
 	weight float64
@@ -122,7 +122,7 @@ func (c *cells) predict(dst []float64, corners []corner) {
 // coarse is the number of grids of the coarse expert.
 func coarse(grids int) int { return grids - 2 }
 
-// learn learns the targets of a row, given its corners. counts is ω.
+// learn learns the targets of a row, given its corners and ω in counts.
 func (c *cells) learn(corners []corner, targets [cellTargets]float64, counts float64) {
 	around := len(corners) / len(c.grids)
 	for ; len(corners) > 0; corners = corners[around:] {

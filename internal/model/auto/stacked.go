@@ -198,7 +198,8 @@ func (s *stackScratch) predicted(u units, final []float64, weight float64) {
 }
 
 // gain returns how much the penalized loss of the first stack would grow without the experts at, at+1, …: the
-// squared length of the projection of R⁻ᵀb onto the span of their R⁻ᵀe_k. experts ≤ len(s.solutions).
+// squared length of the projection of R⁻ᵀb onto the span of their R⁻ᵀe_k. It requires
+// experts ≤ len(s.solutions).
 func (m *stacked) gain(s *stackScratch, at, experts int) (sum float64) {
 	for i := range experts {
 		t := &s.solutions[i]

@@ -302,9 +302,9 @@ func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64
 	}
 }
 
-// Learn learns the labels y of a row after n observations. v are the served predictions, and served has the
-// served predictions of the experts, output after output. before has the mean and the deviation of the earlier
-// labels of each output with slopes.
+// Learn learns the labels y of a row after n observations, given the served predictions v, the served predictions of
+// the experts, output after output, and the mean and the deviation of the earlier labels of each output with slopes,
+// before.
 func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64, before []Labels) {
 	// A key that was found may have left the table since, or come.
 	for source, hash := range r.hashes {

@@ -57,7 +57,7 @@ func (e *Effects) SaySlopes(dst []float64, r *Row, output int, v float64, labels
 	}
 }
 
-// learnSlopes learns the label y. totals has Σ s + 1/ω of the variants. The effects learn y afterwards, because
+// learnSlopes learns the label y, given Σ s + 1/ω of each variant in totals. The effects learn y afterwards, because
 // h has the effects that predicted.
 func (e *Effects) learnSlopes(r *Row, output int, totals *[Variants]float64, y, v float64, labels Labels) {
 	var said [Variants]float64

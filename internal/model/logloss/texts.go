@@ -170,7 +170,7 @@ func (t *texts) odds(dst []float64, s *textScratch, pairs bool) {
 	}
 }
 
-// learn learns a row of a class. classes counts the known classes with this one.
+// learn learns a row of a class, given the number of known classes with this one.
 func (t *texts) learn(s *textScratch, class, classes int, weight float64) {
 	for len(t.classes) < classes {
 		t.classes = append(t.classes, t.newClass())
