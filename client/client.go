@@ -149,7 +149,7 @@ func (c *Client) Address() string { return c.address }
 
 // Predictions is the service of the data path, for calls that this package does not have. Its
 // calls have no timeout and are not sent again. The errors of its unary calls are translated,
-// those of its streams are not; see FromError.
+// the errors of its streams are not; see FromError.
 func (c *Client) Predictions() hindsightv1.PredictionServiceClient { return c.predictions }
 
 // Models is the service of the control path. See Predictions.

@@ -38,7 +38,7 @@ func TestCommandsOfTests(t *testing.T) {
 	assert.GreaterOrEqual(t, found, 10, "%d commands found", found)
 }
 
-// hasTest tells whether a directory, or one below ./directory/..., has a test of a name.
+// hasTest reports whether a directory, or one below ./directory/..., has a test of a name.
 func hasTest(t *testing.T, packages string, name *regexp.Regexp) bool {
 	t.Helper()
 	directory, below := strings.CutSuffix(packages, "/...")

@@ -84,7 +84,7 @@ func (r *raw) call(id uint32, method string) error {
 	return r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: headers(method), EndHeaders: true})
 }
 
-// cut tells whether the server ends the connection.
+// cut reports whether the server ends the connection.
 func (r *raw) cut() bool {
 	select {
 	case <-r.ended:

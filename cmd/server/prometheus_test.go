@@ -48,7 +48,7 @@ func watchBy(t *testing.T, program string, p *process) watcher {
 	return watcher{"http://" + address}
 }
 
-// get reads an answer of the API into data, and tells whether it was a success.
+// get reads an answer of the API into data, and reports whether it was a success.
 func (m watcher) get(t *testing.T, path string, data any) error {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url+path, http.NoBody)

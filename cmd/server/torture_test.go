@@ -270,7 +270,7 @@ func (tt *torture) record(client int, call int64, e event) {
 	tt.mu.history = append(tt.mu.history, porcupine.Operation{ClientId: client, Input: e, Call: call, Return: tt.since()})
 }
 
-// insist makes a call until a server answers. It tells whether what it was for
+// insist makes a call until a server answers. It reports whether what it was for
 // is not there.
 func (tt *torture) insist(call func(ctx context.Context, p *process) error) (missing bool) {
 	for {

@@ -69,7 +69,7 @@ func ParseRole(name string) (Role, bool) {
 // Principal is an authenticated caller. A nil *Principal is a caller of a server without tokens,
 // and may do everything.
 type Principal struct {
-	// Name is that of the entry. Subject is the subject of a JWT or the name of a certificate,
+	// Name is the name of the entry. Subject is the subject of a JWT or the name of a certificate,
 	// empty for a token.
 	Name, Subject string
 	Role          Role

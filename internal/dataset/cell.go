@@ -13,7 +13,7 @@ var ErrNoLabel = errors.New("the row has no label")
 
 var errEmpty = errors.New("the field is empty")
 
-// IsGap tells whether a text among numbers, booleans or times means a missing value. A number
+// IsGap reports whether a text among numbers, booleans or times means a missing value. A number
 // that is not finite is missing too.
 func IsGap(text string) bool {
 	switch strings.ToLower(text) {
@@ -24,7 +24,7 @@ func IsGap(text string) bool {
 	}
 }
 
-// IsUnknown tells whether a text among texts means a missing value: also what R, pandas, databases
+// IsUnknown reports whether a text among texts means a missing value: also what R, pandas, databases
 // and C write, and the errors of spreadsheets in four languages. None and nil may be categories.
 func IsUnknown(text string) bool {
 	switch text := strings.ToLower(text); text {

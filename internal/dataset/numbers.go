@@ -303,7 +303,7 @@ func cutSigns(text string) (minus, rest, unit string) {
 	return minus, text, unit
 }
 
-// groups tells whether digits are separated into thousands, once or more. No number with thousands
+// groups reports whether digits are separated into thousands, once or more. No number with thousands
 // begins with a zero: 0,123 has a decimal comma.
 func groups(digits, separator string) bool {
 	parts := strings.Split(digits, separator)

@@ -49,7 +49,7 @@ type Table struct {
 	surveyed      bool                   // again was read
 	decimalCommas bool                   // a column has them, and none has decimal points
 	decimalPoints bool                   // a column has them, and none has decimal commas
-	unnamed       []bool                 // of the columns: the file gives them no name, or that of an index of pandas
+	unnamed       []bool                 // of the columns: the file gives them no name, or the name of an index of pandas
 	numbered      bool                   // the names are numbers, and may be data
 	notes         []string               // see Notes
 }
@@ -60,7 +60,7 @@ const semicolon = ';'
 // NewTable reads the header of a CSV file, whose fields name the columns. A gzip file
 // is recognised by its content, UTF-16 by its byte order mark, and a text that is not UTF-8 is read as Windows-1252. A first
 // line of numbers that are no names is a row. Fields are separated by the
-// delimiter; if it is 0, by that of a first line such as sep=; or by the comma, semicolon, tab or bar
+// delimiter; if it is 0, by the delimiter of a first line like sep=; or by the comma, semicolon, tab or bar
 // that the header has most of. A file with numbers such as 1,234 is read twice. Errors call the file
 // name.
 func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
@@ -235,12 +235,12 @@ func (t *Table) header(fields []string) error {
 	return nil
 }
 
-// isIndexName tells whether pandas gives the name to a column without one.
+// isIndexName reports whether pandas gives the name to a column without one.
 func isIndexName(name string) bool {
 	return regexp.MustCompile(`^(__index_level_[0-9]+__|Unnamed: [0-9]+)$`).MatchString(name)
 }
 
-// Unnamed tells whether column i has no name, or one that pandas gives an index. It is neither a feature nor a label,
+// Unnamed reports whether column i has no name, or one that pandas gives an index. It is neither a feature nor a label,
 // unless it is asked for.
 func (t *Table) Unnamed(i int) bool { return t.unnamed[i] }
 
@@ -366,7 +366,7 @@ func (t *Table) Targets(target string) ([]int, error) {
 	return places, nil
 }
 
-// isTargetName tells whether a column is called y1, y2 and so on.
+// isTargetName reports whether a column is called y1, y2 and so on.
 func isTargetName(s string) bool {
 	digits, ok := strings.CutPrefix(s, "y")
 	if !ok {

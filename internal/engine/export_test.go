@@ -14,7 +14,7 @@ const ReadCost = hosted.ReadCost
 // OpenWith is Open with learners of any origin.
 var OpenWith = open
 
-// Hibernate lets a model go, and tells whether it is gone.
+// Hibernate lets a model go, and reports whether it is gone.
 func (e *Engine) Hibernate(id string) bool {
 	m, err := e.find(context.Background(), id)
 	if err != nil {
@@ -104,7 +104,7 @@ func (e *Engine) CheckModel(id string) error {
 	return err
 }
 
-// Settled tells whether the engine has taken over all changes.
+// Settled reports whether the engine has taken over all changes.
 func (e *Engine) Settled() bool { return e.changes.pending.Load() == 0 }
 
 // Turn waits for the turn of a model.

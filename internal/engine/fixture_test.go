@@ -84,7 +84,7 @@ func (w wrapped) open() (storage.Store, func() error, error) {
 	return w.wrap(s), end, nil
 }
 
-// isLong tells whether the long forms of the tests run.
+// isLong reports whether the long forms of the tests run.
 func isLong() bool { return os.Getenv("HINDSIGHT_E2E") != "" }
 
 // newDisk is an empty Pebble, in the long form of the tests below a replicated log.

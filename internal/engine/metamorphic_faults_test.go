@@ -217,7 +217,7 @@ func (m *meta) fault() string {
 }
 
 // again sends an observation of which it is not known whether it was learned,
-// and tells whether it was.
+// and reports whether it was.
 func (m *meta) again(name string, p *plainModel, id string, o engine.Observation) bool {
 	got, err := m.host.Observe(context.Background(), name, []engine.Observation{o})
 	if err != nil {

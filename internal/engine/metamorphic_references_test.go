@@ -129,7 +129,7 @@ type plainAlias struct {
 	model, previous    *plainModel
 }
 
-// aliased tells whether the alias names a model, which can then not be deleted.
+// aliased reports whether the alias names a model, which can then not be deleted.
 func (m *meta) aliased(name string) bool {
 	if m.alias == nil || m.alias.name != name {
 		return false

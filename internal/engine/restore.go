@@ -39,7 +39,7 @@ func (e *Engine) SequenceAt(ctx context.Context, id string, at time.Time) (uint6
 	return m.SequenceAt(ctx, at)
 }
 
-// RestoreModel restores the state of a model at a sequence: that of a snapshot, or any that the log still
+// RestoreModel restores the state of a model at a sequence: a snapshot's sequence, or any that the log still
 // reaches from one. It undoes what the model had learned after that: its log is dropped and its ids are
 // forgotten, so that it can be learned again. A model that cannot be recovered can be restored if an earlier
 // state can.

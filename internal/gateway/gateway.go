@@ -31,7 +31,7 @@ type Options struct {
 	// in progress hold at most an eighth of it together.
 	MemoryLimit int64
 	// Origins are the origins whose pages may call, besides the server's own: "*", or
-	// those of Access-Control-Allow-Origin, such as https://example.com.
+	// the origins of Access-Control-Allow-Origin, for example https://example.com.
 	Origins []string
 	// Console are the files of the page at /; nil is none.
 	Console fs.FS

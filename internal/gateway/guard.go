@@ -16,7 +16,7 @@ import (
 	"hindsight/internal/auth"
 )
 
-// GuardOptions are those of a Guard. Status and Now are required.
+// GuardOptions are the options of a Guard. Status and Now are required.
 type GuardOptions struct {
 	// Auth authenticates callers; nil accepts every request.
 	Auth *auth.Authenticator

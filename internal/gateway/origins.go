@@ -50,7 +50,7 @@ func (g *Gateway) cors(next http.Handler) http.Handler {
 	}).Handler(next)
 }
 
-// OwnHosts rejects requests to a host that is neither an address, nor localhost, nor that of
+// OwnHosts rejects requests to a host that is neither an address, nor localhost, nor the host of
 // one of the origins. It protects a server that accepts every call on the loopback interface
 // from DNS rebinding: a page of another host points its name there, and the browser takes
 // the server for the page's own.

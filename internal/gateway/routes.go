@@ -30,7 +30,7 @@ type route struct {
 }
 
 type call struct {
-	// name is that of the call in gRPC, and request and response are its messages.
+	// name is the name of the call in gRPC, and request and response are its messages.
 	name              string
 	request, response protoreflect.MessageType
 	// body is the field of the request that the body holds, "*" for the request itself, empty
@@ -51,7 +51,7 @@ func messageType(m protoreflect.MessageDescriptor) protoreflect.MessageType {
 	return t
 }
 
-// routes are those of the option google.api.http of each call, an export and an import.
+// routes are the routes of the option google.api.http of each call, an export and an import.
 // Routes with a verb come first: a name in braces would match their verb.
 func (g *Gateway) routes() []*route {
 	byPath := map[string]*route{}

@@ -43,7 +43,7 @@ func parseWritten(cell string, numbers *dataset.Numbers) (v float64, plain strin
 	return v, plain, nil
 }
 
-// isHuge tells whether a plain number is an integer that no number of a record has exactly.
+// isHuge reports whether a plain number is an integer that no number of a record has exactly.
 func isHuge(plain string, v float64) bool {
 	return math.Abs(v) >= maxExact && strings.Trim(plain, "+-0123456789") == ""
 }
@@ -67,7 +67,7 @@ func parseVector(cell string) ([]any, bool) {
 	return list, len(list) > 0
 }
 
-// isCode tells whether a number is a code: digits that begin with a 0.
+// isCode reports whether a number is a code: digits that begin with a 0.
 func isCode(cell string) bool {
 	return len(cell) > 1 && cell[0] == '0' && strings.Trim(cell, "0123456789") == ""
 }

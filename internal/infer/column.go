@@ -369,19 +369,19 @@ func (c *column) decide(rows int) *Column {
 	return out
 }
 
-// isNumber tells whether the values are numbers but for a few cells: words, codes, and integers that
+// isNumber reports whether the values are numbers but for a few cells: words, codes, and integers that
 // are ids.
 func (c *column) isNumber(values int) bool {
 	if c.numbers == 0 || c.ambiguous.count > 0 || !areFew(values-c.numbers-c.beyond, values) {
 		return false
 	}
-	// Codes such as those of post have one width.
+	// Codes, for example postal codes, have one width.
 	codes := c.codes.count > 0 && (c.width >= 0 || !areFew(c.codes.count, values))
 	ids := c.huge.count > 0 && c.integers == c.numbers && !c.leavesHuge(values)
 	return !codes && !ids
 }
 
-// leavesHuge tells whether a few integers that no number has exactly are missing values of a column of
+// leavesHuge reports whether a few integers that no number has exactly are missing values of a column of
 // integers.
 func (c *column) leavesHuge(values int) bool {
 	return c.huge.count > 0 && c.integers == c.numbers && areFew(c.huge.count, values)
@@ -449,7 +449,7 @@ func (c *column) odd(values int) string {
 	}
 }
 
-// isBoolean tells whether all values are of one pair, and both words of the pair occur.
+// isBoolean reports whether all values are of one pair, and both words of the pair occur.
 func (c *column) isBoolean(values int) bool {
 	return slices.Contains(c.pairs[:], values) && c.truths > 0 && c.truths < values
 }
@@ -529,14 +529,14 @@ func (c *column) decideTime(out *Column, best *span) {
 	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Time{Time: in}}
 }
 
-// swappable tells whether an equally good form reads other times from the cells.
+// swappable reports whether an equally good form reads other times from the cells.
 func (c *column) swappable(best *span) bool {
 	return slices.ContainsFunc(c.times, func(s span) bool {
 		return s.fits == best.fits && (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
 	})
 }
 
-// isText tells whether most of the texts, n of them different, are of several words, and either too many or too long
+// isText reports whether most of the texts, n of them different, are of several words, and either too many or too long
 // for categories.
 func (c *column) isText(n int) bool {
 	values := c.cells - c.unknown

@@ -16,7 +16,7 @@ import (
 )
 
 // Integers name things (users, stores, products) or measure something (grades, counts, years). The
-// labels tell the two apart: those of neighboring measures are alike, those of neighboring names
+// labels tell the two apart: the labels of neighboring measures are alike, the labels of neighboring names
 // are not. Of values v_1 < … < v_d with n_k labels of mean m_k, n and m over all, and s² the
 // variance of the labels of one value:
 //
@@ -38,7 +38,7 @@ import (
 const (
 	// Labels depend on the value if F is so many deviations above 1.
 	evident = 5
-	// Ratios below ordered are those of measures, from orderless on those of names; a ratio takes
+	// Ratios below ordered are ratios of measures, from orderless on ratios of names; a ratio takes
 	// leastValues, and a pair has at most the weight mostWeight.
 	ordered, orderless      = 0.4, 0.5
 	leastValues, mostWeight = 8, 20
@@ -54,7 +54,7 @@ type tally struct {
 }
 
 // label is a number that labels are compared by: the label, or whether a class is the first one.
-// Known tells whether the row has a label.
+// Known reports whether the row has a label.
 type label struct {
 	value float64
 	known bool
@@ -88,10 +88,10 @@ func (l *labels) read(cell string) label {
 
 // evidence is what labels say of the values of a column.
 type evidence struct {
-	// depend tells whether labels depend on the value; line is then L.
+	// depend reports whether labels depend on the value; line is then L.
 	depend bool
 	line   float64
-	// ratio is D(1) over that of distant values, if compared.
+	// ratio is D(1) over D of distant values, if compared.
 	ratio    float64
 	compared bool
 }
@@ -165,7 +165,7 @@ func nameWords() []string {
 	}
 }
 
-// namedAfterThings tells whether the last word of the column's name says that it names things:
+// namedAfterThings reports whether the last word of the column's name says that it names things:
 // user, storeId, zip_code.
 func (c *column) namedAfterThings() bool {
 	name := strings.TrimRightFunc(c.name, func(r rune) bool { return !unicode.IsLetter(r) })

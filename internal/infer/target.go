@@ -71,7 +71,7 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 	return out, nil
 }
 
-// mixed tells whether most cells of a target are numbers, and some are not.
+// mixed reports whether most cells of a target are numbers, and some are not.
 func (c *column) mixed(values int) bool { return 2*c.numbers > values && c.numbers < values }
 
 // question asks whether a target of two integers is a class, unless --classes says so.

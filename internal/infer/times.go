@@ -35,7 +35,7 @@ func (f Form) isSeveral() bool { return f == monthFirst || f == dayFirst }
 // rfc3339 is what records have.
 const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
 
-// maxTime bounds the length of a time that is written, minTime is that of 1/1/06.
+// maxTime bounds the length of a time that is written, minTime is the length of 1/1/06.
 const maxTime, minTime = 72, 6
 
 // Parse reads a time of the form, of the years 1 to 9999. One without a zone is taken as UTC. A
@@ -105,7 +105,7 @@ func isRecordTime(cell string) bool {
 	return err == nil
 }
 
-// isOpen tells whether a time is one that programs write for none: the first of .NET, or the end that
+// isOpen reports whether a time is one that programs write for none: the first of .NET, or the end that
 // never comes.
 func isOpen(t time.Time) bool { return t.Year() == 9999 || t.Year() == 1 && t.YearDay() == 1 }
 
@@ -158,7 +158,7 @@ func (s *scanner) need(set string) byte {
 	return c
 }
 
-// spaces takes the spaces that are next, and tells whether there are some.
+// spaces takes the spaces that are next, and reports whether there are some.
 func (s *scanner) spaces() bool {
 	rest := strings.TrimLeft(s.text, " \u00a0\u202f")
 	some := len(rest) < len(s.text)

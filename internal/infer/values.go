@@ -13,7 +13,7 @@ import (
 	"hindsight/internal/dataset"
 )
 
-// Values returns the values of a CSV file by a spec, which may be that of Read: for each row a line with an
+// Values returns the values of a CSV file by a spec, which may be the spec of Read: for each row a line with an
 // array in JSON of the values of all columns. Errors call the file name.
 func Values(text, name string, o Options, spec *hindsightv1.ModelSpec) (string, error) {
 	table, err := dataset.NewTable(strings.NewReader(text), name, 0)

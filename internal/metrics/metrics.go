@@ -160,7 +160,7 @@ func (t table[T]) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// finite tells whether v has a series. A value that is unknown or overflowed has none.
+// finite reports whether v has a series. A value that is unknown or overflowed has none.
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func known(so bool, v float64) float64 {

@@ -30,7 +30,7 @@ type Classifier interface {
 	// PredictClass answers into p, whose slices it reuses, and leaves the state as it was. It
 	// fails with the errors of CheckClass on x alone.
 	PredictClass(p *ClassPrediction, x []float64) error
-	// CheckClass tells whether ObserveClass would accept the observation. ObserveClass learns
+	// CheckClass reports whether ObserveClass would accept the observation. ObserveClass learns
 	// without failing what CheckClass accepts. A class too many is ErrClassLimit.
 	CheckClass(x []float64, class string, weight float64) error
 	// ObserveClass learns one observation and writes the outcome into o, whose slices it
@@ -58,7 +58,7 @@ type ClassPrediction struct {
 	Class int
 	// Classes are the names of the known classes, to be read only.
 	Classes []string
-	// Probabilities are those of the classes: in (0, 1) for two classes or more, of sum 1 to
+	// Probabilities are the probabilities of the classes: in (0, 1) for two classes or more, of sum 1 to
 	// rounding.
 	Probabilities []float64
 }

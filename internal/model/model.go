@@ -23,7 +23,7 @@ type Learner interface {
 	// Predict answers from the present state, which it leaves as it was, into
 	// p, whose slices it reuses. It fails with the errors of Check on x alone.
 	Predict(p *Prediction, x []float64) error
-	// Check tells whether Observe would accept the observation. What Check
+	// Check reports whether Observe would accept the observation. What Check
 	// accepts, Observe learns without failing.
 	Check(x, y []float64, weight float64) error
 	// Observe learns one observation and says what came of it in o, whose
@@ -171,12 +171,12 @@ type Prediction struct {
 	// StandardErrors are sqrt(σ̂² q) with σ̂² = L*/n, one per output: how sure
 	// the learner is of the mean at this input. There are none if the learner
 	// has no such figure, and before the first observation. For features that are
-	// cut short, q is that of the kernel: see docs/theory.md.
+	// cut short, q is the q of the kernel: see docs/theory.md.
 	StandardErrors []float64
 	// Leverage is q/(1+q) in [0, 1), q = zᵀA⁻¹z before the input is added. It is
 	// NoLeverage if the learner has no such figure.
 	Leverage float64
-	// Probability is that of the label 1, above 0 and below 1, while all labels
+	// Probability is the probability of the label 1, above 0 and below 1, while all labels
 	// are -1 or 1. It is 0 if they are not, and if the learner has no such
 	// figure.
 	Probability float64
@@ -252,7 +252,7 @@ type Stats struct {
 	Certificate float64
 	// CertificateOK says that Regret ≤ Certificate ≤ RegretBound holds, and
 	// Regret = Loss − HindsightLoss, to rounding; for a learner that leaves the
-	// regret to Report, that its sums are those of losses. Of online Newton steps it does
+	// regret to Report, that its sums are sums of losses. Of online Newton steps it does
 	// not compare Regret. False: corrupt state.
 	CertificateOK bool
 	// Certified says that the theorem applies: the features of every round are fixed before
@@ -317,7 +317,7 @@ type ReportOptions struct {
 // Report is what has to be solved for. A figure that the learner cannot tell,
 // or that was not asked for, is NaN.
 type Report struct {
-	// HindsightLoss, Regret and CertificateOK are those of Stats, solved where
+	// HindsightLoss, Regret and CertificateOK are the figures of Stats, solved where
 	// Stats leaves them open.
 	HindsightLoss, Regret float64
 	CertificateOK         bool
@@ -346,13 +346,13 @@ type Report struct {
 	// Recoding is the exponent by which the next decision favours rare classes, nil for a learner
 	// that does not recode.
 	Recoding *float64
-	// Experts are those of a learner that mixes some, in an order that is always the
+	// Experts are the experts of a learner that mixes some, in an order that is always the
 	// same.
 	Experts []Expert
 	// Families are the families of the experts with the weights of a prediction by the
 	// present state. There are none unless the learner is Explaining.
 	Families []Part
-	// Importances are those of the inputs in the learner's trees, none for a learner without
+	// Importances are the importances of the inputs in the learner's trees, none for a learner without
 	// trees.
 	Importances []Importance
 	// Effects are the largest effects of keys, at most MaxEffects, by size. There are none for a
@@ -360,7 +360,7 @@ type Report struct {
 	Effects []Effect
 	// LogLoss is the mixture of the probabilities of a classifier by log loss, nil without one.
 	LogLoss *LogLoss
-	// Weights are those of a learner whose functions are affine in its inputs, and of a
+	// Weights are the weights of a learner whose functions are affine in its inputs, and of a
 	// parametric part alone, output by output, in the order of the inputs, the constant
 	// last. There are none for others, before a scaling is known, and if there were more than
 	// 2¹⁶.
@@ -377,7 +377,7 @@ type LogLoss struct {
 
 // Weight is a weight of an affine function.
 type Weight struct {
-	// Output is the number of the output, Input that of the input, NoInput for the
+	// Output is the number of the output, Input the number of the input, NoInput for the
 	// constant.
 	Output, Input int
 	// Value is in units of label and input. Effect is Value times the deviation of

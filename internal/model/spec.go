@@ -99,7 +99,7 @@ func LearnerNames() []string {
 	return names
 }
 
-// SquaredLoss tells whether the learner of a completed spec is scored by the squared loss of
+// SquaredLoss reports whether the learner of a completed spec is scored by the squared loss of
 // real labels.
 func (s Spec) SquaredLoss() bool {
 	loss := LossSquared
@@ -384,7 +384,7 @@ type SemiparametricAWV struct {
 	// of regressors.
 	Stages           *int  `json:"stages,omitempty"`
 	SharedParameters *bool `json:"shared_parameters,omitempty"`
-	// ParametricLambda is the ridge of (x_P, 1), Lambda that of the others.
+	// ParametricLambda is the ridge of (x_P, 1), Lambda the ridge of the others.
 	ParametricLambda *float64 `json:"parametric_lambda,omitempty"`
 	Kernel           *Kernel  `json:"kernel,omitempty"`
 	Frequencies      *int     `json:"frequencies,omitempty"`

@@ -92,7 +92,7 @@ func redact(p *auth.Principal, response any) {
 	case *hindsightv1.SetAliasResponse:
 		redactAlias(r.GetAlias(), hidden)
 	case *hindsightv1.CompareModelsResponse:
-		// The first comparison is that of the leader.
+		// The first comparison belongs to the leader.
 		if first := r.GetComparisons(); len(first) > 0 && hidden(first[0].GetModel()) {
 			for _, c := range first {
 				c.Followed, c.FollowedClasses, c.Difference = nil, nil, nil

@@ -90,7 +90,7 @@ func (a *admission) unary(ctx context.Context, request any, _ *grpc.UnaryServerI
 // numbers.
 const structBytes = 8
 
-// heldBytes estimates the memory of a request: its size, or that of its decoded Structs.
+// heldBytes estimates the memory of a request: its size, or the size of its decoded Structs.
 func heldBytes(request any) int64 {
 	m, ok := request.(proto.Message)
 	if !ok {

@@ -47,7 +47,7 @@ func (r *records) giveBack(record *input.Record) {
 	}
 }
 
-// fromStruct reads a record. Its names must be those of the schema.
+// fromStruct reads a record. Its names must be the names of the schema.
 func fromStruct(schema *input.Schema, record *input.Record, from *structpb.Struct) error {
 	values, known := from.GetFields(), 0
 	record.Reset(schema.Len())

@@ -36,7 +36,7 @@ func inputStatsToProto(inputs []engine.InputStatistics) []*hindsightv1.InputStat
 // maxWeights bounds the weights in the statistics, over all outputs.
 const maxWeights = 100
 
-// weightsToProto returns the weights with the largest effects, then those of unknown effect by
+// weightsToProto returns the weights with the largest effects, then weights of unknown effect by
 // size. The sort is stable.
 func weightsToProto(weights []model.Weight, names []string) []*hindsightv1.FeatureWeight {
 	sorted := slices.SortedStableFunc(slices.Values(weights), func(a, b model.Weight) int {

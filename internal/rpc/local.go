@@ -44,7 +44,7 @@ func (r registrar) RegisterService(description *grpc.ServiceDesc, service any) {
 
 // Local is a client's connection from within the process. Its calls go to the handlers
 // through the same interceptors, limits and deadlines as calls from outside, without a
-// network. The principal, the peer and the trace of a call are those of its context.
+// network. The principal, the peer and the trace of a call come from its context.
 type Local struct{ server *Server }
 
 // Local returns a connection to the server. Drain ends its streams, and does not wait for
@@ -283,7 +283,7 @@ func cloneOf(m any) any {
 }
 
 type localStreams struct {
-	ctx      context.Context //nolint:containedctx // Its lifetime is that of the server.
+	ctx      context.Context //nolint:containedctx // It lives as long as the server.
 	cancel   context.CancelFunc
 	handlers sync.WaitGroup
 	mu       sync.Mutex

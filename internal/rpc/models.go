@@ -15,7 +15,7 @@ type models struct {
 	forward *forwarding
 	// transfers counts the bytes of exports and imports.
 	transfers *auth.Budget
-	// learners are those of ListLearners, described at the first call.
+	// learners are the learners of ListLearners, described at the first call.
 	learners func() ([]*hindsightv1.Learner, error)
 	draining chan struct{}
 }

@@ -83,7 +83,7 @@ func (r *rejections) report(ctx context.Context, method string, err error) error
 		if !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrNotOwner) {
 			level, message = zap.ErrorLevel, "call failed"
 		}
-	default: // The client is told why.
+	default: // The client gets the reason.
 	}
 	if line := r.log.Check(level, message); line != nil {
 		line.Write(append(traceFields(ctx), zap.String("method", method), zap.Stringer("code", s.Code()), zap.Error(err))...)

@@ -168,7 +168,7 @@ func fieldsOf(err error) model.FieldErrors {
 	return nil
 }
 
-// Bounds of a status. The status is a trailer, and clients bound trailers: those of C, and so of Python, at 8 KiB. A
+// Bounds of a status. The status is a trailer, and clients bound trailers: gRPC's C core, and so Python, at 8 KiB. A
 // trailer has the message in percent-encoding, and beside it the message and the details in base64:
 // maxMessage + 4/3 * (maxMessage + maxDetails + 4 * maxQuoted) < 8 KiB.
 const (

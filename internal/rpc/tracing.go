@@ -37,7 +37,7 @@ func newTracing(provider trace.TracerProvider) *tracing {
 }
 
 // start begins the span of a call. The trace of a call from within the process is in its
-// context, that of others in their headers.
+// context, the parent of others in their headers.
 func (t *tracing) start(ctx context.Context, method string) (context.Context, trace.Span) {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		headers := propagation.MapCarrier{}

@@ -83,7 +83,7 @@ func oneGoroutine(t *testing.T) {
 // The flag long makes tests of crashes and damage repeat up to ten times as often; make torture sets the flag.
 var long = flag.Bool("long", false, "repeat tests of crashes and damage more often")
 
-// isLong tells whether make test-e2e or make torture runs the tests: seeds are new, and durabilities are both.
+// isLong reports whether make test-e2e or make torture runs the tests: seeds are new, and durabilities are both.
 func isLong() bool { return *long || os.Getenv("HINDSIGHT_E2E") != "" }
 
 // times is how often a test repeats: few times, or many with -long.

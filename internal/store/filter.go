@@ -39,7 +39,7 @@ func (f *filter) room(ids int64) *words {
 	return &words{bits: make([]atomic.Uint64, max(f.minIDs, 2*ids)/idsPerWord)}
 }
 
-// full tells whether more ids were added than the filter has room for: it says "yes" too often.
+// full reports whether more ids were added than the filter has room for: it says "yes" too often.
 func (w *words) full() bool { return w.added.Load() > int64(len(w.bits))*idsPerWord }
 
 func (f *filter) hash(model uint64, id string) uint64 {
@@ -72,7 +72,7 @@ func (f *filter) add(model uint64, id string) {
 	}
 }
 
-// may tells whether the database may have an id. A filter that has not begun says "yes".
+// may reports whether the database may have an id. A filter that has not begun says "yes".
 func (f *filter) may(model uint64, id string) bool {
 	now := f.now.Load()
 	if now == nil {

@@ -23,8 +23,8 @@ import (
 //
 // So the files that Pebble gets (guardFS) hide the error from it. The first
 // rejected write is kept here before Pebble goes on from it. After that nothing
-// is changed on the disk, as if the power had been cut, and Pebble is told that
-// all writes succeed. Only new tables are rejected, which Pebble can handle: it
+// is changed on the disk, as if the power had been cut, and Pebble sees all
+// writes succeed. Only new tables are rejected, which Pebble can handle: it
 // keeps in memory what it cannot flush, so that reads stay right. Every commit
 // looks here before it is acknowledged (database.commit), so that no commit
 // that needed the rejected write is.
@@ -171,7 +171,7 @@ func (f *guardFS) Link(oldName, newName string) error {
 
 func (f *guardFS) change(do func() error) error {
 	if f.guard.err() != nil {
-		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
+		return nil //nolint:nilerr // After a failure nothing is changed, and Pebble sees success.
 	}
 	if err := do(); err != nil {
 		_ = f.guard.fail(err)
@@ -183,14 +183,14 @@ func (f *guardFS) change(do func() error) error {
 // start.
 func (f *guardFS) Remove(name string) error {
 	if f.guard.err() != nil && !f.isApart(name) {
-		return nil // Nothing is changed after a failure, and Pebble is not told.
+		return nil // After a failure nothing is changed, and Pebble sees success.
 	}
 	return f.FS.Remove(name)
 }
 
 func (f *guardFS) RemoveAll(name string) error {
 	if f.guard.err() != nil && !f.isApart(name) {
-		return nil // Nothing is changed after a failure, and Pebble is not told.
+		return nil // After a failure nothing is changed, and Pebble sees success.
 	}
 	return f.FS.RemoveAll(name)
 }
@@ -226,7 +226,7 @@ type guardDir struct {
 
 func (d *guardDir) Sync() error {
 	if d.guard.err() != nil {
-		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
+		return nil //nolint:nilerr // After a failure nothing is changed, and Pebble sees success.
 	}
 	if err := d.File.Sync(); err != nil {
 		_ = d.guard.fail(err)
@@ -250,7 +250,7 @@ type guardFile struct {
 	}
 }
 
-// pretends says whether Pebble is told of success after a failure.
+// pretends reports whether Pebble sees success after a failure.
 func (f *guardFile) pretends() bool { return !f.table || f.fs.guard.opening.Load() }
 
 // do runs one change of the file, unless a write was rejected before.
@@ -298,7 +298,7 @@ func (f *guardFile) WriteAt(p []byte, offset int64) (int, error) {
 // Preallocate implements vfs.File. It is a hint, whose failure says nothing.
 func (f *guardFile) Preallocate(offset, length int64) error {
 	if f.fs.guard.err() != nil {
-		return nil //nolint:nilerr // Nothing is changed after a failure, and Pebble is not told.
+		return nil //nolint:nilerr // After a failure nothing is changed, and Pebble sees success.
 	}
 	return f.File.Preallocate(offset, length)
 }

@@ -126,7 +126,7 @@ func (b batched) put(id string, at int64) {
 }
 
 // replace prepares that a row is put under an id with a time: it deletes the index entry of the
-// row's previous time, and tells whether there was a row.
+// row's previous time, and reports whether there was a row.
 func (b batched) replace(db *database, to *pebble.Batch, row, index byte, model uint64, id string, at int64) (replaced bool, err error) {
 	old, ok := b[id]
 	if !ok {

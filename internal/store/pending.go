@@ -56,7 +56,7 @@ func (s *Store) openWhole(open func() (*database, error)) (*database, error) {
 	return open()
 }
 
-// isDamage tells whether an error of Open means damaged data: an error that no system call
+// isDamage reports whether an error of Open means damaged data: an error that no system call
 // returned. It cannot be a newer format, because the database log, opened before, has the same.
 func isDamage(err error) bool {
 	var errno syscall.Errno

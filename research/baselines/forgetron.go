@@ -40,7 +40,7 @@ func (f *Forgetron) Predict(row []float64) float64 {
 	return f.value
 }
 
-// Learn takes the label, -1 or +1, of the last of the inputs. It tells whether the
+// Learn takes the label, -1 or +1, of the last of the inputs. It reports whether the
 // prediction had the wrong sign; 0 is wrong. A mistake costs Bd.
 func (f *Forgetron) Learn(inputs [][]float64, y float64) (mistake bool) {
 	if f.value*y > 0 {

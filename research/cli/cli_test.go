@@ -115,7 +115,7 @@ func content(t *testing.T, elements ...string) string {
 	return string(raw)
 }
 
-// isEmpty tells whether a directory is empty or absent.
+// isEmpty reports whether a directory is empty or absent.
 func isEmpty(t *testing.T, dir string) bool {
 	t.Helper()
 	left, err := os.ReadDir(dir)

@@ -38,7 +38,7 @@ func Families() []Family {
 	}
 }
 
-// has tells whether an entry is in the figure of the family.
+// has reports whether an entry is in the figure of the family.
 func (f Family) has(e Entry) bool {
 	name, _ := split(e.Name)
 	switch name {

@@ -66,7 +66,7 @@ func (e Entry) Main(s Stream) float64 {
 	return e.MeanLoss()
 }
 
-// competes tells whether an entry covers every row.
+// competes reports whether an entry covers every row.
 func (r *Result) competes(e Entry) bool { return e.Rows == r.Rows }
 
 // least is the smallest number among the entries that cover every row.

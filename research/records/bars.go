@@ -72,5 +72,5 @@ func (b Beside) added() string {
 	return column
 }
 
-// classes tells whether the labels are classes.
+// classes reports whether the labels are classes.
 func (b Beside) classes() bool { return stream(b.Stream).Signs }

@@ -305,7 +305,7 @@ func (s set) scaled(t *papers.Table) set {
 	return out
 }
 
-// Empty tells whether no stream has its file.
+// Empty reports whether no stream has its file.
 func (p Plan) Empty() bool {
 	for _, name := range []string{"bike", "elec2", "ijcnn1", "digits"} {
 		// Any other error is reported when the file is read.

@@ -204,7 +204,7 @@ func (p *Program) NewFailure(ctx context.Context, err error) *Failure {
 }
 
 // unreachable names the server that did not answer, and says what to do unless the error does or
-// the server is not that of the flags.
+// the server is not the server of the flags.
 func (p *Program) unreachable(err error, message string) string {
 	rejected := client.FromError(err)
 	addresses, _ := client.Addresses(p.Address) // They were dialed.

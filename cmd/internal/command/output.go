@@ -9,7 +9,7 @@ import (
 	"golang.org/x/term"
 )
 
-// JSON tells whether the answer is one JSON document.
+// JSON reports whether the answer is one JSON document.
 func (p *Program) JSON() bool { return p.json }
 
 // Emit writes the answer of a command: the page of human, or the document as JSON. Without human a table is JSON too.
@@ -52,7 +52,7 @@ func (p *Program) page(human func(*Page)) error {
 	return w.end()
 }
 
-// IsTerminal tells whether a stream is a terminal.
+// IsTerminal reports whether a stream is a terminal.
 func IsTerminal(stream io.Writer) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

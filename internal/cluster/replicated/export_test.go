@@ -9,7 +9,7 @@ func (s *Store) Queued() int {
 	return len(s.batcher.mu.queue)
 }
 
-// Idle tells whether no entry is in flight.
+// Idle reports whether no entry is in flight.
 func (s *Store) Idle() bool {
 	s.batcher.mu.Lock()
 	defer s.batcher.mu.Unlock()

@@ -18,7 +18,7 @@ const maxLevels = 8
 const unknown = -1
 
 // AppendNotes appends the notes of the values of a prediction made now: see Round.Notes. Its errors
-// are spread times as large as those of the next row; 0 is 1. It costs O(outputs · levels).
+// are spread times as large as the errors of the next row; 0 is 1. It costs O(outputs · levels).
 func (a *Account) AppendNotes(dst, values []float64, spread float64) []float64 {
 	dst = append(append(dst, a.labels.means...), a.labels.last...)
 	for j, s := range a.intervals {

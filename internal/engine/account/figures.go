@@ -10,8 +10,8 @@ import (
 // Figures are the losses of predictions and, over the same observations, of two
 // baselines that ignore the inputs.
 type Figures struct {
-	// Loss is the loss of the predictions, RunningMean that of the mean of the earlier
-	// labels, LastLabel that of the previous label.
+	// Loss is the loss of the predictions, RunningMean the loss of the mean of the earlier
+	// labels, LastLabel the loss of the previous label.
 	Loss, RunningMean, LastLabel float64
 	// Squared and Absolute are Σ ω (y − ŷ)² and Σ ω |y − ŷ| over the rounds of
 	// Performance.Weight.
@@ -75,7 +75,7 @@ type Performance struct {
 // Add adds the sums of other observations.
 func (p *Performance) Add(by Performance) { p.add(&by, 1) }
 
-// Sub subtracts the sums of the first observations; those of the others remain.
+// Sub subtracts the sums of the first observations; the sums of the others remain.
 func (p *Performance) Sub(by Performance) { p.add(&by, -1) }
 
 func (p *Performance) add(by *Performance, times float64) {

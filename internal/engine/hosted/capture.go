@@ -392,13 +392,13 @@ func (m *Model) ListSnapshots() ([]Snapshot, error) {
 	})
 }
 
-// snapshotDue tells whether the newest snapshot of a model that has learned since is too old. A clock
+// snapshotDue reports whether the newest snapshot of a model that has learned since is too old. A clock
 // that went back makes it one of the future, which counts as old.
 func (m *Model) snapshotDue(now time.Time) bool {
 	return now.Sub(time.Unix(0, m.snapshots.lastCaptureAt.Load())).Abs() >= m.env.SnapshotInterval && m.Changed()
 }
 
-// Changed tells whether memory has more than the newest snapshot. What a broken model has learned
+// Changed reports whether memory has more than the newest snapshot. What a broken model has learned
 // since its newest snapshot is in the log.
 func (m *Model) Changed() bool {
 	m.state.RLock()

@@ -20,7 +20,7 @@ type Figures struct {
 	Summary  account.Summary
 	// Time is when the newest observation was learned, in nanoseconds since 1970; 0 without observations.
 	Time int64
-	// Inputs are those of named inputs, Classes those of a classifier, else nil.
+	// Inputs are the figures of named inputs, Classes the figures of a classifier, else nil.
 	Inputs  []input.Statistics
 	Classes *ClassStatistics
 }

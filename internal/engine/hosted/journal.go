@@ -265,7 +265,7 @@ func (j *journal) reachable(ctx context.Context, sequence uint64) error {
 	return fmt.Errorf("model %q at sequence %d: %w: the oldest is the snapshot of sequence %d", string(j.id), sequence, ErrSnapshotNotFound, oldest)
 }
 
-// beginsImported tells whether the log begins with an imported state, which cannot be learned again.
+// beginsImported reports whether the log begins with an imported state, which cannot be learned again.
 func (j *journal) beginsImported(ctx context.Context) (imported bool, err error) {
 	err = j.store.Replay(ctx, 0, func(r storage.Record) error {
 		imported = len(r.Data) == 0

@@ -92,7 +92,7 @@ func (e *Env) pendingLimit(modelLimit int64) int64 {
 	return min(cmp.Or(modelLimit, e.PendingLimit), e.PendingLimit)
 }
 
-// CheckPending rejects more pending predictions of a model than its limit or that of all models
+// CheckPending rejects more pending predictions of a model than its limit or the limit of all models
 // allows. ModelLimit is the limit of this model, or 0.
 func (e *Env) CheckPending(id string, modelLimit, pending, more int64) error {
 	if limit := e.pendingLimit(modelLimit); pending+more > limit {

@@ -384,13 +384,13 @@ func (m *Model) HoldLog(ctx context.Context) (release func(), err error) {
 	return m.snapshots.unlock, nil
 }
 
-// HasLearned tells whether the model has learned an observation with the id.
+// HasLearned reports whether the model has learned an observation with the id.
 func (m *Model) HasLearned(id string) (bool, error) {
 	value, err := m.journal.lookUp(id)
 	return value != nil, err
 }
 
-// HasPending tells whether a prediction with the id is pending.
+// HasPending reports whether a prediction with the id is pending.
 func (m *Model) HasPending(id string) (bool, error) {
 	w, err := m.pending.get(id, m.source.Spec.Outputs, m.env.Time())
 	return w != nil, err

@@ -113,7 +113,7 @@ func (s *snapshots) size() int64 {
 	return f.Bytes
 }
 
-// replayDue tells whether replaying the log would take so long that a snapshot is due. If the other servers are cold,
+// replayDue reports whether replaying the log would take so long that a snapshot is due. If the other servers are cold,
 // the next owner replays the logs of all busy models at once, and a replay counts coldReplay times.
 func (s *snapshots) replayDue(o *Options) bool {
 	replay := s.replay.Load()
@@ -123,7 +123,7 @@ func (s *snapshots) replayDue(o *Options) bool {
 	return replay >= int64(o.SnapshotReplay) && replay >= snapshotShare*s.writeTime.Load()
 }
 
-// checkDue tells whether the newest snapshot is to be read back before anything is dropped, and counts it if not.
+// checkDue reports whether the newest snapshot is to be read back before anything is dropped, and counts it if not.
 func (s *snapshots) checkDue(ctx context.Context, keep int) (bool, error) {
 	if err := s.lock(ctx); err != nil {
 		return false, err

@@ -110,7 +110,7 @@ func (m *Machine) restore(s codec.Snapshot) (err error) {
 	return codec.Read(s.Learner, m.visitState)
 }
 
-// visitState visits the state of the encoder of named inputs after its length, then that of
+// visitState visits the state of the encoder of named inputs after its length, then the state of
 // the learner.
 func (m *Machine) visitState(v *codec.Visitor) {
 	if m.encoder != nil {

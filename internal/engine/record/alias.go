@@ -41,7 +41,7 @@ type Share struct {
 // Base is a point in the life of a model from which its figures are counted.
 type Base struct {
 	Sequence uint64
-	// Epoch is that of the model's restores, as in Restored.
+	// Epoch counts the model's restores, as in Restored.
 	Epoch uint64
 	// Squares is the sum of the squared served losses.
 	Squares float64

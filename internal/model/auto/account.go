@@ -77,7 +77,7 @@ func (a *account) best(experts int) int {
 // rounds by ε of their sum at most, and the sums are compensated.
 const tolerance = 1e-8
 
-// reconciles tells whether the learner's loss is, for each expert, what it was while the
+// reconciles reports whether the learner's loss is, for each expert, what it was while the
 // expert slept, the expert's loss, and the regret.
 func (a *account) reconciles(experts int) bool {
 	loss := a.loss.Value()

@@ -149,7 +149,7 @@ func (l *Learner) given(numbers []float64) (advice, bool) {
 	return a, l.possible(&a)
 }
 
-// possible tells whether all advice is in the range that advice was cut to, and every mixture
+// possible reports whether all advice is in the range that advice was cut to, and every mixture
 // in the range of its experts.
 func (l *Learner) possible(a *advice) bool {
 	k := uint64(l.o.Outputs)
@@ -197,7 +197,7 @@ func (m *mixer) possible(a *advice, output int) bool {
 	return m.ranged(residual, experts, final, complete) && final[0] == a.base(output) && between(value, final)
 }
 
-// opened tells whether the opening mixed its experts, whose advice is in the range that advice
+// opened reports whether the opening mixed its experts, whose advice is in the range that advice
 // was cut to.
 func (m *mixer) opened(a *advice, output, ridges int) bool {
 	part := a.opening[output*(ridges+1):][:ridges+1]
@@ -215,7 +215,7 @@ func (m *mixer) opened(a *advice, output, ridges int) bool {
 	return answer >= low && answer <= high
 }
 
-// ranged tells whether the predictions of a level are in the range that advice was cut to.
+// ranged reports whether the predictions of a level are in the range that advice was cut to.
 func (m *mixer) ranged(residual float64, experts, final []float64, then stage) bool {
 	if !(math.Abs(residual) <= 2*maxReach) {
 		return false
@@ -238,7 +238,7 @@ func inRange(v, low, high float64, said bool) bool {
 	return v == 0
 }
 
-// between tells whether v is in the range of the numbers.
+// between reports whether v is in the range of the numbers.
 func between(v float64, of []float64) bool {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, f := range of {

@@ -21,7 +21,7 @@ import (
 // Level 2 sleeps for the first lastStage rows, and for ever if the budget has no room for a
 // lineup. While level 2 sleeps, the prediction of the levels is v.
 type Learner struct {
-	// o are numeric options: keys are no inputs of the levels. dimension is that of the inputs
+	// o are numeric options: keys are no inputs of the levels. dimension is the number of the inputs
 	// with the keys, numbers are the others.
 	o             Options
 	dimension     int
@@ -81,7 +81,7 @@ type state struct {
 	// memories are nil while level 2 sleeps.
 	memories []*memory
 	// stale are the buckets of staleness of each output, nil without level 2. delays are how many
-	// labels came between the prediction and the label of each of the newest observations, that of
+	// labels came between the prediction and the label of each of the newest observations, the delay of
 	// observation n at n mod 9.
 	stale  [][buckets]stale
 	delays [9]uint64
@@ -110,7 +110,7 @@ func stageAfter(n uint64) stage {
 	}
 }
 
-// awake tells whether expert k < experts or finalist k−experts predicts.
+// awake reports whether expert k < experts or finalist k−experts predicts.
 func (s stage) awake(k, experts int) bool {
 	return s == complete || (s == starting && (k < baselines || k == experts))
 }
@@ -168,7 +168,7 @@ func (l *Learner) newState() state {
 	return s
 }
 
-// awake tells whether level 2 is awake.
+// awake reports whether level 2 is awake.
 func (l *Learner) awake() bool { return l.memories != nil }
 
 // scratch is the scratch of one prediction, and holds its result.
@@ -185,12 +185,12 @@ type scratch struct {
 	// columns are the scaled inputs and lags; in, angles and affine are parts of maps, z a
 	// map's features, and rows the features with their labels.
 	columns, in, angles, affine, z, rows []float64
-	// advice are the predictions of the experts, by outputs, final those of b and the
+	// advice are the predictions of the experts, by outputs, final the predictions of b and the
 	// stacks. residuals are the last y − b, values are v, and answers the predictions of the levels.
 	advice, final, residuals, values, answers []float64
-	// weights are those of a mixture.
+	// weights are the weights of a mixture.
 	weights []float64
-	// turns and solutions are those of the forgetting factors. Their rows are the last entries
+	// turns and solutions belong to the forgetting factors. Their rows are the last entries
 	// of turned and solved, whose ends are aligned: see qr.NewRow.
 	turns          []qr.Turn
 	solutions      []qr.Solution
@@ -244,7 +244,7 @@ func (l *Learner) newScratch() *scratch {
 	return s
 }
 
-// Check tells whether Observe would accept the observation.
+// Check reports whether Observe would accept the observation.
 func (l *Learner) Check(x, y []float64, weight float64) error {
 	if err := l.checkFeatures(x); err != nil {
 		return err
@@ -362,7 +362,7 @@ func (l *Learner) mixLevels(s *scratch, fresh bool) {
 	}
 }
 
-// baselines writes the advice of the baselines. The mean of the newest labels is that of all unless the
+// baselines writes the advice of the baselines. The mean of the newest labels is the mean of all unless the
 // prediction is fresh.
 func (l *Learner) baselines(s *scratch, fresh bool) {
 	k := l.plan.experts()

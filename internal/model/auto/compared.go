@@ -124,7 +124,7 @@ func (l *Learner) loss(output int) float64 {
 	return l.mixers[output].account.loss.Value() + l.openingRegret(output)
 }
 
-// reconciles tells whether the losses of both levels of an output reconcile.
+// reconciles reports whether the losses of both levels of an output reconcile.
 func (l *Learner) reconciles(output int) bool {
 	return l.mixers[output].account.reconciles(l.plan.experts()) &&
 		(l.keyed == nil || l.keyed.mixers[output].account.reconciles(l.o.keyExperts())) &&

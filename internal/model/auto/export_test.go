@@ -130,7 +130,7 @@ func (l *Learner) Slots() []int {
 	return append([]int(nil), l.screen.slots...)
 }
 
-// NearRest tells whether the neighbors of the only output rest.
+// NearRest reports whether the neighbors of the only output rest.
 func (l *Learner) NearRest() bool { return l.memories[0].nearRest(l.n) }
 
 // NearSaid is what the neighbors and b said, of the advice.

@@ -144,8 +144,8 @@ func newBandwidths(p Plan, o Options) bandwidths {
 	return b
 }
 
-// fill writes the features of the columns in the scratch into z: those of the map, then
-// those of the affine map.
+// fill writes the features of the columns in the scratch into z: the features of the map, then
+// the features of the affine map.
 func (m *featureMap) fill(z []float64, s *scratch, b *bandwidths) {
 	waves := z[:len(z)-len(s.affine)]
 	copy(z[len(waves):], s.affine)

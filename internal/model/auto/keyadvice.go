@@ -92,7 +92,7 @@ func (m *mixer) cutColumns(columns []float64, groups, windowed int) {
 	}
 }
 
-// possibleKeys tells whether the advice of the keys is in the range that it was cut to.
+// possibleKeys reports whether the advice of the keys is in the range that it was cut to.
 func (m *mixer) possibleKeys(a *advice, output int) bool {
 	if len(a.keyed.numbers) == 0 {
 		return true

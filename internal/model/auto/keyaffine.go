@@ -59,7 +59,7 @@ func newKeyAffineScratch(o Options) keyAffineScratch {
 	return s
 }
 
-// keyKind tells whether column i of the keys is in units of labels, and whether it is a label
+// keyKind reports whether column i of the keys is in units of labels, and whether it is a label
 // and not a difference of labels. The window has the first windowed columns, groups of a kind.
 func keyKind(i, groups, windowed int) (units, label bool) {
 	if i >= windowed {
@@ -79,7 +79,7 @@ func (v view) keyScales(scales []float64, u units) {
 	}
 }
 
-// fill writes the features of an output: those of the affine map and the columns of the keys.
+// fill writes the features of an output: the features of the affine map and the columns of the keys.
 func (s *keyAffineScratch) fill(dst, affine, columns []float64, u units) {
 	keys := dst[copy(dst, affine):]
 	for i, v := range columns {

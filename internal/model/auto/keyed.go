@@ -46,13 +46,13 @@ type keyedScratch struct {
 	// numbers are the inputs that are no keys, values the others.
 	numbers, values []float64
 	row             *effects.Row
-	// effects are e of the experts; predictions are v and v + e; columns are those of package
+	// effects are e of the experts; predictions are v and v + e; columns are the columns of package
 	// effects; by outputs.
 	effects, predictions, columns []float64
 	// us are u, vs the served v, and served the served v + e.
 	us, vs, served []float64
 	// bases are what the effects are learned beside, labels the labels of the bases, and beside
-	// the best effects beside trees, those of several inputs included.
+	// the best effects beside trees, effects of several inputs included.
 	bases, labels, beside []float64
 	units                 []units
 	// before has the mean and the deviation of the earlier labels, by outputs.
@@ -192,7 +192,7 @@ func (l *Learner) learnKeys(o *model.Outcome, r row, served *advice) {
 		copy(k.served[j*l.o.effects().Experts():][:l.o.effects().Experts()], said[1:])
 	}
 	for j := range l.mixers {
-		if !l.awake() { // Else the regret is that of level 2.
+		if !l.awake() { // Else the regret is the regret of level 2.
 			o.Regret += l.regretOf(j, l.best(j))
 		}
 	}

@@ -58,7 +58,7 @@ func (l *Learner) keyShares(dst []float64, output int, share float64, through bo
 	return v
 }
 
-// addsToV tells whether an expert of the keys predicts v and an effect.
+// addsToV reports whether an expert of the keys predicts v and an effect.
 func (o Options) addsToV(expert int) bool { return expert != o.effects().Experts()+effects.Slopes }
 
 // keyEffects are what the experts of the keys add to v, and what the others predict.

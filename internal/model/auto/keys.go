@@ -22,7 +22,7 @@ const (
 	MaxKeyedOutputs = 8
 )
 
-// validKeys tells whether the keys are inputs, in order.
+// validKeys reports whether the keys are inputs, in order.
 func (o Options) validKeys() bool {
 	last := -1
 	for _, key := range o.Keys {

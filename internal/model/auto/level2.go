@@ -42,7 +42,7 @@ type level2Scratch struct {
 	experts, final, weights []float64
 	// residuals are the last y − b, 0 of a prediction that is not fresh.
 	residuals []float64
-	// scales and units are those of level 1 before the label.
+	// scales and units are the scales and units of level 1 before the label.
 	scales []float64
 	units  []units
 }
@@ -90,7 +90,7 @@ func (l *Learner) keysOf(experts []float64) []float64 {
 	return experts[1+l.plan.experts():][:l.o.keyExperts()]
 }
 
-// consult writes the predictions of an output's experts, given those of level 1, and v and b
+// consult writes the predictions of an output's experts, given the predictions of level 1, and v and b
 // into final.
 func (l *Learner) consult(s *scratch, output int) (final []float64) {
 	k, experts, q := l.plan.experts(), l.expertsOf(s, output), &s.level2.query

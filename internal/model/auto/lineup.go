@@ -93,7 +93,7 @@ func (l lineup) parts() int {
 	return neighbors.Experts
 }
 
-// empty tells whether the lineup has no experts.
+// empty reports whether the lineup has no experts.
 func (l lineup) empty() bool { return l.experts() == 0 }
 
 // experts is F, the number of experts of an output.
@@ -115,7 +115,7 @@ func (l lineup) experts() int {
 }
 
 // level2Experts is the number of experts of level 2: v, or u with keys, the experts of level 1,
-// those of the keys and those of the lineup.
+// the experts of the keys and the experts of the lineup.
 func (o Options) level2Experts(l lineup) int {
 	return 1 + o.plan().experts() + o.keyExperts() + l.experts()
 }

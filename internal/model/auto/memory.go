@@ -38,7 +38,7 @@ const (
 	trialRounds, trialPeriod = 64, 512
 )
 
-// nearRest tells whether the neighbors rest after n observations, for the search is half of a
+// nearRest reports whether the neighbors rest after n observations, for the search is half of a
 // prediction: they had no weight in b for idleRounds rounds, and the stacks do not need them. Neighbors
 // that rest say b, so that they lose and gain nothing against b, and the certificate holds.
 func (m *memory) nearRest(n uint64) bool {
@@ -69,7 +69,7 @@ type query struct {
 	// seen is the number of labels known to the prediction, v the prediction of level 1.
 	seen uint64
 	v    float64
-	// columns are those of the keys.
+	// columns are the columns of the keys.
 	columns []float64
 	units
 }
@@ -83,7 +83,7 @@ type memoryScratch struct {
 	corners   []corner
 	neighbors *neighbors.Scratch
 	eighths   []int
-	// sums are those of the trees for the row, if known.
+	// sums are the sums of the trees for the row, if known.
 	sums  []int64
 	known bool
 }

@@ -19,7 +19,7 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 
 // ObserveAdvised is Observe of an input that was predicted before. If labels came since, the
 // experts learn with the lags and v of the served prediction, and the mixtures and stacks
-// learn from the served predictions of what they mix, those of level 2 unless level 2 slept.
+// learn from the served predictions of what they mix, and from the predictions of level 2 unless level 2 slept.
 // The outcome stays prequential: the present weights, applied to the columns of the served
 // prediction. With present advice, and with numbers that are no advice of the learner, it is
 // Observe; present advice saves the search for neighbors.

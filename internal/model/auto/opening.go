@@ -14,7 +14,7 @@ const openingRows = 300
 // opening answers the first rows of a stream: the ML-Poly mixture of the prediction of the
 // levels and of ridge regressions whose λ is chosen by leave-one-out. The levels know nothing
 // of the opening, and answer alone when it has ended. The regret against an expert of the
-// levels is that against the levels and that of the levels. Until firstFit rows the ridge
+// levels is the regret against the levels plus the regret of the levels. Until firstFit rows the ridge
 // regressions sleep.
 type opening struct {
 	// fit is nil before firstFit rows and after the end.
@@ -70,7 +70,7 @@ func (o Options) openingBytes(ridges int) uint64 {
 	return uint64(o.Outputs)*(mix.Bytes(1+ridges)+8*uint64(6+8*(1+ridges)+12)) + 8*uint64(2*o.ridgeOrder())
 }
 
-// opens tells whether the opening answers.
+// opens reports whether the opening answers.
 func (l *Learner) opens() bool { return l.ridges > 0 && l.n < openingRows }
 
 // keptEnd is the number of rows that are kept.

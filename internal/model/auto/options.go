@@ -8,7 +8,7 @@ import (
 
 // Options of a learner.
 type Options struct {
-	// Dimension is d, the number of inputs; Outputs is k, that of labels.
+	// Dimension is d, the number of inputs; Outputs is k, the number of labels.
 	Dimension, Outputs int
 	// Joint are inputs that vary together as much as one, such as the indicators of a
 	// category, disjoint and in the order of the inputs.
@@ -35,7 +35,7 @@ type Options struct {
 	keyed int
 	// encoded says that other inputs identify the most frequent values of every key.
 	encoded bool
-	// whole is the number of numeric inputs if they are screened: Dimension is then that of the
+	// whole is the number of numeric inputs if they are screened: Dimension is then the number of the
 	// inputs of the levels. Else whole is 0.
 	whole int
 	// wholeJoint are joint among all numeric inputs, and fixedInputs are in the levels always.

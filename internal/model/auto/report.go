@@ -44,7 +44,7 @@ func (l *Learner) features() int {
 	return total
 }
 
-// Report adds the experts with their weights in the prediction, those of both levels
+// Report adds the experts with their weights in the prediction, the experts of both levels
 // multiplied: the weights of an output sum to 1.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	s := l.Stats()
@@ -130,7 +130,7 @@ func (l *Learner) weightScratch() int {
 
 // weightsOf writes the weight of each name in the prediction of an output. The weight of an
 // expert of level 1 is the sum of the weights that it has by itself and through v. The weight of
-// an expert of the keys is that of v + e: v has only the weight that it has without e.
+// an expert of the keys is the weight of v + e: v has only the weight that it has without e.
 func (l *Learner) weightsOf(dst, scratch []float64, output int) {
 	k, m := l.plan.experts(), &l.mixers[output]
 	below, scratch := scratch[:k], scratch[k:]

@@ -25,7 +25,7 @@ import (
 type ridgeFit struct {
 	// lambda is the place of λ in lambdas.
 	lambda int
-	// offsets and scales are those of the inputs and then of the labels.
+	// offsets and scales are the offsets and scales of the inputs, then of the labels.
 	offsets, scales []float64
 	factor          *qr.Factor
 }
@@ -52,11 +52,11 @@ func lambdas() [lambdaCount]float64 { return [...]float64{0.1, 1, 3, 10, 30, 100
 
 const firstLambda = 3 // λ = 10.
 
-// ridgeOrder is the number of features, and leading that of the features without lags.
+// ridgeOrder is the number of features, and leading the number of features without lags.
 func (o Options) ridgeOrder() int { return 1 + o.columns() }
 func (o Options) leading() int    { return 1 + o.Dimension }
 
-// refitDue tells whether λ is chosen anew after n rows: 4, 5, 6, 7, 8, 12, 16, 24, 32 and so on.
+// refitDue reports whether λ is chosen anew after n rows: 4, 5, 6, 7, 8, 12, 16, 24, 32 and so on.
 func refitDue(n uint64) bool {
 	powerOfTwo := func(v uint64) bool { return v&(v-1) == 0 }
 	return n >= firstFit && (n <= 8 || powerOfTwo(n) || n%3 == 0 && powerOfTwo(n/3))

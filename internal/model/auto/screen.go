@@ -177,7 +177,7 @@ func newWideScratch(o Options) *wideScratch {
 	return s
 }
 
-// presentAll writes the scaled inputs and those of the levels.
+// presentAll writes the scaled inputs and the inputs of the levels.
 func (l *Learner) presentAll(s *scratch, x []float64) {
 	z := s.wide.z
 	l.inputs.scaled(z[:len(x)], x)

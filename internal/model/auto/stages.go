@@ -50,7 +50,7 @@ func (l *Learner) keep(r row, s *scratch) {
 	l.kept = append(l.kept, kept)
 }
 
-// isStage tells whether the last observation ended a stage.
+// isStage reports whether the last observation ended a stage.
 func (l *Learner) isStage() bool {
 	return l.n >= firstStage && l.n <= uint64(min(lastStage, l.o.last())) && l.n&(l.n-1) == 0
 }

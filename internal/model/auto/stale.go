@@ -14,7 +14,7 @@ import (
 // experts read the newest labels, and say of an input many rows later what they would say of the
 // next one; trees/plain reads the inputs alone. For each bucket of staleness the learner mixes the
 // answer of the levels, trees/plain, the mean label and the last one by ML-Poly, and compares the
-// errors of the mixture with those of fresh predictions.
+// errors of the mixture with the errors of fresh predictions.
 //
 // The bucket of the delay learns from labels that come that late. Every simulateEvery rounds, and more
 // often at first, the learner asks itself what it would have said age rows after the newest label, of
@@ -162,7 +162,7 @@ func (l *Learner) age(p *model.Prediction, s *scratch, bucket int) {
 	}
 }
 
-// explainAhead changes the parts of the levels' answer to those of a mixture of a bucket.
+// explainAhead changes the parts of the levels' answer to the parts of a mixture of a bucket.
 func (l *Learner) explainAhead(all []model.Part, a *advice, horizon int) {
 	bucket := l.ahead(horizon)
 	if bucket < 0 {

@@ -2,7 +2,7 @@ package auto
 
 // keyBases is the number of predictions that effects are learned beside: v, and what the trees
 // beside effects predict of a row without its effect. Until level 2 is awake both are v. The
-// columns of the keys are those of the effects beside trees.
+// columns of the keys are the columns of the effects beside trees.
 const keyBases = 2
 
 // treeBase is what the trees beside effects, the first of the lineup, predict of a row without its effect, given the

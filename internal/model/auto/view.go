@@ -46,7 +46,7 @@ func (o Options) view() view {
 func (v view) differing() int { return len(v.numbers) + len(v.categories) }
 
 // nearKinds are the kinds of columns of the keys that have distances: the effect and the decayed
-// label of keys that say nothing are near those of others, the last labels are not.
+// label of keys that say nothing are near the keys of others, the last labels are not.
 const nearKinds = 2
 
 // near is the number of inputs that have distances: the numbers, the means and, as far as there is

@@ -62,7 +62,7 @@ type Options struct {
 	// there is no certificate.
 	Forgetting float64
 	// Prefixes are mixed, in ascending order of their sizes; the last has all features. None: the
-	// forecaster is that of all features.
+	// forecaster is the forecaster of all features.
 	Prefixes []Prefix
 }
 
@@ -329,7 +329,7 @@ func (f *Forecaster) Size() uint64 {
 // r³/6.
 func (f *Forecaster) Report(o model.ReportOptions) model.Report { return f.report(f.Stats(), o, true) }
 
-// report is Report. Projected says that the features of all rounds are those of one projection
+// report is Report. Projected says that the features of all rounds are features of one projection
 // of the kernel's space.
 func (f *Forecaster) report(s model.Stats, o model.ReportOptions, projected bool) model.Report {
 	r := ledger.Report(s)
@@ -367,7 +367,7 @@ func (f *Forecaster) stats(certified bool) model.Stats {
 }
 
 // hindsightPath is L* of the first m features alone, m = 0 … r, summed over the outputs, at
-// rk multiply-adds of k outputs. The first m rows and columns of R and u are those of that
+// rk multiply-adds of k outputs. The first m rows and columns of R and u are the R and u of that
 // model:
 //
 //	L*_m = Σy² − Σ_{i≤m} u_i²

@@ -228,7 +228,7 @@ func (k *Kernel) Report(o model.ReportOptions) model.Report {
 	r := ledger.Report(s)
 	r.RegretUnpenalized = k.regretUnpenalized()
 	if o.RegretRKHS {
-		r.RegretRKHS = s.Regret // The functions are those of the kernel's space.
+		r.RegretRKHS = s.Regret // The functions are the functions of the kernel's space.
 	}
 	if o.EffectiveDimension {
 		r.EffectiveDimension = k.effectiveDimension()

@@ -211,7 +211,7 @@ func (n *Nystrom) Report(o model.ReportOptions) model.Report {
 	return n.report(n.Stats(), o, n.projected())
 }
 
-// projected: the features of every round are those of the dictionary as it is now.
+// projected: the features of every round are the features of the current dictionary.
 func (n *Nystrom) projected() bool { return len(n.o.Given) > 0 || (n.o.Window > 0 && !n.cut) }
 
 // AppendBinary appends the dictionary, the forecasters, the generator and the kept past. The

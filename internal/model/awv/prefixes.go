@@ -84,7 +84,7 @@ func addPrefixes(c *model.Cost, r int, o Options) {
 	c.ObserveFlops += n*(n+1)/2 + n*(2*k+1) + 20*count*k
 }
 
-// accounts are those of prefix k.
+// accounts are the accounts of prefix k.
 func (f *Forecaster) accounts(k int) []account {
 	if k == len(f.prefixes.parts) {
 		return f.columns

@@ -283,7 +283,7 @@ func (r *Ridges) Size() uint64 {
 	return RidgesCost(r.features.Size(), r.forecasters[0].o, r.lambdas, r.features.Bytes()).StateBytes
 }
 
-// Report is that of the forecaster with the least L*, with the regret of the mixture. Experts
+// Report is the report of the forecaster with the least L*, with the regret of the mixture. Experts
 // are the ridges.
 func (r *Ridges) Report(o model.ReportOptions) model.Report { return r.report(r.Stats(), o, true) }
 

@@ -16,7 +16,7 @@ import (
 //
 // is the problem of the features (g·(x_P, 1), φ(x)) with the ridge λ. All else, the theorem
 // included, is the forecaster's. The block comes first: the first rows and columns of the
-// factor are those of the parametric model alone:
+// factor belong to the parametric model alone:
 //
 //	π̂ = g R_pp⁻¹ u_p, which explains ‖u_p‖²/‖u‖² of all that is explained
 //
@@ -32,7 +32,7 @@ func NewSemiparametric(features *feature.Semiparametric, o Options) *Semiparamet
 	return &Semiparametric{Forecaster: New(features, o), features: features}
 }
 
-// Predict adds to the forecaster's prediction that of the parametric model alone, for v =
+// Predict adds to the forecaster's prediction the prediction of the parametric model alone, for v =
 // R⁻ᵀz
 //
 //	π̂·(x_P, 1) = v_p·u_p

@@ -4,7 +4,7 @@
 //
 //	g = ω((ŷ − y)² − (P(ŷ) − y)²) >= 0
 //
-// in each round, because y lies in [Min, Max]. Loss and regret are those of P(ŷ), less than
+// in each round, because y lies in [Min, Max]. Loss and regret are the loss and regret of P(ŷ), less than
 // the learner's by the sum of g. So the learner's bound holds for them, and a certificate less by
 // the sum of g.
 package bounds
@@ -218,5 +218,5 @@ func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(
 // AppendWeights appends the weights of the learner's experts.
 func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
 
-// WeightNames are those of the learner.
+// WeightNames returns the names of the learner's weights.
 func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }

@@ -46,7 +46,7 @@ func place(l float64) (knot int, next float64) {
 	return knot, l - float64(knot)
 }
 
-// shifts are those of the knots that probabilities needed.
+// shifts are the shifts of the knots that probabilities needed.
 type shifts struct {
 	known [knots]bool
 	shift [knots]float64

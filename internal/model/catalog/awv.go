@@ -62,7 +62,7 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 // The degrees that a Taylor basis without one gets, if they fit into max_features.
 const (
 	minAutoDegree, maxAutoDegree = 8, 40
-	autoDegreeError              = 1.0 / 362_880 // 1/9!: that of degree 8 at one bandwidth.
+	autoDegreeError              = 1.0 / 362_880 // 1/9!: the error of degree 8 at one bandwidth.
 	// How far inputs go. A found scaling gives them a mean square norm of ¼.
 	foundRadius, givenRadius = 1.0, 3.0
 )

@@ -57,7 +57,7 @@ func row[T any](of func(*model.Spec) **T, complete func(*completion, *T) entry) 
 type entry struct {
 	cost model.Cost
 	// make returns a learner without observations. Only a growing learner heeds outputs; for
-	// the others it is that of the completion.
+	// the others it is the number of the completion.
 	make func(outputs int) model.Learner
 	// inputLimit is the largest magnitude of an input, 0 for any.
 	inputLimit float64
@@ -65,7 +65,7 @@ type entry struct {
 	forgetting float64
 	// capacity is the learner's max_observations, 0 for none.
 	capacity int
-	// classifies: labels are classes, -1 and 1 for the loss of the learner or those of the
+	// classifies: labels are classes, -1 and 1 for the loss of the learner or the classes of the
 	// spec.
 	classifies bool
 	// ranged: the spec has the range of the labels, which are then not scaled.

@@ -40,7 +40,7 @@ func (c *completion) ridges(
 	return lambdas[0], lambdas
 }
 
-// forecaster is that of one ridge, or a mixture over several.
+// forecaster is the forecaster of one ridge, or a mixture over several.
 func forecaster(features feature.Map, o awv.Options, lambdas []float64) model.Learner {
 	if len(lambdas) == 0 {
 		return awv.New(features, o)

@@ -47,7 +47,7 @@ type Options struct {
 //	one against the rest  output k is 1 for class k, -1 for every other
 //
 // An output of indicators appears with its class. Its earlier labels are 0 and leave nothing
-// in the state, so that the state is that of an output from the start. The other codings have
+// in the state, so that the state is the state of an output from the start. The other codings have
 // all outputs from the start.
 //
 // With the predictions f_k of the learner, the score s_k is f_k for indicators and (1+f_k)/2
@@ -173,7 +173,7 @@ func (l *Learner) Observe(_ *model.Outcome, x, y []float64, weight float64) erro
 	return l.Check(x, y, weight)
 }
 
-// Predict answers the raw values: the learner's predictions, of indicators those of known
+// Predict answers the raw values: the learner's predictions, of indicators the predictions of known
 // classes.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := l.inner.Predict(p, l.features(x)); err != nil {
@@ -260,7 +260,7 @@ func sum(values []float64) (total float64) {
 	return total
 }
 
-// CheckClass tells whether ObserveClass would accept the observation.
+// CheckClass reports whether ObserveClass would accept the observation.
 func (l *Learner) CheckClass(x []float64, class string, weight float64) error {
 	if err := l.inner.Check(l.features(x), l.labels, weight); err != nil {
 		return err
@@ -392,7 +392,7 @@ func (l *Learner) Size() uint64 {
 // AppendWeights appends the weights of the learner's experts.
 func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
 
-// WeightNames are those of the learner.
+// WeightNames returns the names of the learner's weights.
 func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
 
 // Report is the learner's, summed over the outputs.

@@ -50,7 +50,7 @@ func Appending(dst []byte) Visitor { return Visitor{out: dst} }
 // Reading is a Visitor that reads from data, which it does not copy. See End.
 func Reading(data []byte) Visitor { return ReadingFrom(NewReader(data)) }
 
-// ReadingFrom is a Visitor that continues to read from r. Its failures are those of r.
+// ReadingFrom is a Visitor that continues to read from r. Its failures are the failures of r.
 func ReadingFrom(r *Reader) Visitor { return Visitor{reader: r} }
 
 // Appended is dst with the appended bytes, or the first failure.
@@ -61,7 +61,7 @@ func (v *Visitor) Appended() ([]byte, error) {
 	return v.out, nil
 }
 
-// Reading tells whether the Visitor reads and has not failed.
+// Reading reports whether the Visitor reads and has not failed.
 func (v *Visitor) Reading() bool { return v.reader != nil && v.reader.err == nil }
 
 // Left is how many bytes are left to read.

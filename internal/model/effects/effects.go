@@ -7,7 +7,7 @@
 //	e = Σ_c μ_c,  K_c = s_c/(Σ s + 1/ω),  μ_c ← μ_c + K_c (r − e),  s_c ← (1 − K_c) s_c + ω q
 //
 // and a new key has μ = 0 and s = s_0: a Kalman filter of additive random effects, of which
-// only the diagonal of the covariance is kept. With q = 0 the mean of one key is that of ridge
+// only the diagonal of the covariance is kept. With q = 0 the mean of one key is the mean of ridge
 // regression on its rows, shrunk to 0 by 1/s_0 rows. A large q is the last residual. There are
 // six variants (s_0, q), others if labels are log-odds. The best variant has the least discounted
 // loss as served.
@@ -16,7 +16,7 @@
 //
 //	K_p = s_p/(s_p + Σ s + 1/ω),  μ_p ← μ_p + K_p (r − e − μ_p)
 //
-// A source of pairs pays while the discounted loss of r − e exceeds that of r − e − μ_p, for
+// A source of pairs pays while the discounted loss of r − e exceeds the loss of r − e − μ_p, for
 // one of the variants, by 1/1,000. The source that pays most adds its μ_p to e: six more
 // predictions. A source that did not pay for 1,000 observations sleeps until their number has
 // doubled: it has no keys while it sleeps, and is on trial for 1,000 observations then.
@@ -68,7 +68,7 @@ const (
 
 // Options of Effects.
 type Options struct {
-	// Inputs is the number of inputs with keys, Outputs that of labels.
+	// Inputs is the number of inputs with keys, Outputs the number of labels.
 	Inputs, Outputs int
 	// MaxKeys is the largest number of keys. The keys of one row always have room.
 	MaxKeys int
@@ -141,10 +141,10 @@ type Effects struct {
 	table
 	// losses are the discounted losses of the single variants, by outputs.
 	losses []float64
-	// gains are the discounted losses of r − e less those of r − e − μ, by outputs, by the
+	// gains are the discounted losses of r − e less the losses of r − e − μ, by outputs, by the
 	// sources of several inputs, by variants.
 	gains []float64
-	// trials are those of the sources of several inputs.
+	// trials are the trials of the sources of several inputs.
 	trials []tried
 }
 
@@ -177,7 +177,7 @@ func NewRow(o Options) *Row {
 	return &Row{hashes: make([]uint64, o.sources()), slots: make([]int32, o.sources())}
 }
 
-// of are the numbers of an output in those of a slot.
+// of returns the numbers of an output among the numbers of a slot.
 func of(numbers []float64, output int) []float64 { return numbers[outputsAt+each*output:][:each] }
 
 // singles writes what the variants of single keys say of an output.
@@ -422,7 +422,7 @@ func learnLabel(own []float64, before, counts, y float64) {
 	}
 }
 
-// try ends the trials of the sources that did not pay, and begins those of the sources whose
+// try ends the trials of the sources that did not pay, and begins the trials of the sources whose
 // sleep ends, after n observations.
 func (e *Effects) try(n uint64) {
 	for i := range e.trials {

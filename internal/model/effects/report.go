@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Effect is that of a single key on an output.
+// Effect is the effect of a single key on an output.
 type Effect struct {
 	// Input is the number of the input, Key the value.
 	Input int

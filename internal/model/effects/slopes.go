@@ -9,11 +9,11 @@ import "math"
 //	said    e + Σ_c β_c h_c
 //	learned β_c ← β_c + t_c z_c/(Σ s + Σ t z² + 1/ω) (r − e − Σ β h)/d,  t_c ← t_c − t_c² z_c²/(Σ s + Σ t z² + 1/ω)
 //
-// A new key has β = 0 and t = t_0. So a store whose labels swing twice as far as those of others is
+// A new key has β = 0 and t = t_0. So a store whose labels swing twice as far as the labels of others is
 // learned, and so is a key that multiplies. There are Slopes variants of t_0.
 //
 // Source: Finlay and Wilkinson, The analysis of adaptation in a plant-breeding programme (Australian
-// Journal of Agricultural Research 14, 1963), for the model; the filter is that of the effects.
+// Journal of Agricultural Research 14, 1963), for the model; the filter is the filter of the effects.
 
 // Slopes is the number of variants of slopes.
 const Slopes = 2

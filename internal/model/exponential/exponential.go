@@ -6,7 +6,7 @@
 // that is added is written float64(x*y), so that no compiler fuses the two: all targets
 // have the same bits. The tag purego builds without the assembly.
 //
-// The reduction and the polynomial are those of fdlibm:
+// The reduction and the polynomial come from fdlibm:
 //
 //	Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
 //	Developed at SunPro, a Sun Microsystems, Inc. business.
@@ -22,7 +22,7 @@ const (
 
 	log2e = 1 / math.Ln2
 	// What is added to 1.5·2^52 is rounded to an integer, whose last bits are then
-	// those of the sum.
+	// the last bits of the sum.
 	magic = 3 << 51
 	// The parts add up to log 2. The first has 32 bits.
 	part1 = 0x1.62e42feep-01

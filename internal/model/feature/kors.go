@@ -85,7 +85,7 @@ func (k *KORS) Keep(p float64) {
 const sameProbability = 1e-6
 
 // Rejoin adds a point that was kept with probability p, in the order of Keep, and tells
-// whether p is that of the point. The same points with the same p make the same sampler bit
+// whether p is the probability of the point. The same points with the same p make the same sampler bit
 // for bit.
 func (k *KORS) Rejoin(values []float64, self, p float64) bool {
 	again := k.Probability(values, self)

@@ -60,13 +60,13 @@ func NewSampled(o SampledOptions) *Sampled {
 	return s
 }
 
-// Fixed tells whether the dictionary is given and never grows.
+// Fixed reports whether the dictionary is given and never grows.
 func (s *Sampled) Fixed() bool { return len(s.o.Given) > 0 }
 
-// Full tells whether KORS has kept as many points as it may.
+// Full reports whether KORS has kept as many points as it may.
 func (s *Sampled) Full() bool { return len(s.sampler.Kept()) >= s.o.Capacity }
 
-// Consider draws for a point, keeps it if it is drawn, and tells whether it became a centre. A
+// Consider draws for a point, keeps it if it is drawn, and reports whether it became a centre. A
 // full or fixed dictionary does not draw. It costs m kernel values and m² multiply-adds.
 func (s *Sampled) Consider(x []float64) (grown bool) {
 	if s.Fixed() || s.Full() {

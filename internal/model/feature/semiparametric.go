@@ -11,7 +11,7 @@ import (
 //
 //	z(x) = (g·(x_P, 1), φ(x))
 //
-// for some inputs P. A ridge λ on the weights of z is λ/g² on those of (x_P, 1).
+// for some inputs P. A ridge λ on the weights of z is λ/g² on the weights of (x_P, 1).
 type Semiparametric struct {
 	parametric []int
 	gain       float64

@@ -27,7 +27,7 @@ func (l *Learner) meet(y []float64) {
 	}
 }
 
-// distributed tells whether the rows that were set aside are part of the distribution: they
+// distributed reports whether the rows that were set aside are part of the distribution: they
 // are many, half of them came after the last that stretched their range, and their labels
 // are no sentinels.
 func (l *Learner) distributed() bool {
@@ -47,7 +47,7 @@ func (l *Learner) distributed() bool {
 	return true
 }
 
-// still tells whether the labels of all outputs stand still.
+// still reports whether the labels of all outputs stand still.
 func (l *Learner) still() bool {
 	for j := range l.trackers {
 		if !l.trackers[j].still(l.count) {
@@ -57,7 +57,7 @@ func (l *Learner) still() bool {
 	return true
 }
 
-// sentinel tells whether a value repeats among the labels of an output that are set aside,
+// sentinel reports whether a value repeats among the labels of an output that are set aside,
 // and is more than one in mostEqual of them.
 func (l *Learner) sentinel(output int) bool {
 	t := &l.trackers[output]

@@ -105,7 +105,7 @@ func (e *events) begin(r *row) {
 	e.pending = append(e.pending, pending{x: slices.Clone(r.x)})
 }
 
-// follow adds the inputs of a learned row, and tells whether inputs foretell the rows that
+// follow adds the inputs of a learned row, and reports whether inputs foretell the rows that
 // were set aside. It costs O(d), and O(100·16·d) when a pending row is compared.
 func (e *events) follow(x []float64) bool {
 	d := e.dimension()

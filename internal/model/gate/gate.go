@@ -57,7 +57,7 @@ type state struct {
 	// large counts the rows of this start that were set aside or admitted. stretched is large
 	// when a row last stretched the range of the labels set aside: stretched <= large <= rows.
 	large, stretched uint64
-	// weights are those of the rows: weights.Rows = rows.
+	// weights are the weights of the rows: weights.Rows = rows.
 	weights model.Weights
 	// alarm is j: at restartAlarm the learner starts anew with the last `recent` rows of
 	// aside. recent <= ringRows, recent <= len(aside).
@@ -276,7 +276,7 @@ func (l *Learner) relearn(r *row) error {
 	return nil
 }
 
-// check tells whether to set a label aside, and the label's size: the largest |y − m|/s.
+// check reports whether to set a label aside, and the label's size: the largest |y − m|/s.
 func (l *Learner) check(y []float64) (size float64, strange bool) {
 	if l.taken < l.o.last() {
 		return 0, l.early(y)
@@ -290,7 +290,7 @@ func (l *Learner) check(y []float64) (size float64, strange bool) {
 	return size, strange
 }
 
-// early tells whether one of the first labels of a start exceeds the limit of a stage by
+// early reports whether one of the first labels of a start exceeds the limit of a stage by
 // far. It costs a sort of the labels before.
 func (l *Learner) early(y []float64) bool {
 	if len(l.kept) < leastKept {
@@ -401,7 +401,7 @@ func (l *Learner) pass(r *row) {
 	}
 }
 
-// stage tells whether the start has reached a stage.
+// stage reports whether the start has reached a stage.
 func (l *Learner) stage() bool {
 	return l.taken >= leastKept && l.taken <= l.o.last() && l.taken&(l.taken-1) == 0
 }
@@ -503,7 +503,7 @@ func (l *Learner) limit(output int) (limit, median float64) {
 	return purgeFactor * sum / float64(len(rest)), median
 }
 
-// shrunk tells whether the labels have shrunk to a small part of what they were.
+// shrunk reports whether the labels have shrunk to a small part of what they were.
 func (l *Learner) shrunk() bool {
 	for j := range l.trackers {
 		if l.trackers[j].shrunk(l.count) {

@@ -125,7 +125,7 @@ func (n *naive) setAside(y float64) {
 	}
 }
 
-// distributed tells whether the labels that are set aside are part of the distribution.
+// distributed reports whether the labels that are set aside are part of the distribution.
 func (n *naive) distributed() bool {
 	repeats := 0
 	for i, y := range n.tracked {

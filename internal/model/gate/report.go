@@ -113,5 +113,5 @@ func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(
 // AppendWeights appends the weights of the learner's experts.
 func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
 
-// WeightNames are those of the learner.
+// WeightNames returns the names of the learner's weights.
 func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }

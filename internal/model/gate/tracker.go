@@ -11,7 +11,7 @@ const (
 	purgeFactor   = 50
 	// The labels have shrunk when shrinkFactor·a < A and v > leastMoves after shrinkRows rows,
 	// v being a mean of memory 1/movesRate. Labels that stand still for a while, such as
-	// those of a night, have not shrunk.
+	// the labels of a night, have not shrunk.
 	shrinkFactor = 20
 	shrinkRows   = 1000
 	movesRate    = 0.02
@@ -60,10 +60,10 @@ func (s *span) join(other span) {
 	}
 }
 
-// twoValued tells whether the labels have at most two values. Such labels have no outliers.
+// twoValued reports whether the labels have at most two values. Such labels have no outliers.
 func (t *tracker) twoValued() bool { return t.distinct <= 2 }
 
-// still tells whether nearly all of n labels are equal to the label before.
+// still reports whether nearly all of n labels are equal to the label before.
 func (t *tracker) still(n uint64) bool { return float64(t.repeats) >= leastRepeats*float64(n) }
 
 // scale is s = max(a, A).
@@ -77,12 +77,12 @@ func (t *tracker) size(y float64) float64 {
 	return 0
 }
 
-// strange tells whether to set a label of a size aside after n labels.
+// strange reports whether to set a label of a size aside after n labels.
 func (t *tracker) strange(y, size float64, n uint64) bool {
 	return !t.allowed(y) && t.beyond(y, size, n)
 }
 
-// outside tells whether a label lies far outside the n earlier labels.
+// outside reports whether a label lies far outside the n earlier labels.
 func (t *tracker) outside(y float64, n uint64) bool { return t.beyond(y, t.size(y), n) }
 
 func (t *tracker) beyond(y, size float64, n uint64) bool {
@@ -102,7 +102,7 @@ func (t *tracker) allow(y float64, n uint64) {
 	}
 }
 
-// meet stretches met around a label that is set aside, and tells whether it did.
+// meet stretches met around a label that is set aside, and reports whether it did.
 func (t *tracker) meet(y float64, n uint64) bool {
 	if t.met.has(y) || !t.outside(y, n) {
 		return false
@@ -144,7 +144,7 @@ func (t *tracker) count(y float64) {
 	t.distinct = min(t.distinct+1, 3)
 }
 
-// shrunk tells whether the n labels have shrunk.
+// shrunk reports whether the n labels have shrunk.
 func (t *tracker) shrunk(n uint64) bool {
 	return n > shrinkRows && !t.twoValued() && float64(shrinkFactor*t.near) < t.far && t.moves > leastMoves
 }

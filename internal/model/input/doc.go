@@ -40,7 +40,7 @@
 // as sign(v) log(1 + |v|), which every number has.
 //
 // Where auto learns classes, tokens follow the features, 1,024 of each text: the keys of the first 512 words,
-// and from place 512 on those of the pairs of neighboring words, each pair as a text with one space
+// and from place 512 on the tokens of the pairs of neighboring words, each pair as a text with one space
 // between its words, in lower case. The place of the text among the texts is added to the hash before
 // the finalizer. The token 0 is none.
 //
@@ -62,7 +62,7 @@
 //
 // # Times
 //
-// Hour, day of the week and day of the year are those of the text: "18:00+02:00" is
+// Hour, day of the week and day of the year are read in the zone of the text: "18:00+02:00" is
 // the hour 18. A day begins at 0:00, a week on Monday, a year on 1 January; the angle
 // is 2π times the part of the cycle that has passed, a year having 365 or 366 days. A
 // trend counts days of 86,400 seconds; it is negative before the first observed time
@@ -101,7 +101,7 @@
 // such figure: it always moves. A text of words has none either.
 //
 // The state counts records in blocks of 512, so that it stays small. After k records of a
-// block, recent is the count of these k and (512−k)/512 times that of the block. That is
+// block, recent is the count of these k and (512−k)/512 times the count of the block. That is
 // the count of the last 512 records unless the values changed within the block.
 //
 // Sources: Weinberger, Dasgupta, Langford, Smola and Attenberg, Feature Hashing for

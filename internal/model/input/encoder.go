@@ -18,7 +18,7 @@ type Encoder struct {
 	// n counts the records that were learned.
 	n      uint64
 	inputs []learned
-	// means are those of the features of the inputs that indicate missing values.
+	// means are the means of the features of the inputs that indicate missing values.
 	means []compensated.Sum
 	// texts has the texts of keys, nil without keys.
 	texts *texts
@@ -273,7 +273,7 @@ type summary struct {
 	low, high float64
 }
 
-// excludes tells whether a number lies outside of the range so far.
+// excludes reports whether a number lies outside of the range so far.
 func (s *summary) excludes(v float64) bool { return s.n > 0 && (v < s.low || v > s.high) }
 
 func (s *summary) add(v float64) {
@@ -285,7 +285,7 @@ func (s *summary) add(v float64) {
 	s.Add(v, 1, float64(s.n))
 }
 
-// categories are those of one input, in the order of their first appearance.
+// categories are the categories of one input, in the order of their first appearance.
 type categories struct {
 	columns map[string]int
 	names   []string

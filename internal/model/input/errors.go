@@ -3,7 +3,7 @@ package input
 import "errors"
 
 // Sentinels of what can be wrong with a record. Errors wrap one of them, or one of
-// those of package model for numbers (ErrNotFinite, ErrFeatureOutOfRange,
+// the errors of package model for numbers (ErrNotFinite, ErrFeatureOutOfRange,
 // ErrDimensionMismatch), in a *model.FieldError that names the input.
 var (
 	ErrUnknownInput  = errors.New("unknown input")

@@ -35,7 +35,7 @@ const (
 // request.
 type Value struct {
 	text string
-	// bits are those of a number, of 0 and 1 for a boolean; the seconds of a time;
+	// bits are the bits of a number, of 0 and 1 for a boolean; the seconds of a time;
 	// where a list begins among the numbers of the record.
 	bits uint64
 	// extra is the nanoseconds of a time, the length of a list.

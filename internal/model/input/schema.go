@@ -39,7 +39,7 @@ type field struct {
 	kind kind
 	// rejects, indicates and categorizes say what becomes of a missing value.
 	rejects, indicates, categorizes bool
-	// The features from from to to are the input's: those of a value, then the indicator of
+	// The features [from, to) are the input's: the features of a value, then the indicator of
 	// or the category for missing values, then the key. A keyed input has its key alone.
 	from, to int
 	hasKey   bool

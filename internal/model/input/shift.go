@@ -86,7 +86,7 @@ func (s *shift) add(bin int) {
 	s.recent, s.open, s.opened = s.open, [bins]uint64{}, 0
 }
 
-// index is the population stability index of the last window of records: of those of
+// index is the population stability index of the last window of records: of the records of
 // open, and of the rest of the window from recent. Which records of recent are the rest
 // is not known, so that every bin gives the same part. The index is not known before there
 // is a recent block and as many records before it.

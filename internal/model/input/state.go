@@ -95,10 +95,10 @@ func visitCount(v *codec.Visitor, most uint64, n *uint64) {
 	}
 }
 
-// measures tells whether the values are numbers with a range and edges.
+// measures reports whether the values are numbers with a range and edges.
 func (f *field) measures() bool { return f.kind == numeric || f.kind == vector }
 
-// summarizes tells whether the values have a range and moments.
+// summarizes reports whether the values have a range and moments.
 func (f *field) summarizes() bool {
 	switch f.kind {
 	case oneHot, hashed, keyed, words:

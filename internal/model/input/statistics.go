@@ -16,7 +16,7 @@ type Statistics struct {
 	// place, the categories that were not known, and of a key alone the keys that were not
 	// known. It is 0 for booleans, hashes, times and texts of words.
 	Outside uint64
-	// Low, High, Mean and Deviation are those of the values as they came, of all
+	// Low, High, Mean and Deviation describe the values as they came, of all
 	// numbers of a vector, of 0 and 1 for booleans, of seconds since 1970 in UTC for
 	// times. They are 0 unless NumbersKnown: before the first, for categories and for texts.
 	Low, High, Mean, Deviation float64

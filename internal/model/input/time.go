@@ -23,7 +23,7 @@ const (
 	maxOffset  = 24*60 - 1
 )
 
-// valid tells whether a text could say t.
+// valid reports whether a text could say t.
 func (t Time) valid() bool {
 	return t.Seconds >= minSeconds && t.Seconds <= maxSeconds &&
 		t.Nanos >= 0 && t.Nanos < 1e9 && t.Offset >= -maxOffset && t.Offset <= maxOffset

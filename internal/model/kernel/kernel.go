@@ -43,10 +43,10 @@ type Kernel struct {
 	Degree        int
 }
 
-// ShiftInvariant tells whether the kernel depends on x−x' alone, so that k(x,x) = 1.
+// ShiftInvariant reports whether the kernel depends on x−x' alone, so that k(x,x) = 1.
 func (k Kernel) ShiftInvariant() bool { return k.Kind != Polynomial && k.Kind != Linear }
 
-// Radial tells whether the kernel has a spectral density that depends on ‖ω‖ alone, as
+// Radial reports whether the kernel has a spectral density that depends on ‖ω‖ alone, as
 // orthogonal frequencies need.
 func (k Kernel) Radial() bool {
 	switch k.Kind {
@@ -57,7 +57,7 @@ func (k Kernel) Radial() bool {
 	return false
 }
 
-// Spectral tells whether Frequency can draw from the kernel's spectral density.
+// Spectral reports whether Frequency can draw from the kernel's spectral density.
 func (k Kernel) Spectral() bool { return k.Radial() || k.Kind == Laplacian || k.Kind == Cauchy }
 
 // At is k(a, b), for vectors of equal length. It costs one pass over them.

@@ -32,7 +32,7 @@ func newAccount(o *Options) account { return account{clip: o.clip(), unit: 1} }
 // outgrown times Ω is what a weight must exceed to become Ω.
 const outgrown = 4
 
-// startsWeightEpoch tells whether the weight of a round becomes Ω.
+// startsWeightEpoch reports whether the weight of a round becomes Ω.
 func (a *account) startsWeightEpoch(weight float64) bool { return weight > outgrown*a.unit }
 
 // ridge is αΩ.
@@ -107,7 +107,7 @@ func (a *account) figures(o *Options, logDet float64, fixed bool) model.Stats {
 	return s
 }
 
-// holds tells whether certificate ≤ bound, whether the sums are plausible and, for a
+// holds reports whether certificate ≤ bound, whether the sums are plausible and, for a
 // tracked regret, given ‖u‖² of the second factor, whether the identities hold. Where slopes are
 // small beside 1/√η, log det(A/αΩ) has fewer digits than the certificate.
 func (a *account) holds(o *Options, s model.Stats, tracked bool, explained float64) bool {

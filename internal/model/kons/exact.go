@@ -23,7 +23,7 @@ type ExactOptions struct {
 	Dimension int
 	// Gamma is γ in (0, 1], the least probability with which a round enters the matrix.
 	Gamma float64
-	// Epsilon and Beta are those of KORS, which estimates leverages for γ < 1.
+	// Epsilon and Beta are the parameters of KORS, which estimates leverages for γ < 1.
 	Epsilon, Beta float64
 	// Capacity caps the observations.
 	Capacity int
@@ -44,7 +44,7 @@ const KernelRange = 1e8
 //	t ∈ J: L gets the row d·v with the corner ρ = √(d²k(x,x) + α − ‖d·v‖²),
 //	       V the entry (d(k·c + k(x,x)c_t) − d·v·V)/ρ
 //
-// With γ = 1 every round with a slope is in J, and the steps are those of Newton in the whole
+// With γ = 1 every round with a slope is in J, and the steps are Newton's steps in the whole
 // space. With γ < 1 it is Sketched-KONS: t is in J with the probability max(min(βτ̃, 1), γ), τ̃ from
 // a KORS of its own on the rescaled kernel D K D with μ = α. A round costs t kernel values
 // and |J|²/2 multiply-adds: Capacity bounds the observations.
@@ -336,7 +336,7 @@ func (d *dual) extend(rows [][]float64, diagonals []float64, ridge float64) {
 	}
 }
 
-// input is that of round s.
+// input is the input of round s.
 func (e *Exact) input(s int) []float64 { return e.inputs[s*e.o.Dimension : (s+1)*e.o.Dimension] }
 
 // learn learns a round.

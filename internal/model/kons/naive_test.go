@@ -109,7 +109,7 @@ type naive struct {
 	// low and high are the range, equal without one; clip is C, 0 if it follows the
 	// labels.
 	low, high, clip float64
-	// enters tells whether the round at hand enters A; nil: every round does.
+	// enters reports whether the round at hand enters A; nil: every round does.
 	enters func() bool
 	// gram reports whether the learner keeps a Gram matrix.
 	gram bool

@@ -72,7 +72,7 @@ func (n *Newton) begin() {
 type work struct {
 	question
 
-	// row and room are those of qr.Factor.Absorb. past is the solution of the second factor,
+	// row and room are the arguments of qr.Factor.Absorb. past is the solution of the second factor,
 	// ignored its prediction.
 	row, room, past, ignored []float64
 	steps                    []step

@@ -70,7 +70,7 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 }
 
 // Stats has a bound without Restart: the past of a new feature is 0, so that the features
-// of all rounds are those of one fixed space.
+// of all rounds are features of one fixed space.
 func (n *Nystrom) Stats() model.Stats {
 	s := n.Newton.Stats()
 	s.Dictionary, s.StateBytes = n.dictionary.Size(), n.Size()

@@ -29,7 +29,7 @@
 // another P in O(r²): see ridged.
 //
 // Source: KONS (Calandriello, Lazaric and Valko, ICML 2017), eq. (1), Lemma 1 and
-// Proposition 1, whose bound is twice what its proof gives; the step is that of Hazan,
+// Proposition 1, whose bound is twice what its proof gives; the step is the step of Hazan,
 // Agarwal and Kale (2007).
 package kons
 
@@ -89,7 +89,7 @@ func completed(o Options) Options {
 	return o
 }
 
-// ranged tells whether a range is given.
+// ranged reports whether a range is given.
 func (o *Options) ranged() bool { return o.Low != o.High }
 
 // middle is the middle of the range, or 0.
@@ -120,7 +120,7 @@ func (o *Options) inverse(a *account) float64 {
 	return float64(2 * math.Sqrt2 * a.clip)
 }
 
-// certified tells whether the theorem applies in a fixed space while no label leaves the
+// certified reports whether the theorem applies in a fixed space while no label leaves the
 // range.
 func (o *Options) certified() bool {
 	c := o.clip()

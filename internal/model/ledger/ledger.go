@@ -70,7 +70,7 @@ func (a *Account) Discount(f float64) {
 	}
 }
 
-// Reconciles tells whether
+// Reconciles reports whether
 //
 //	Regret = loss − L*  and  L* = Σωy² − explained
 //
@@ -82,7 +82,7 @@ func (a *Account) Reconciles(explained, tolerance float64) bool {
 	return math.Abs(loss-hindsight-a.Regret.Value()) <= slack && math.Abs(energy-explained-hindsight) <= slack
 }
 
-// Plausible tells whether the loss and Σωy² can be sums of losses and squares.
+// Plausible reports whether the loss and Σωy² can be sums of losses and squares.
 func (a *Account) Plausible() bool {
 	loss, energy := a.Loss.Value(), a.Energy.Value()
 	return loss >= 0 && energy >= 0 && !math.IsInf(loss+energy, 1)
@@ -104,7 +104,7 @@ func Report(s model.Stats) model.Report {
 	}
 }
 
-// Sum adds the figures of one output to those of the outputs before. The sum is certified
+// Sum adds the figures of one output to the figures of the outputs before. The sum is certified
 // while all outputs are: begin with Certified: true.
 func Sum(total *model.Stats, s model.Stats) {
 	total.Observations = s.Observations

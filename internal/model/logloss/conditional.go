@@ -27,7 +27,7 @@ type conditional struct {
 	means  []float64
 	counts []float64
 	total  float64
-	// deviations is Σω of the rows that add to within: those of a class that was known.
+	// deviations is Σω of the rows that add to within: the rows of a known class.
 	deviations float64
 }
 

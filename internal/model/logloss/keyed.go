@@ -33,7 +33,7 @@ func newKeyed(o effects.Options) *keyed {
 type keyedScratch struct {
 	values []float64
 	row    *effects.Row
-	// odds are those of the variants.
+	// odds are the log-odds of the variants.
 	odds, gains    []float64
 	response, base [1]float64
 }
@@ -64,7 +64,7 @@ func (k *keyed) mixed(s *keyedScratch) (one float64) {
 	return one
 }
 
-// learn learns a row whose variants said the log-odds s.odds beside those of the numbers.
+// learn learns a row whose variants said the log-odds s.odds beside the log-odds of the numbers.
 func (k *keyed) learn(s *keyedScratch, odds, truth, weight float64) {
 	p := k.mixed(s)
 	h := float64(p * (1 - p))

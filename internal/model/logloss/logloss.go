@@ -21,7 +21,7 @@
 //
 //	P_k = Σ_i w_i p_i(k),  w_i ← (1 − α) w_i p_i(c)^ω/Σ + α/E,  α = 1/(t + 1)
 //
-// Log loss is mixable: Σω log loss of P exceeds that of every expert by at most ln E + ln T after T
+// Log loss is mixable: Σω log loss of P exceeds Σω log loss of every expert by at most ln E + ln T after T
 // rows, and on every interval of rows by O(ln E + ln T).
 //
 // Sources: Vovk, A Game of Prediction with Expert Advice (1998), for mixing; Adamskiy, Koolen,
@@ -47,7 +47,7 @@ type Options struct {
 	// the words of a bucket: tokens replace these inputs.
 	Tokens  int
 	Buckets []int
-	// MaxClasses is the largest number of classes, MaxKeys that of keys.
+	// MaxClasses is the largest number of classes, MaxKeys the largest number of keys.
 	MaxClasses, MaxKeys int
 }
 
@@ -91,7 +91,7 @@ func (o Options) logits() int {
 	return k
 }
 
-// many tells whether there are experts of many numbers.
+// many reports whether there are experts of many numbers.
 func (o Options) many() bool {
 	d := o.countNumbers()
 	return d > fewNumbers && o.MaxClasses*d <= mostSums
@@ -162,7 +162,7 @@ func (o Options) experts() int {
 
 const stacks = 3
 
-// decays are those of the stacks.
+// decays are the decays of the stacks.
 func decays() [stacks]float64 { return [...]float64{0.999, 0.9999, 1} }
 
 // Level is the level of one classifier.
@@ -182,7 +182,7 @@ type Level struct {
 	stacks []calibration.Softmax
 	// weights are w of the kinds, of the stacks and of the shares.
 	weights []float64
-	// rows is the number of rows, rounds that of the rows that were mixed, T. Losses are Σω log loss of
+	// rows is the number of rows, rounds the number of mixed rows, T. Losses are Σω log loss of
 	// the weighted experts and of the answer.
 	rows, rounds uint64
 	losses       []compensated.Sum

@@ -19,7 +19,7 @@ type Scratch struct {
 	each, gains []float64
 	points      []calibration.Point
 	keys        *keyedScratch
-	// counts and features are those of the experts of many numbers that are not 0.
+	// counts and features are the nonzero numbers of the experts of many numbers.
 	counts, features []entry
 	texts            textScratch
 }
@@ -221,7 +221,7 @@ func (l *Level) remembered(classes int) int {
 	return n
 }
 
-// possible tells whether served numbers are logarithms of probabilities and log-odds.
+// possible reports whether served numbers are logarithms of probabilities and log-odds.
 func (l *Level) possible(served []float64) bool {
 	logs := len(l.kinds) * int(served[len(served)-1])
 	for i, v := range served[:len(served)-2] {

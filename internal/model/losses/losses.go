@@ -15,8 +15,8 @@ type Loss int
 // The losses. The labels of Squared are numbers. The labels of the others are −1 and 1, and
 // the predictions are scores.
 //
-// The gradients (23) and (24) of AdaRaker (JMLR 2019) are not those of its losses: (23) is
-// that of the squared hinge, (24) is twice that of the logistic model Pr(y=1) = 1/(1+exp f),
+// The gradients (23) and (24) of AdaRaker (JMLR 2019) are not the gradients of its losses: (23) is
+// the gradient of the squared hinge, (24) is twice the gradient of the logistic model Pr(y=1) = 1/(1+exp f),
 // whose score has the opposite sign. The gradients here are derivatives of the losses.
 const (
 	// Squared is ℓ = (f−y)², ℓ' = 2(f−y).

@@ -19,7 +19,7 @@ type Subject struct {
 	New func() model.Learner
 	// Dimension is the number of inputs.
 	Dimension int
-	// Rejects tells whether the learner rejects inputs of a magnitude.
+	// Rejects reports whether the learner rejects inputs of a magnitude.
 	Rejects func(magnitude float64) bool
 	// Grows says that every observation adds to the state.
 	Grows bool

@@ -35,7 +35,7 @@ import (
 //     a half-life of 1,000 rows while the column changes. A column that swings with the
 //     seasons, or whose flag is rare, forgets nothing.
 //   - A block whose values move in half of its rows and whose mean square is below 10⁻⁴ of
-//     that of all rows is a lasting change: the unit has grown.
+//     the mean square of all rows is a lasting change: the unit has grown.
 //
 // It costs O(1) a value.
 type Table struct {
@@ -72,7 +72,7 @@ type column struct {
 	// was of factor and shift. back is the alarm of the values that have returned.
 	past                regime
 	factor, shift, back float64
-	// alarm is that of the strange values in other.
+	// alarm is the alarm of the strange values in other.
 	alarm float64
 	other sample
 	// odd is the last strange value, 0 before the first.
@@ -108,7 +108,7 @@ const (
 	// times the deviation.
 	leastGap  = 2
 	leastRate = 4
-	// The unit has grown if the mean square of a block is below shrunk times that of all rows.
+	// The unit has grown if the mean square of a block is below shrunk times the mean square of all rows.
 	shrunk = 1e-4
 
 	// A deviation below leastScale, whose square is out of range, counts as none.
@@ -171,7 +171,7 @@ func (c *column) strange(v float64) bool {
 	return c.scale > 0 && (v < c.now.low || v > c.now.high) && math.Abs(v-c.now.Mean.Value()) > float64(c.limit()*c.scale)
 }
 
-// heavy tells whether strange values carry the deviation.
+// heavy reports whether strange values carry the deviation.
 func (c *column) heavy() bool { return 2*c.now.far > c.now.Squares }
 
 // returned reports whether a value lies where the values before the last change lay.
@@ -252,7 +252,7 @@ func (c *column) add(v, counts float64) (made Change) {
 	return Change{}
 }
 
-// sentinel tells whether the strange values are one value, or nearly so.
+// sentinel reports whether the strange values are one value, or nearly so.
 func (c *column) sentinel() bool {
 	return float64(strangeLimit*c.other.Deviation(c.other.total)) <= c.scale
 }
@@ -285,7 +285,7 @@ func (c *column) change(to *sample, v float64) Change {
 	return Change{Factor: factor, Shift: shift}
 }
 
-// power is the power of ten that takes the values to those of the sample.
+// power is the power of ten that takes the values to the values of the sample.
 func (c *column) power(to *sample) (factor float64, ok bool) {
 	mean, deviation := to.Mean.Value(), to.Deviation(to.total)
 	ratio := size(mean, deviation) / size(c.now.Mean.Value(), c.scale)

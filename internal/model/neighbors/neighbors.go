@@ -104,7 +104,7 @@ func Say(dst, parts []float64, v float64) {
 }
 
 // Parts writes what the neighbors of a query say beside v, which the search does not need: the affine
-// fit of the labels, that of the residuals, and their mean. The query has its inputs as the window
+// fit of the labels, the fit of the residuals, and their mean. The query has its inputs as the window
 // rounds them, scales are the present scale of each input. The window has MinRows rows or more.
 func (s *Scratch) Parts(dst []float64, w *window.Window, query []float32, scales []float64) {
 	for j, scale := range scales[:s.inputs] {
@@ -179,7 +179,7 @@ func (s *Scratch) weight(i, k int) float64 {
 	return float64(part*part) + leastWeight
 }
 
-// load writes the rows, with the labels and residuals relative to those of the nearest
+// load writes the rows, with the labels and residuals relative to the label and residual of the nearest
 // neighbour, at. It finds the least and the most of them.
 func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [targets]float64) {
 	ranged := false // By a row that is not light; until then by the row itself.

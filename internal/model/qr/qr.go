@@ -11,7 +11,7 @@
 //
 // Every product that is added is written float64(x*y), so that no compiler fuses the two
 // and the source gives the same bits on every target. Slices of an argument must not overlap
-// those of another or of the factor. A wrong length is a panic.
+// the entries of another or of the factor. A wrong length is a panic.
 package qr
 
 import (
@@ -209,7 +209,7 @@ func (f *Factor) Solve(z, p []float64) (q float64) {
 
 // Weights writes R[:m,:m]⁻¹u[:m] of one label column into dst, m numbers: the best
 // ridge function in hindsight of the first m features alone. The first m rows and columns
-// of R, and entries of u, are those of the factor of these features, bit for bit. It costs
+// of R, and entries of u, equal R and u of the factor of these features, bit for bit. It costs
 // m²/2 multiply-adds. It panics if dst is longer than the order or the column does not exist.
 func (f *Factor) Weights(dst []float64, column int) {
 	if len(dst) > f.order || column < 0 || column >= f.columns {

@@ -81,7 +81,7 @@ func RotateTogether(turns []Turn) {
 	}
 }
 
-// begin prepares the pass. It returns the first row to turn: without discounting, that of
+// begin prepares the pass. It returns the first row to turn: without discounting, the first row of
 // the first entry that is not 0.
 func (t *Turn) begin() (first int) {
 	f := t.Factor

@@ -60,7 +60,7 @@ func (r *Raker) certificate(best *solution) (sum float64) {
 	return sum
 }
 
-// covers tells whether the regret is at most the certificate, to the rounding of their sums.
+// covers reports whether the regret is at most the certificate, to the rounding of their sums.
 func (r *Raker) covers(certificate, regret, loss float64) bool {
 	scale := loss
 	for j := range r.accounts {

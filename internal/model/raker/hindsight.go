@@ -37,7 +37,7 @@ type moments struct {
 	waiting int
 }
 
-// kernelMoments are those of one kernel.
+// kernelMoments are the moments of one kernel.
 type kernelMoments struct {
 	// packed is the upper triangle of C by rows, without the waiting rounds.
 	packed []float64
@@ -124,7 +124,7 @@ type solution struct {
 	// kernels.
 	losses, penalties, norms []float64
 	kernels                  []int
-	// ridge is the λ that was used, factor that of C+λI, nil if C has none.
+	// ridge is the λ that was used, factor the factor of C+λI, nil if C has none.
 	ridge  float64
 	factor *qr.Factor
 }
@@ -224,7 +224,7 @@ func (r *Raker) tracked() []kernelMoments {
 }
 
 // best solves for the best fixed function of the best kernel of each output. Ridge and
-// factor of the solution are those of the kernel with the least sum of losses.
+// factor of the solution belong to the kernel with the least sum of losses.
 func (r *Raker) best(pause func()) solution {
 	energies := make([]float64, len(r.accounts))
 	for j := range energies {

@@ -14,7 +14,7 @@ const MaxExperts = 40
 // maxMetaStep is the largest step in the exponents of the experts' weights.
 const maxMetaStep = 0.5
 
-// hedge are the experts of an output, those of the shortest intervals first: one of a Raker. AdaRaker
+// hedge are the experts of an output, the experts of the shortest intervals first: one of a Raker. AdaRaker
 // hedges over Rakers of many step sizes. Expert j lives on
 // consecutive intervals I of length |I| = B·2^j with the step
 //
@@ -36,7 +36,7 @@ const maxMetaStep = 0.5
 // Several outputs are as many AdaRakers over the same features.
 //
 // Source: AdaRaker (JMLR 2019), Algorithm 2, eqs (31)-(33) and Figure 2. The paper's (31)
-// and (32) together shrink the weight of the better expert; the sign here is that of Daniely
+// and (32) together shrink the weight of the better expert; the sign here is the sign of Daniely
 // et al. (ICML 2015). Its (31) also leaves h = 0 at a first slot: at t = 2^j, the first slot
 // of all experts, ŷ would be 0/0.
 type hedge []expert

@@ -73,7 +73,7 @@ func (o Options) valid(kernels int) bool {
 		(!o.Average && o.Decay == 0 || kernels == 1 && !o.Adaptive)
 }
 
-// certifies tells whether Report has a certificate while no step is cut: the step is constant,
+// certifies reports whether Report has a certificate while no step is cut: the step is constant,
 // no expert forgets its θ, and the best function in hindsight is solved for.
 func (o Options) certifies() bool {
 	return o.TrackRegret && o.Loss == losses.Squared && !o.Average && o.Decay == 0 && !o.Cold

@@ -44,7 +44,7 @@ import (
 // Raker has one expert, AdaRaker several: see hedge.
 //
 // Source: AdaRaker (JMLR 2019), Algorithm 1, eqs (18), (19), (21). The
-// gradients are those of the losses, see Loss. SGM: Camoriano, thesis (Genoa, 2017),
+// gradients are the gradients of the losses, see Loss. SGM: Camoriano, thesis (Genoa, 2017),
 // chapter 6, with the average of eq. (6.4).
 type Raker struct {
 	maps    []feature.Map
@@ -52,7 +52,7 @@ type Raker struct {
 	// offsets says where the features of each kernel start in z.
 	offsets []int
 	limit   float64
-	// fixedBytes is the memory without the experts, expertBytes that of one.
+	// fixedBytes is the memory without the experts, expertBytes the memory of one.
 	fixedBytes, expertBytes uint64
 	// accounts has an entry for each output.
 	accounts []ledger.Account

@@ -179,7 +179,7 @@ func (l *Learner) LossOf(prediction, label float64) float64 {
 	return model.LossOf(l.inner, prediction, label)
 }
 
-// Check tells whether Observe would accept the observation.
+// Check reports whether Observe would accept the observation.
 func (l *Learner) Check(x, y []float64, weight float64) error {
 	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
 		return err
@@ -382,7 +382,7 @@ func (l *Learner) portion() int {
 }
 
 // Stats are the learner's in the units of the caller. While observations are kept, hindsight
-// loss and regret are those of the means: see hindsightOfMeans.
+// loss and regret are the loss and regret of the means: see hindsightOfMeans.
 func (l *Learner) Stats() model.Stats {
 	s := l.inner.Stats()
 	s.StateBytes = l.Size()
@@ -432,7 +432,7 @@ func (l *Learner) AppendWeights(dst []float64) []float64 {
 	return model.AppendWeights(l.inner, dst)
 }
 
-// WeightNames are those of the learner.
+// WeightNames returns the names of the learner's weights.
 func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
 
 // Report is the learner's in the units of the caller. While observations are kept, Report

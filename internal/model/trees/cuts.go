@@ -21,7 +21,7 @@ type cuts struct {
 	sure, may  []int16
 }
 
-// newCuts are cuts whose scratch is that of fits: one job runs at a time.
+// newCuts returns cuts that share the scratch of fits, because one job runs at a time.
 func newCuts(columns, slots int, scratch *grower) cuts {
 	return cuts{
 		slots: slots, edges: make([]float32, columns*bins), counts: make([]uint8, columns),

@@ -36,7 +36,7 @@ func (f *Forest) Leaves(column, number int) (got, want [][]uint8, exact bool) {
 	return append(got, codes), append(want, values), exact
 }
 
-// Job tells whether a fit, or new cut points, are under way.
+// Job reports whether a fit, or new cut points, are under way.
 func (f *Forest) Job() (fits, cuts bool) {
 	return f.job == fitting && f.fit.steps > 0, f.job == cutting
 }

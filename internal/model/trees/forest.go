@@ -63,7 +63,7 @@ type newest struct {
 	sums  []int64
 }
 
-// New is a forest of trees 0 over an empty window, whose columns are those of
+// New is a forest of trees 0 over an empty window, whose columns are the columns of
 // the Layout of the options.
 func New(o Options, w *window.Window) *Forest {
 	f := &Forest{
@@ -216,7 +216,7 @@ func (f *Forest) price(r *ring) int64 {
 }
 
 // Observe learns the newest row of the window and works on the trees. Column c earns
-// eighths[c]/8 of the credit; nil is 8 for all. The sums are those of Predict for the row,
+// eighths[c]/8 of the credit; nil is 8 for all. The sums are the sums of Predict for the row,
 // since the last Observe, or nil.
 func (f *Forest) Observe(eighths []int, sums []int64) {
 	slot := f.w.Slot(0)

@@ -16,7 +16,7 @@ const (
 	mostSample, leastSample, mostPredictions = 512, 64, 16384
 )
 
-// Importances are those of groups of columns, of which columns[j] has groups[j] < count, for
+// Importances are the importances of groups of columns, of which columns[j] has groups[j] < count, for
 // the mean of the columns' predictions with the weights, which sum to 1. It costs
 // O(count · rows) predictions, and calls pause after each group.
 func (f *Forest) Importances(groups []int, count int, weights []float64, pause func()) []Importance {

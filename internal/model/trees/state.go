@@ -105,7 +105,7 @@ func (t *tree) visitNode(v *codec.Visitor, i int, r *ring) {
 	}
 }
 
-// sound tells whether every node but the first is the child of one node before it.
+// sound reports whether every node but the first is the child of one node before it.
 func (t *tree) sound() bool {
 	var parents [256]bool
 	splits := 0

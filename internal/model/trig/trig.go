@@ -10,7 +10,7 @@
 // Reduction of ordinary angles by a π/2 in four parts: Cody and Waite, Software
 // Manual for the Elementary Functions (1980). Of others: Payne and Hanek, Radian
 // Reduction for Trigonometric Functions (SIGNUM 1983). The polynomials, the parts
-// of π/2 and the order of their sums are those of fdlibm:
+// of π/2 and the order of their sums come from fdlibm:
 //
 //	Copyright (C) 1993 by Sun Microsystems, Inc. All rights reserved.
 //	Developed at SunPro, a Sun Microsystems, Inc. business.
@@ -30,7 +30,7 @@ const (
 
 	twoOverPi = 2 / math.Pi
 	// What is added to 1.5·2^52 is rounded to an integer, whose last bits are then
-	// those of the sum.
+	// the last bits of the sum.
 	magic = 3 << 51
 	// The parts add up to π/2. The first three have 33 bits each.
 	part1 = 0x1.921fb544p+00

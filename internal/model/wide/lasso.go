@@ -28,7 +28,7 @@ func newProducts(order int) *products {
 	return &products{order: order, packed: make([]float64, order*(order+1)/2), waiting: make([]float64, loops.Rows*order)}
 }
 
-// add takes a row, and tells whether no row waits.
+// add takes a row, and reports whether no row waits.
 func (p *products) add(z []float64, counts float64) bool {
 	copy(p.waiting[p.count*p.order:][:p.order], z)
 	p.counts[p.count] = counts

@@ -5,7 +5,7 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// remembered is the number of the newest labels that a History keeps: those of the ladder,
+// remembered is the number of the newest labels that a History keeps: the labels of the ladder,
 // and 856 labels that may come between a prediction and its label.
 const remembered = 1024
 

@@ -36,7 +36,7 @@ func tail() []rung {
 //	d+2            the served prediction v
 //	[d+3, d+13)    the ladder: labels of the ages 1, 2, 3, 4, 6, 8, 12, 24, 48, 168
 //	[d+13, d+15)   the exponential means of the labels, with the factors 0.9 and 0.99
-//	[d+15, …)      how the first Deltas inputs differ from those of the row before
+//	[d+15, …)      how the first Deltas inputs differ from the inputs of the row before
 type Layout struct{ Inputs, Deltas int }
 
 // Columns is the number of columns of a row.

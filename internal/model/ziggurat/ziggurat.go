@@ -74,7 +74,7 @@ func fill(strips []strip, tail, area, scale float64, density, inverse func(float
 	}
 }
 
-// under tells whether a point of strip i > 0, at a uniform height, is under the density,
+// under reports whether a point of strip i > 0, at a uniform height, is under the density,
 // of which the value at the point is given.
 func (z *Rand) under(strips []strip, i uint64, density float64) bool {
 	low, high := strips[i].height, strips[i-1].height

@@ -29,7 +29,7 @@ type command struct {
 	apply   func(ctx context.Context, s storage.Store) error
 }
 
-// NewScript makes a script of n commands. It applies them to an empty store, whose contents are those of every store.
+// NewScript makes a script of n commands. It applies them to an empty store, whose contents are the contents of every store.
 func NewScript(t *testing.T, rng *rand.Rand, store storage.Store, n int) *Script {
 	t.Helper()
 	s, w := &Script{states: []map[string]string{state(t, store)}}, &writer{t: t, rng: rng, store: store}

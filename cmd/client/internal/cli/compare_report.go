@@ -176,7 +176,7 @@ type winner struct {
 	Learner string `json:"learner"`
 	Second  string `json:"second"`
 	Loss    string `json:"loss"` // squared error, or error rate
-	// Of the loss of the second learner minus that of the winner, on the same row: the mean, its
+	// Of the loss of the second learner minus the loss of the winner, on the same row: the mean, its
 	// share of the loss of the second, and the interval of the confidence sequence.
 	Difference float64         `json:"difference"`
 	Share      *command.Finite `json:"share,omitempty"`

@@ -72,7 +72,7 @@ type targetFlags struct {
 	labels, class string
 }
 
-// target checks that the flags give one target; hasLabel tells whether --label is given.
+// target checks that the flags give one target; hasLabel reports whether --label is given.
 func (t targetFlags) target(hasLabel bool) (client.Target, error) {
 	given := 0
 	for _, is := range []bool{hasLabel, t.labels != "", t.class != ""} {

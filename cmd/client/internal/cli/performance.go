@@ -10,7 +10,7 @@ import (
 	"hindsight/cmd/internal/command"
 )
 
-// sameSkill is how far from 0 a skill may be that counts as that of the better
+// sameSkill is how far from 0 a skill may be that counts as the skill of the better
 // baseline.
 const sameSkill = 0.01
 
@@ -105,7 +105,7 @@ const (
 
 func lastRounds(n float64) string { return "last " + strconv.FormatFloat(n, 'f', 0, 64) + " rounds" }
 
-// writeRegret writes the regret, that of the served predictions, and what the
+// writeRegret writes the prequential regret, the served regret, and what the
 // theory promises of it.
 func writeRegret(w *command.Page, s *hindsightv1.ModelStats) {
 	if s.Regret != nil {

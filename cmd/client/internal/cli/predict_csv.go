@@ -120,7 +120,7 @@ func (p *prediction) unlabelled(spec *hindsightv1.ModelSpec) (rows, error) {
 }
 
 // predictRows writes a line of CSV for each row, and returns how many rows there are. The columns
-// are those of the first prediction.
+// are the columns of the first prediction.
 func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer) (n int, err error) {
 	out := csv.NewWriter(to)
 	var columns *predictionColumns

@@ -188,7 +188,7 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client, spec *hi
 	return errors.Join(r.take(ctx, e, c, source), source.Close())
 }
 
-// isSameFile tells whether two names are of one existing file.
+// isSameFile reports whether two names are of one existing file.
 func isSameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
@@ -237,7 +237,7 @@ func (e *env) spooled(file *string, do func() error) (err error) {
 	return errors.Join(err, os.Remove(*file))
 }
 
-// isPipe tells whether a file can be read only once.
+// isPipe reports whether a file can be read only once.
 func isPipe(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeCharDevice) != 0
@@ -304,7 +304,7 @@ func (t *timedRows) Next() (stream.Round, error) {
 
 func (t *timedRows) Close() error { return errors.Join(t.rows.Close(), t.times.Close()) }
 
-// isClassifier tells whether the labels of a model are classes.
+// isClassifier reports whether the labels of a model are classes.
 func isClassifier(spec *hindsightv1.ModelSpec) bool {
 	return spec.GetClasses() != nil || spec.GetRlsc() != nil
 }

@@ -383,7 +383,7 @@ func writeLogLoss(w *command.Page, s *hindsightv1.LogLossStats) {
 	}
 }
 
-// mixes tells whether an expert is a stack over others.
+// mixes reports whether an expert is a stack over others.
 func mixes(e *hindsightv1.Expert) bool {
 	return slices.Contains(strings.Split(e.GetName(), "/"), "stack")
 }

@@ -75,7 +75,8 @@ type Result struct {
 	Served          int     // acknowledged rounds that were predicted
 	ServedEvaluated int     // the evaluated ones of these
 	LossSum         float64 // the sum of all prequential losses
-	// EvaluatedLoss is the sum of the prequential losses of the evaluated rounds, ServedLossSum that of their served losses.
+	// EvaluatedLoss is the sum of the prequential losses of the evaluated rounds, ServedLossSum
+	// the sum of their served losses.
 	EvaluatedLoss, ServedLossSum float64
 	Elapsed                      time.Duration
 	// The latencies of the two calls, with the waits for their retries. With Options.Batches,

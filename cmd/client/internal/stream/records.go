@@ -194,7 +194,7 @@ func (r *Records) leaveOut(unknown []string) error {
 	return nil
 }
 
-// Noticed are the columns that were left out as infer leaves them out, and those of which a few cells
+// Noticed are the columns that were left out as infer leaves them out, and the columns of which a few cells
 // are taken for missing values.
 func (r *Records) Noticed() []*infer.Column { return r.noticed }
 

@@ -35,7 +35,7 @@ type FileOptions struct {
 // AllOthers stands for every column that is not named otherwise.
 const AllOthers = "*"
 
-// Ignores tells whether a column is ignored.
+// Ignores reports whether a column is ignored.
 func (o *FileOptions) Ignores(column string) bool {
 	return slices.Contains(o.Ignore, column) || slices.Contains(o.Ignore, AllOthers)
 }

@@ -30,7 +30,7 @@ type moments struct {
 
 var errNoTime = errors.New("the time is missing")
 
-// OpenTimes opens a file beside its rows. The rows must be those of the file in their
+// OpenTimes opens a file beside its rows. The rows must be the rows of the file in their
 // order, offset of them skipped. Close must be called.
 func OpenTimes(path, column, labelColumn string, delimiter rune, offset int) (*Times, error) {
 	t := &Times{}

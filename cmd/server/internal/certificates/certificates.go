@@ -138,7 +138,7 @@ func (k *Keeper) take(m *material) {
 		zap.Stringer("serial", leaf.SerialNumber), zap.Time("not_after", leaf.NotAfter), zap.Bool("client_ca", m.clients != nil))
 }
 
-// Config returns the configuration for a listener of the keeper. The protocols are those of
+// Config returns the configuration for a listener of the keeper. The protocols are the protocols of
 // ALPN, the preferred one first.
 func (k *Keeper) Config(protocols ...string) *tls.Config {
 	return &tls.Config{

@@ -26,7 +26,7 @@ const serviceName = "hindsight-server"
 // Options of tracing.
 type Options struct {
 	// Endpoint is the URL of the collector, for instance http://localhost:4317; empty means
-	// that of the environment.
+	// the value of the environment.
 	Endpoint string
 	// Env is os.LookupEnv in production. The libraries read the environment of the process.
 	Env     func(string) (string, bool)

@@ -1,5 +1,5 @@
 // Package classes keeps the account of a classifier: errors and scores of its
-// predictions beside those of two baselines that ignore the inputs, the reliability of
+// predictions beside the figures of two baselines that ignore the inputs, the reliability of
 // its probabilities, and counts of each class. It uses predictions and classes alone, so
 // it is the same for every classifier. It is part of the model's state: the same rounds
 // give the same account, bit for bit.

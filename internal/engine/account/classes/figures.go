@@ -13,7 +13,7 @@ type Figures struct {
 	// Errors counts the predictions of a class other than the observed one.
 	Errors float64
 	// LogLoss is Σ −log max(P, 10⁻⁹), where P is the probability of the observed class: of a known
-	// class the prediction's times that of no new class, of a new class that of a new class.
+	// class, the prediction's probability times the probability of no new class; of a new class, the probability of a new class.
 	LogLoss float64
 	// Brier is Σ Σ_k (P_k − e_k)², where e is the indicator of the observed class: from 0
 	// to 2 an observation.
@@ -21,7 +21,7 @@ type Figures struct {
 	// Source: Brier, Monthly Weather Review 78 (1950).
 	Brier float64
 	// Majority counts the errors of predicting the most frequent earlier class, Last
-	// those of predicting the previous class.
+	// the errors of predicting the previous class.
 	Majority, Last float64
 }
 
@@ -63,7 +63,7 @@ type Performance struct {
 // Add adds the sums of other observations.
 func (p *Performance) Add(by Performance) { p.add(&by, 1) }
 
-// Sub subtracts the sums of the first observations; those of the others remain.
+// Sub subtracts the sums of the first observations; the sums of the others remain.
 func (p *Performance) Sub(by Performance) { p.add(&by, -1) }
 
 func (p *Performance) add(by *Performance, times float64) {

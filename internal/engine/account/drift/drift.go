@@ -92,7 +92,7 @@ type direction struct {
 	// high bet too slowly to locate the change.
 	score  float64
 	length uint64
-	// after is the sum of the losses of the newest length blocks, before that of the
+	// after is the sum of the losses of the newest length blocks, before the sum of the
 	// rest of the reference.
 	before, after float64
 }

@@ -4,7 +4,7 @@
 //
 // All points have the same number of observations, a power of two. At 256 points each two
 // neighbours become one point of twice as many observations: their sums are
-// added, and the moment is that of the later point.
+// added, and the moment is the moment of the later point.
 package history
 
 import (

@@ -90,7 +90,7 @@ type State struct {
 	weighted, weight, total float64
 	// scored counts the observations whose interval was scored.
 	scored uint64
-	// ring has the newest scores, that of observation n, from 0, at n mod scores. It is nil
+	// ring has the newest scores: the score of observation n, from 0, at n mod scores. It is nil
 	// before the first score.
 	ring []float64
 	// largest == max(ring)
@@ -107,7 +107,7 @@ type level struct {
 	// covered counts the observations inside their interval, faded is the discounted count.
 	covered uint64
 	faded   float64
-	// hits has a bit for each of the newest observations, that of observation n at
+	// hits has a bit for each of the newest observations, the bit of observation n at
 	// n mod recent, 1 for covered. It is nil before the first.
 	hits []uint64
 	// recently and lately count the bits of the newest recent and the newest window

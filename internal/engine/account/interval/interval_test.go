@@ -90,7 +90,7 @@ func TestOneOutlier(t *testing.T) {
 	assert.Equal(t, s.AppendBinary(nil), before, "a miss that is no number is counted")
 }
 
-// finite tells whether all that a state says is a number.
+// finite reports whether all that a state says is a number.
 func finite(s *interval.State) bool {
 	ok := true
 	check := func(v float64) { ok = ok && !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -135,7 +135,7 @@ func (n *naive) statistics() interval.Statistics {
 	return t
 }
 
-// near tells whether two numbers agree to many digits; NaN agrees with NaN.
+// near reports whether two numbers agree to many digits; NaN agrees with NaN.
 func near(a, b float64) bool {
 	return math.IsNaN(a) && math.IsNaN(b) || math.Abs(a-b) <= 1e-9*(math.Abs(a)+math.Abs(b))
 }

@@ -30,7 +30,7 @@ const (
 // first level's interval misses the label and shrinks by 0.02 u_j a if it does not, so that each
 // knot covers what the level says.
 type shape struct {
-	// newest has the newest predictions, that of observation n, from 0, at n mod ranked. sorted
+	// newest has the newest predictions: the prediction of observation n, from 0, at n mod ranked. sorted
 	// are the same in order.
 	newest, sorted []float64
 	sums, counts   [knots]float64

@@ -88,7 +88,7 @@ func document(t *testing.T, want int, args ...string) map[string]any {
 	return d
 }
 
-// isEmpty tells whether a directory is empty or absent.
+// isEmpty reports whether a directory is empty or absent.
 func isEmpty(t *testing.T, dir string) bool {
 	t.Helper()
 	left, err := os.ReadDir(dir)
