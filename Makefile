@@ -224,6 +224,7 @@ proto: $(BUF) $(PROTOC_PLUGINS) ## lint the proto files and generate what belong
 	$(BUF_RUN) lint
 	$(BUF_RUN) generate
 	$(GO) run ./api/openapi/finish .tools/openapi api/openapi
+	gzip -9nc api/openapi/openapi.json >api/openapi/openapi.json.gz
 
 .PHONY: proto-check
 proto-check: $(BUF) $(PROTOC_PLUGINS) ## check that what is generated belongs to the proto files
@@ -232,7 +233,8 @@ proto-check: $(BUF) $(PROTOC_PLUGINS) ## check that what is generated belongs to
 	$(BUF_RUN) generate -o "$$new" || exit 1; \
 	$(GO) run ./api/openapi/finish "$$new/.tools/openapi" "$$new" || exit 1; \
 	{ diff -ru --exclude='*.proto' api/proto "$$new/api/proto" && \
-	diff -u api/openapi/openapi.json "$$new/openapi.json"; } || \
+	diff -u api/openapi/openapi.json "$$new/openapi.json" && \
+	gzip -dc api/openapi/openapi.json.gz | diff -u - "$$new/openapi.json"; } || \
 	{ echo 'proto-check: what is generated does not belong to the proto files; run: make proto'; exit 1; }
 
 # The baseline is a file, so that a clone of any depth has it.

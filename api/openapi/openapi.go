@@ -2,10 +2,25 @@
 // from the proto files.
 package openapi
 
-import _ "embed"
+import (
+	"bytes"
+	"compress/gzip"
+	_ "embed"
+	"io"
+)
 
-//go:embed openapi.json
-var document []byte
+//go:embed openapi.json.gz
+var packed []byte
 
-// Document returns the description, in OpenAPI 3.1 as JSON. The caller does not change it.
-func Document() []byte { return document }
+// Document unpacks the description, OpenAPI 3.1 as JSON.
+func Document() []byte {
+	z, err := gzip.NewReader(bytes.NewReader(packed))
+	if err != nil {
+		panic("openapi: " + err.Error())
+	}
+	document, err := io.ReadAll(z)
+	if err != nil {
+		panic("openapi: " + err.Error())
+	}
+	return document
+}

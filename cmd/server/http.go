@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/pprof"
+	"runtime/pprof"
+	"runtime/trace"
+	"strconv"
 	"time"
 
 	"github.com/klauspost/compress/gzhttp"
@@ -107,7 +109,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	})
 	administrator := func(next http.Handler) http.Handler { return s.guard.Require(auth.Admin, next) }
 	mux.Handle("/debug/loglevel", administrator(level))
-	profiles(mux, administrator)
+	mux.Handle("GET /debug/pprof/{name}", administrator(http.HandlerFunc(profile)))
 	mux.Handle("/", s)
 	return mux, nil
 }
@@ -120,15 +122,40 @@ func scrapes(registry *prometheus.Registry, traced bool) http.Handler {
 	})
 }
 
-func profiles(mux *http.ServeMux, guard func(http.Handler) http.Handler) {
-	for pattern, show := range map[string]http.HandlerFunc{
-		"GET /debug/pprof/":        pprof.Index,
-		"GET /debug/pprof/cmdline": pprof.Cmdline,
-		"GET /debug/pprof/profile": pprof.Profile,
-		"GET /debug/pprof/symbol":  pprof.Symbol,
-		"POST /debug/pprof/symbol": pprof.Symbol,
-		"GET /debug/pprof/trace":   pprof.Trace,
-	} {
-		mux.Handle(pattern, guard(show))
+// profile answers GET /debug/pprof/{name}?debug=N&seconds=N for go tool pprof and go tool trace. The package
+// net/http/pprof does too, and links 380 KB: a reader of profiles, pages, regular expressions.
+func profile(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	w.Header().Set("Content-Type", "application/octet-stream")
+	if p := pprof.Lookup(name); p != nil {
+		debug, _ := strconv.Atoi(r.FormValue("debug"))
+		if debug > 0 {
+			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		}
+		_ = p.WriteTo(w, debug) // An error means that the caller has disconnected.
+		return
+	}
+	start, stop := pprof.StartCPUProfile, pprof.StopCPUProfile
+	switch name {
+	case "profile":
+	case "trace":
+		start, stop = trace.Start, trace.Stop
+	default:
+		http.NotFound(w, r)
+		return
+	}
+	span := 30 * time.Second
+	if seconds, err := strconv.Atoi(r.FormValue("seconds")); err == nil {
+		span = time.Duration(seconds) * time.Second
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(span + writeTimeout))
+	if err := start(w); err != nil {
+		http.Error(w, err.Error(), http.StatusConflict)
+		return
+	}
+	defer stop()
+	select {
+	case <-time.After(span):
+	case <-r.Context().Done():
 	}
 }
