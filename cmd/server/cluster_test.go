@@ -72,12 +72,13 @@ type fleet struct {
 	// cold: only owners learn.
 	cold bool
 	next string // The program of the next version, once it is built.
-	// large is an exported model of the size of -torture-import, once it is needed. imported counts its imports.
-	large    []byte
-	imported int
-	flags    []string
-	models   []string
-	started  time.Time
+	// large is an exported model of the size of -torture-import, small one of a megabyte, once they are needed. imported
+	// counts their imports.
+	large, small []byte
+	imported     int
+	flags        []string
+	models       []string
+	started      time.Time
 	// giveUp is the time at which clients stop repeating calls, in nanoseconds since started. 0 is never.
 	giveUp atomic.Int64
 	// stop closes when clients must begin no new call.

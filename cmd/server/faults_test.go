@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func faults() []fault {
 		{"kill the owner", func(f *fleet) { f.killed(f.owner()) }, true},
 		{"kill a replica", func(f *fleet) { f.killed(f.other(f.owner())) }, false},
 		{"kill two", func(f *fleet) { f.killed(f.sample(2)...) }, false},
-		{"kill all", func(f *fleet) { f.killed(f.running()...) }, false},
+		{"kill all", (*fleet).killedAll, false},
 		{"stop the owner", func(f *fleet) { f.stopped(f.owner()) }, true},
 		{"stop a replica", func(f *fleet) { f.stopped(f.other(f.owner())) }, false},
 		{"cut off the owner", func(f *fleet) { f.cut(f.owner(), true, true) }, true},
@@ -116,6 +117,38 @@ func (f *fleet) killed(members ...*member) {
 	f.start(members...)
 }
 
+// killedAll kills all members after an import. The first list of each server after its start has the import.
+func (f *fleet) killedAll() {
+	f.t.Helper()
+	if f.small == nil {
+		f.small, _ = exported(f.t, 1_000_000) // It goes in parts.
+	}
+	id, members := f.newID(), f.running()
+	f.insistImport(id, f.small)
+	for _, m := range members {
+		f.kill(m)
+	}
+	f.pause(1, 2000)
+	var starting sync.WaitGroup
+	for _, m := range members {
+		late := time.Duration(f.rng.IntN(1500)) * time.Millisecond
+		starting.Go(func() {
+			<-time.After(late)
+			f.start(m)
+			eventually(f.t, "a list", func() bool {
+				r, err := m.process.models.ListModels(f.t.Context(), &hindsightv1.ListModelsRequest{Prefix: id})
+				if err == nil && len(r.GetModels()) != 1 {
+					f.t.Errorf("the first list of server %d lacks %s", m.number, id)
+				}
+				return err == nil
+			})
+		})
+	}
+	starting.Wait()
+	f.awaitVoters()
+	f.delete(id)
+}
+
 func (f *fleet) kill(m *member) {
 	f.t.Helper()
 	f.kills++
@@ -185,11 +218,7 @@ func (f *fleet) importing() {
 	if f.large == nil {
 		f.large, _ = exported(f.t, *tortureImport*1_000_000)
 	}
-	f.imported++
-	id := ""
-	for n := 0; id == "" || placement.Of(id, f.groups) != int(f.group); n++ {
-		id = fmt.Sprintf("large-%d-%d", f.imported, n)
-	}
+	id := f.newID()
 	f.insistImport(id, f.large)
 	for _, m := range f.membersOf(f.group) {
 		eventually(f.t, "every member has the model", func() bool {
@@ -198,6 +227,15 @@ func (f *fleet) importing() {
 		})
 	}
 	f.delete(id)
+}
+
+// newID returns the id of a new model of the group.
+func (f *fleet) newID() (id string) {
+	f.imported++
+	for n := 0; id == "" || placement.Of(id, f.groups) != int(f.group); n++ {
+		id = fmt.Sprintf("large-%d-%d", f.imported, n)
+	}
+	return id
 }
 
 // delete deletes a model for good.

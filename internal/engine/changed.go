@@ -89,9 +89,12 @@ func (e *Engine) AwaitLog(ctx context.Context, name, key string) error {
 	return t.model.AwaitLog(ctx)
 }
 
+// AwaitChanges waits until the engine has taken over every change that Changed has received.
+func (e *Engine) AwaitChanges(ctx context.Context) error { return e.changes.await(ctx, e.env.Lifetime) }
+
 // resolveAfterChanges resolves a name and a key after the changes of other servers so far.
 func (e *Engine) resolveAfterChanges(ctx context.Context, name, key string) (Target, error) {
-	if err := e.changes.await(ctx, e.env.Lifetime); err != nil {
+	if err := e.AwaitChanges(ctx); err != nil {
 		return Target{}, err
 	}
 	t, err := e.Resolve(name)

@@ -117,7 +117,7 @@ func (e *Engine) asOwner(ctx context.Context) error {
 	if err := e.o.CheckOwner(); err != nil {
 		return err
 	}
-	return e.changes.await(ctx, e.env.Lifetime)
+	return e.AwaitChanges(ctx)
 }
 
 // lookUpClaimed is lookUp, with the claim on the model's name.

@@ -86,8 +86,6 @@ const (
 	// A server that is not the owner waits awaitHere for observations that it lacks, before it asks
 	// the owner. A read waits as long for an owner.
 	awaitHere = 250 * time.Millisecond
-	// A list waits awaitConfirmed for an owner, if no owner has confirmed the state of this server since the server started.
-	awaitConfirmed = 2 * time.Second
 	// A call waits at most longestSearch for an owner. An election takes some seconds.
 	longestSearch = 10 * time.Second
 	// The pauses between tries grow from firstPause to longestPause.
@@ -139,11 +137,16 @@ func (f *forwarding) close() {
 	}
 }
 
+// confirm reports whether this server is the owner of a group, and its engine has taken over the changes of earlier owners.
+func confirm(ctx context.Context, g Group) bool {
+	return g.Cluster.Confirm(ctx) && (g.Engine == nil || g.Engine.AwaitChanges(ctx) == nil)
+}
+
 // becomesOwner reports whether this server is the owner of a group. A call that another server
 // has forwarded may arrive just before this server owns the models. So becomesOwner waits up to
 // farewell for such a call, unless another server owns the models.
 func (f *forwarding) becomesOwner(ctx context.Context, g Group) bool {
-	if owns := g.Cluster.Confirm(ctx); owns || !f.member {
+	if owns := confirm(ctx, g); owns || !f.member {
 		return owns
 	}
 	ctx, cancel := context.WithTimeout(ctx, farewell)
@@ -151,7 +154,7 @@ func (f *forwarding) becomesOwner(ctx context.Context, g Group) bool {
 	for {
 		turned := g.Cluster.Turned()
 		owner, _ := g.Cluster.Owner()
-		if owns := g.Cluster.Confirm(ctx); owns || owner != "" {
+		if owns := confirm(ctx, g); owns || owner != "" {
 			return owns
 		}
 		select {
@@ -259,7 +262,7 @@ func (f *forwarding) byOwner(
 	ctx, search context.Context, g Group, request any, method string, handle grpc.UnaryHandler, options ...grpc.CallOption,
 ) (answer any, err error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		if handle != nil && g.Cluster.Confirm(ctx) {
+		if handle != nil && confirm(ctx, g) {
 			answer, err = handle(ctx, request)
 			err = f.absent(err)
 		} else {

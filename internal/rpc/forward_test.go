@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -25,6 +26,8 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
+	"hindsight/internal/engine"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/rpc"
 )
 
@@ -252,6 +255,51 @@ func TestNoOwner(t *testing.T) {
 	}()
 	p.ofOwner.owns.Store(true)
 	assert.NoError(t, <-answered)
+}
+
+// heldModel is a model of a change that an engine cannot take over before a test continues.
+type heldModel struct {
+	storage.Model
+	goOn chan struct{}
+}
+
+func (heldModel) Number() uint64 { return 1000 }
+
+func (m heldModel) Value() ([]byte, error) { <-m.goOn; return nil, storage.ErrDeleted }
+
+// A list lacks nothing that a cluster acknowledged before: neither a server that leads, but has not applied all earlier
+// changes, answers a list of a server that has just started, nor an engine that has not taken over an applied change.
+func TestAListLacksNothing(t *testing.T) {
+	p := servePair(t)
+	p.owner.create(t, "m", linear(2))
+	list := func(s *service, wait time.Duration) (n int, err error) {
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		defer cancel()
+		r, err := s.models.ListModels(ctx, &hindsightv1.ListModelsRequest{})
+		return len(r.GetModels()), err
+	}
+	p.ofReplica.age.Store(math.MaxInt64) // No owner has confirmed the state.
+	p.ofOwner.owns.Store(false)
+	n, err := list(p.replica, time.Second)
+	assert.True(t, err == nil && n == 0, "a server that has not applied all changes answers: %d models, %v", n, err)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		n, err := list(p.replica, time.Minute)
+		assert.True(t, err == nil && n == 1, "%d models, %v", n, err)
+	}()
+	p.ofOwner.owns.Store(true)
+	<-done
+	held := heldModel{goOn: make(chan struct{})}
+	replica := serveOver(t, vfs.NewMem(), func(o *engine.Options) { o.Owner = func() bool { return false } }, func(o *rpc.Options) {
+		rpc.WithCluster(o, new(fakeCluster))
+		o.Groups.Of("").Engine.Changed(storage.Change{Kind: storage.Created, Name: "n", Model: held})
+	})
+	_, err = list(replica, 100*time.Millisecond)
+	assert.Equal(t, codes.DeadlineExceeded, status.Code(err), "an engine lists before it has taken over a change")
+	close(held.goOn)
+	_, err = list(replica, time.Minute)
+	assert.NoError(t, err)
 }
 
 // If the connection breaks during a call, the owner may have made the call. Without a connection

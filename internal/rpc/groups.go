@@ -113,28 +113,39 @@ func (m *models) asked(ctx context.Context) ([]Group, error) {
 }
 
 // ask asks one group: the engine of this server by here, or else the owner of the group. If no owner has confirmed the state of
-// this server since the server started, the state may lack what was committed before. Then ask prefers the owner.
+// this server since the server started, the state may lack what was committed before. Then ask prefers the owner. Another server
+// asks only the owner, which may not have applied all earlier changes yet.
 func (m *models) ask(
 	ctx context.Context, g Group, method string, request any, here func(*engine.Engine) (any, error), options ...grpc.CallOption,
 ) (answer any, err error) {
-	if m.forward != nil && !m.forward.member && g.Engine != nil && g.Cluster.Age() == math.MaxInt64 {
-		search, cancel := context.WithTimeout(ctx, awaitConfirmed)
-		answer, err = m.forward.byOwner(ctx, search, g, request, method, nil, options...)
-		if cancel(); err == nil {
-			return answer, nil
+	f := m.forward
+	search, cancel := searching(ctx)
+	defer cancel()
+	switch {
+	case f != nil && f.member && !f.becomesOwner(ctx, g):
+		return nil, f.named(g, engine.ErrNotOwner)
+	case f != nil && !f.member && g.Engine != nil && g.Cluster.Age() == math.MaxInt64:
+		for pause := firstPause; ; pause = min(2*pause, longestPause) {
+			answer, err = f.byOwner(search, search, g, request, method, nil, options...)
+			if err == nil {
+				return answer, nil
+			}
+			if !errors.Is(err, engine.ErrUnknown) || !sleep(search, pause) { // The owner has ended during the call.
+				break
+			}
 		}
 	}
 	err = errAbsent
 	if g.Engine != nil {
-		answer, err = here(g.Engine)
-		err = m.forward.absent(err)
+		if err = g.Engine.AwaitChanges(ctx); err == nil {
+			answer, err = here(g.Engine)
+		}
+		err = f.absent(err)
 	}
-	if !errors.Is(err, errAbsent) || m.forward == nil || m.forward.member {
-		return answer, m.forward.named(g, err)
+	if !errors.Is(err, errAbsent) || f == nil || f.member {
+		return answer, f.named(g, err)
 	}
-	search, cancel := searching(ctx)
-	defer cancel()
-	return m.forward.byOwner(ctx, search, g, request, method, nil, options...)
+	return f.byOwner(ctx, search, g, request, method, nil, options...)
 }
 
 // of returns the group of a request. It returns false if the request names a group that does not exist.
