@@ -38,12 +38,6 @@ func (m *multinomial) of(class int) []float64 {
 	return m.sums[class*d:][:d]
 }
 
-// entry is a number that is not 0.
-type entry struct {
-	number int
-	value  float64
-}
-
 // counted appends the counts of a row that are not 0, given which inputs are the numbers.
 func (m *multinomial) counted(dst []entry, numbers []int, x []float64) []entry {
 	for j, input := range numbers {

@@ -40,9 +40,9 @@ func countRows(seed uint64, numbers, classes, n int) []row {
 // naiveCounts are multinomial naive Bayes and sparse logistic regression with dense sums, from
 // all rows so far.
 type naiveCounts struct {
-	rows             []row
-	measured         map[int]bool
-	weights, squares [][]float64
+	rows                []row
+	measured            map[int]bool
+	weights, curvatures [][]float64
 }
 
 func (n *naiveCounts) multinomial(x, shares []float64) []float64 {
@@ -95,17 +95,21 @@ func (n *naiveCounts) sparse(v []float64, classes int) []float64 {
 func (n *naiveCounts) learnSparse(r row, classes int) {
 	v := features(r.x)
 	for len(n.weights) < classes {
-		n.weights, n.squares = append(n.weights, make([]float64, len(v))), append(n.squares, make([]float64, len(v)))
+		n.weights, n.curvatures = append(n.weights, make([]float64, len(v))), append(n.curvatures, make([]float64, len(v)))
 	}
 	for k, p := range n.sparse(v, classes) {
-		if k == r.class {
-			p--
-		}
+		spread := 0.0
 		for j, f := range v {
-			if g := r.weight * p * f; g != 0 {
-				n.squares[k][j] += g * g
-				n.weights[k][j] -= 0.5 * g / math.Sqrt(n.squares[k][j])
-			}
+			spread += f * f / (0.25 + n.curvatures[k][j])
+		}
+		y := 0.0
+		if k == r.class {
+			y = 1
+		}
+		h := r.weight * math.Max(0.1, p*(1-p))
+		for j, f := range v {
+			n.weights[k][j] += f / (0.25 + n.curvatures[k][j]) * r.weight * (y - p) / (1 + h*spread)
+			n.curvatures[k][j] += h * f * f
 		}
 	}
 }

@@ -8,7 +8,8 @@
 //	conditional  normal densities given the class: see conditional
 //	multinomial  above 64 numbers, naive Bayes on those that count something: see multinomial
 //	sparse       above 64 numbers, logistic regression on all of them: see sparse
-//	words, pairs naive Bayes on the words of texts, and on words and pairs of words: see texts
+//	words, word
+//	shares       naive Bayes on the words of texts, with two priors: see texts
 //	word odds,
 //	pair odds    logistic regression on the words, and on words and pairs
 //	stacks       P_k ∝ exp(Σ_i θ_i log p_i(k) + θ_π log π_k) of the experts above and the shares
@@ -119,7 +120,7 @@ const (
 	ofCounts
 	ofMany
 	ofWords
-	ofPairs
+	ofShares
 	ofWordOdds
 	ofPairOdds
 )
@@ -137,7 +138,7 @@ func (o Options) kinds() []kind {
 		kinds = append(kinds, ofKeys)
 	}
 	if o.Tokens > 0 {
-		kinds = append(kinds, ofWords, ofPairs, ofWordOdds, ofPairOdds)
+		kinds = append(kinds, ofWords, ofShares, ofWordOdds, ofPairOdds)
 	}
 	return kinds
 }

@@ -67,8 +67,9 @@ func (l *Level) Mix(s *Scratch, p, x, counts []float64, total float64) {
 			l.counts.logs(logs, s.each, s.counts, counts, total)
 		case ofMany:
 			l.many.logs(logs, s.each, s.features)
-		case ofWords, ofPairs:
-			l.texts.bayes(logs, s.each, &s.texts, k == ofPairs, counts, total)
+		case ofWords:
+			l.texts.bayes(logs, s.logs[i+1], s.each, &s.texts, counts, total)
+		case ofShares: // Behind ofWords, with which it is computed.
 		case ofWordOdds, ofPairOdds:
 			l.texts.odds(logs, &s.texts, k == ofPairOdds)
 			normalize(logs, s.each)

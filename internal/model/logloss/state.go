@@ -72,7 +72,7 @@ func (l *Level) name(expert int) string {
 	} else if i >= 0 {
 		return fmt.Sprintf("stack/forgetting_%g", decays()[i])
 	}
-	return [...]string{calibrated: "calibrated", ofClasses: "conditional", ofCounts: "multinomial", ofMany: "sparse", ofWords: "words", ofPairs: "pairs", ofWordOdds: "word_odds", ofPairOdds: "pair_odds", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
+	return [...]string{calibrated: "calibrated", ofClasses: "conditional", ofCounts: "multinomial", ofMany: "sparse", ofWords: "words", ofShares: "word_shares", ofWordOdds: "word_odds", ofPairOdds: "pair_odds", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
 }
 
 // regressions is the number of logistic regressions beside so many known classes.

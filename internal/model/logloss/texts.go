@@ -11,19 +11,21 @@ import (
 
 // texts are the experts of the words of texts and of the pairs of neighboring words. A token stands for a
 // word or a pair: the token of a word is its hash modulo B, the token of a pair is B plus its hash modulo B.
-// Token i occurs n_i times in a row of weight ω. N_ki = Σω n_i over the rows of class k, and V is the number
-// of tokens that have occurred,
+// Word i occurs n_i times in a row of weight ω. N_ki = Σω n_i over the rows of class k, V is the number of words
+// that have occurred, and q_i = (1 + Σ_k N_ki)/(V + Σ_ki N_ki) is the share of a word in all classes. Two experts
+// are naive Bayes
 //
-//	naive Bayes  log p(k) = log π_k + Σ_i n_i log (N_ki + 1)/(Σ_i N_ki + V)
+//	log p(k) = log π_k + Σ_i n_i log (N_ki + μ_i)/(Σ_i N_ki + Σ_i μ_i),  μ_i = 1 or 3V q_i
 //
-// One expert sums over the words, another over the words and the pairs. Both ignore new tokens. Two logistic
-// regressions take the steps of sparse. Their features are v_i = √(n_i/Σn), with Σv² = 1 over the words and
-// over the pairs, the standardized numbers divided by the root of their count, and 1. The second regression
-// adds weights of the pairs to the first. Learning a row costs O(K) for each token.
+// With μ_i = 1 a rare word is evidence for the classes of few words. Both experts
+// ignore new words. Two logistic regressions are regressions of each class. Their features are v_i = √(n_i/Σn), with Σv² = 1
+// over the words and over the pairs, the standardized numbers divided by the root of their count, and 1. The
+// second regression adds weights of the pairs to the first. Learning a row costs O(K) for each token.
 //
 // Sources: Weinberger, Dasgupta, Langford, Smola and Attenberg, Feature Hashing for Large Scale
-// Multitask Learning (ICML 2009); Wang and Manning, Baselines and Bigrams: Simple, Good Sentiment and
-// Topic Classification (ACL 2012), for pairs.
+// Multitask Learning (ICML 2009); Zhai and Lafferty, A Study of Smoothing Methods for Language Models
+// Applied to Information Retrieval (TOIS 22, 2004), §3, for q; Wang and Manning, Baselines and Bigrams: Simple,
+// Good Sentiment and Topic Classification (ACL 2012), for pairs.
 type texts struct {
 	buckets uint32
 	numbers int
@@ -36,12 +38,11 @@ type texts struct {
 
 // textClass holds the sums and weights of one class, by the places of the tokens.
 type textClass struct {
-	// sums are N_k. squares are the sums of the squared gradients of weights.
-	sums, weights, squares []float64
-	// ofWords is ΣN_k over the words, ofAll over all tokens.
-	ofWords, ofAll float64
-	// The weights and squares of the numbers, and of 1.
-	numbers, numberSquares []float64
+	// sums are N_k, 0 of pairs, and total is their sum.
+	sums  []float64
+	total float64
+	// tokens and numbers are the weights of the regressions, of the tokens and of the numbers and 1.
+	tokens, numbers regression
 }
 
 const (
@@ -63,21 +64,21 @@ func newTexts(o Options) *texts {
 	return &texts{buckets: o.textBuckets(), numbers: o.countNumbers(), at: map[uint32]int32{}}
 }
 
-// textScratch has the tokens of a row in order, how often each occurs, and their places, or −1.
+// textScratch has the tokens of a row in order, words before pairs, and how often each occurs.
 type textScratch struct {
 	all, tokens []uint32
 	counts      []float64
-	places      []int32
-	// features are v of the tokens; numbers are the features of the numbers, and 1.
-	features, numbers []float64
-	// misses are p − y of the regressions.
-	misses, pairMisses []float64
+	// features are v of the tokens, by their places; numbers are the features of the numbers, and 1.
+	features, numbers []entry
+	words             int // Of the tokens.
+	// words and all words and pairs say these probabilities of the classes.
+	ofWords, ofAll []float64
 }
 
 // find fills s with the tokens and features of a row, given the standardized numbers and 1 in z. The slots have the words of each
 // text and behind them as many pairs, 0 for none.
 func (t *texts) find(s *textScratch, z, slots []float64) {
-	s.all, s.tokens, s.counts, s.places = s.all[:0], s.tokens[:0], s.counts[:0], s.places[:0]
+	s.all, s.tokens, s.counts, s.words = s.all[:0], s.tokens[:0], s.counts[:0], 0
 	words, pairs := 0.0, 0.0
 	for i, v := range slots {
 		if v == 0 {
@@ -98,75 +99,70 @@ func (t *texts) find(s *textScratch, z, slots []float64) {
 			s.counts[n-1]++
 			continue
 		}
+		if s.tokens, s.counts = append(s.tokens, token), append(s.counts, 1); token < t.buckets {
+			s.words++
+		}
+	}
+	s.features = s.features[:0]
+	for i, token := range s.tokens {
 		place, known := t.at[token]
 		if !known {
 			place = -1
 		}
-		s.tokens, s.counts, s.places = append(s.tokens, token), append(s.counts, 1), append(s.places, place)
-	}
-	s.features = s.features[:0]
-	for i, token := range s.tokens {
 		all := words
-		if token >= t.buckets {
+		if i >= s.words {
 			all = pairs
 		}
-		s.features = append(s.features, math.Sqrt(s.counts[i]/all))
+		s.features = append(s.features, entry{int(place), math.Sqrt(s.counts[i] / all)})
 	}
-	s.numbers = append(s.numbers[:0], z...)
-	for j := range z[:t.numbers] {
-		s.numbers[j] /= math.Sqrt(float64(t.numbers))
+	s.numbers = s.numbers[:0]
+	for j, v := range z[:t.numbers] {
+		s.numbers = append(s.numbers, entry{j, v / math.Sqrt(float64(t.numbers))})
 	}
+	s.numbers = append(s.numbers, entry{t.numbers, 1})
 }
 
 // slotsOfText is the number of slots of a text.
 const slotsOfText = 1024
 
-// bayes writes log p of naive Bayes, normalized.
-func (t *texts) bayes(dst, each []float64, s *textScratch, pairs bool, shares []float64, total float64) {
-	kinds := t.words
-	if pairs {
-		kinds = len(t.tokens)
+// bayes writes log p of naive Bayes, normalized: of plain with μ_i = 1, of shared with μ_i = 3V q_i.
+func (t *texts) bayes(plain, shared, each []float64, s *textScratch, shares []float64, total float64) {
+	const strength = 3
+	words, all := float64(t.words), 0.0
+	for k := range plain {
+		plain[k] = exponential.Log(math.Max(leastShare, shares[k]/total))
+		shared[k] = plain[k]
+		all += t.classes[k].total
 	}
-	for k := range dst {
-		c, sum := &t.classes[k], 0.0
-		all := c.ofWords
-		if pairs {
-			all = c.ofAll
+	for i, e := range s.features[:s.words] {
+		if e.number < 0 {
+			continue
 		}
-		logAll := exponential.Log(all + float64(kinds))
-		for i, place := range s.places {
-			if place < 0 {
-				continue
-			}
-			if !pairs && s.tokens[i] >= t.buckets {
-				break
-			}
-			sum += float64(s.counts[i] * (exponential.Log(c.sums[place]+1) - logAll))
+		sum := 1.0
+		for k := range t.classes {
+			sum += t.classes[k].sums[e.number]
 		}
-		dst[k] = exponential.Log(math.Max(leastShare, shares[k]/total)) + sum
+		mu := float64(float64(strength*words)*sum) / (words + all)
+		for k := range plain {
+			n, of := t.classes[k].sums[e.number], t.classes[k].total
+			plain[k] += float64(s.counts[i] * exponential.Log((n+1)/(of+words)))
+			shared[k] += float64(s.counts[i] * exponential.Log((n+mu)/(of+float64(strength*words))))
+		}
 	}
-	normalize(dst, each)
+	normalize(plain, each)
+	normalize(shared, each)
 }
 
 // odds writes w_k·v of the words, with pairs or without.
 func (t *texts) odds(dst []float64, s *textScratch, pairs bool) {
-	for k := range dst {
-		dst[k] = 0
-		if k >= len(t.classes) {
-			continue
-		}
+	row := s.features[:s.words]
+	if pairs {
+		row = s.features
+	}
+	clear(dst)
+	for k := range t.classes[:min(len(dst), len(t.classes))] {
 		c := &t.classes[k]
-		for i, place := range s.places {
-			if !pairs && s.tokens[i] >= t.buckets {
-				break
-			}
-			if place >= 0 {
-				dst[k] += float64(c.weights[place] * s.features[i])
-			}
-		}
-		for j, v := range s.numbers {
-			dst[k] += float64(c.numbers[j] * v)
-		}
+		dst[k] = c.tokens.odds(row) + c.numbers.odds(s.numbers)
 	}
 }
 
@@ -175,61 +171,53 @@ func (t *texts) learn(s *textScratch, class, classes int, weight float64) {
 	for len(t.classes) < classes {
 		t.classes = append(t.classes, t.newClass())
 	}
-	for i, place := range s.places {
-		if place < 0 {
-			s.places[i] = t.add(s.tokens[i])
+	for i := range s.features {
+		if e := &s.features[i]; e.number < 0 {
+			e.number = t.add(s.tokens[i])
 		}
 	}
-	t.miss(&s.misses, s, class, classes, false)
-	t.miss(&s.pairMisses, s, class, classes, true)
+	t.probabilities(&s.ofWords, s, classes, false)
+	t.probabilities(&s.ofAll, s, classes, true)
+	words, pairs := s.features[:s.words], s.features[s.words:]
 	for k := range t.classes {
-		c, miss := &t.classes[k], float64(weight*s.misses[k])
-		for i, place := range s.places {
-			if s.tokens[i] >= t.buckets {
-				miss = float64(weight * s.pairMisses[k])
-			}
-			step(&c.weights[place], &c.squares[place], float64(miss*s.features[i]))
-		}
-		miss = float64(weight * s.misses[k])
-		for j, v := range s.numbers {
-			step(&c.numbers[j], &c.numberSquares[j], float64(miss*v))
-		}
+		c, y := &t.classes[k], indicator(class, k)
+		spread := c.tokens.spread(words) + c.numbers.spread(s.numbers)
+		c.tokens.learn(words, s.ofWords[k], y, spread, weight)
+		c.numbers.learn(s.numbers, s.ofWords[k], y, spread, weight)
+		c.tokens.learn(pairs, s.ofAll[k], y, c.tokens.spread(pairs), weight)
 	}
 	seen := &t.classes[class]
-	for i, place := range s.places {
+	for i, e := range words {
 		part := float64(weight * s.counts[i])
-		seen.sums[place] = math.Min(maxCount, seen.sums[place]+part)
-		if seen.ofAll = math.Min(maxCount, seen.ofAll+part); s.tokens[i] < t.buckets {
-			seen.ofWords = math.Min(maxCount, seen.ofWords+part)
-		}
+		seen.sums[e.number] = math.Min(maxCount, seen.sums[e.number]+part)
+		seen.total = math.Min(maxCount, seen.total+part)
 	}
 }
 
 func (t *texts) newClass() textClass {
-	floats := func(n int) []float64 { return make([]float64, n) }
-	n, d := len(t.tokens), t.numbers+1
-	return textClass{sums: floats(n), weights: floats(n), squares: floats(n), numbers: floats(d), numberSquares: floats(d)}
+	n := len(t.tokens)
+	return textClass{sums: make([]float64, n), tokens: newRegression(n), numbers: newRegression(t.numbers + 1)}
 }
 
-// miss writes p − y of the classes.
-func (t *texts) miss(dst *[]float64, s *textScratch, class, classes int, pairs bool) {
+// probabilities writes p of the classes.
+func (t *texts) probabilities(dst *[]float64, s *textScratch, classes int, pairs bool) {
 	*dst = slices.Grow((*dst)[:0], classes)[:classes]
 	t.odds(*dst, s, pairs)
 	mix.Exponential(*dst)
 	mix.Normalize(*dst)
-	(*dst)[class]--
 }
 
 // add adds a token and returns its place.
-func (t *texts) add(token uint32) int32 {
-	place := int32(len(t.tokens))
-	t.tokens, t.at[token] = append(t.tokens, token), place
+func (t *texts) add(token uint32) int {
+	place := len(t.tokens)
+	t.tokens, t.at[token] = append(t.tokens, token), int32(place)
 	if token < t.buckets {
 		t.words++
 	}
 	for k := range t.classes {
 		c := &t.classes[k]
-		c.sums, c.weights, c.squares = append(c.sums, 0), append(c.weights, 0), append(c.squares, 0)
+		c.sums = append(c.sums, 0)
+		c.tokens.add()
 	}
 	return place
 }
@@ -287,25 +275,20 @@ func (t *texts) visitClass(v *codec.Visitor, c *textClass) {
 		*c = t.newClass()
 	}
 	v.FloatsWithin(maxCount, c.sums)
-	v.FloatsWithin(maxSparseWeight, c.weights)
-	v.FloatsWithin(maxCount, c.squares)
-	v.FloatsWithin(maxSparseWeight, c.numbers)
-	v.FloatsWithin(maxCount, c.numberSquares)
-	v.Within(maxCount, &c.ofWords, &c.ofAll)
+	v.Within(maxCount, &c.total)
+	c.tokens.visit(v)
+	c.numbers.visit(v)
 	if !v.Reading() {
 		return
 	}
-	all, words := 0.0, 0.0
+	sum := 0.0
 	for i, n := range c.sums {
-		if !(n >= 0) || !(c.squares[i] >= 0) {
-			v.Corrupt("token %d counts %g, squared gradients %g", t.tokens[i], n, c.squares[i])
+		if sum += n; !(n >= 0) || n > 0 && t.tokens[i] >= t.buckets {
+			v.Corrupt("token %d counts %g", t.tokens[i], n)
 			return
 		}
-		if all += n; t.tokens[i] < t.buckets {
-			words += n
-		}
 	}
-	if !(math.Abs(all-c.ofAll) <= 1e-6*(1+all) && math.Abs(words-c.ofWords) <= 1e-6*(1+words) && slices.Min(c.numberSquares) >= 0) {
-		v.Corrupt("tokens of sum %g, not %g", all, c.ofAll)
+	if !(math.Abs(sum-c.total) <= 1e-6*(1+sum)) {
+		v.Corrupt("tokens of sum %g, not %g", sum, c.total)
 	}
 }

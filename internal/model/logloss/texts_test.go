@@ -67,35 +67,43 @@ func occurrences(r row) map[int]float64 {
 	return n
 }
 
-// naiveBayes is log p by the formula of texts, from all rows before.
-func naiveBayes(before []row, r row, pairs bool, shares []float64) []float64 {
+// naiveBayes is log p by the formula of texts, from all rows before. Of shared the priors are the shares of the words.
+func naiveBayes(before []row, r row, shared bool, shares []float64) []float64 {
 	logs := make([]float64, len(shares))
-	sums, total, known := make([]map[int]float64, len(shares)), make([]float64, len(shares)), map[int]bool{}
+	sums, total, known, all := make([]map[int]float64, len(shares)), make([]float64, len(shares)), map[int]float64{}, 0.0
 	for k := range sums {
 		sums[k] = map[int]float64{}
 	}
 	for _, b := range before {
 		for token, n := range occurrences(b) {
-			if token > 0 || pairs {
+			if token > 0 {
 				sums[b.class][token] += b.weight * n
 				total[b.class] += b.weight * n
-				known[token] = true
+				known[token] += b.weight * n
+				all += b.weight * n
 			}
 		}
 	}
+	words := float64(len(known))
 	for k := range logs {
 		logs[k] = math.Log(shares[k])
 		for token, n := range occurrences(r) {
-			if known[token] {
-				logs[k] += n * math.Log((sums[k][token]+1)/(total[k]+float64(len(known))))
+			sum, occurred := known[token]
+			if !occurred {
+				continue
 			}
+			prior, of := 1.0, words
+			if shared {
+				prior, of = 3*words*(1+sum)/(words+all), 3*words
+			}
+			logs[k] += n * math.Log((sums[k][token]+prior)/(total[k]+of))
 		}
 	}
 	return softmax(logs)
 }
 
-// naiveOdds are the weights and the squares of the regressions, by tokens, the number and 1 being "0" and "1".
-type naiveOdds struct{ weights, squares []map[int]float64 }
+// naiveOdds are the weights and the curvatures of the regressions, by tokens, the number and 1 being theNumber and one.
+type naiveOdds struct{ weights, curvatures []map[int]float64 }
 
 const theNumber, one = 1 << 30, 1<<30 + 1
 
@@ -131,22 +139,26 @@ func (n *naiveOdds) odds(v map[int]float64, pairs bool, classes int) []float64 {
 
 func (n *naiveOdds) learn(v map[int]float64, r row, classes int) {
 	for len(n.weights) < classes {
-		n.weights, n.squares = append(n.weights, map[int]float64{}), append(n.squares, map[int]float64{})
+		n.weights, n.curvatures = append(n.weights, map[int]float64{}), append(n.curvatures, map[int]float64{})
 	}
 	words, all := n.odds(v, false, classes), n.odds(v, true, classes)
 	for k := range classes {
+		y := 0.0
+		if k == r.class {
+			y = 1
+		}
+		spread := map[bool]float64{} // Of pairs, and of all others.
+		for token, f := range v {
+			spread[token < 0] += f * f / (0.25 + n.curvatures[k][token])
+		}
 		for token, f := range v {
 			p := words[k]
 			if token < 0 {
 				p = all[k]
 			}
-			if k == r.class {
-				p--
-			}
-			if g := r.weight * p * f; g != 0 {
-				n.squares[k][token] += g * g
-				n.weights[k][token] -= 0.5 * g / math.Sqrt(n.squares[k][token])
-			}
+			h := r.weight * math.Max(0.1, p*(1-p))
+			n.weights[k][token] += f / (0.25 + n.curvatures[k][token]) * r.weight * (y - p) / (1 + h*spread[token < 0])
+			n.curvatures[k][token] += h * f * f
 		}
 	}
 }
@@ -168,7 +180,7 @@ func TestTextsAreTheNaiveOnes(t *testing.T) {
 				shares[k] = c / l.total
 			}
 			for name, p := range map[string][]float64{
-				"words": naiveBayes(before, r, false, shares), "pairs": naiveBayes(before, r, true, shares),
+				"words": naiveBayes(before, r, false, shares), "word_shares": naiveBayes(before, r, true, shares),
 				"word_odds": odds.odds(v, false, known), "pair_odds": odds.odds(v, true, known),
 			} {
 				want[name] -= math.Min(1, r.weight) * math.Log(p[r.class])
@@ -246,4 +258,43 @@ func TestStatesOfTextsThatCannotBe(t *testing.T) {
 		}
 	}
 	assert.NotEqual(t, 0, rejected, "no state is rejected")
+}
+
+// Rare words decide: each occurs in 1 of 60 words, and only in texts of its class.
+func TestRareWordsDecide(t *testing.T) {
+	rng := rand.New(rand.NewPCG(6, 11))
+	l, wrong, bayes := start(logloss.Options{Dimension: 1, MaxClasses: 9, Tokens: slotsOfText}), 0, 0
+	const rows = 1500
+	var before []row
+	for n := range rows {
+		class, text := min(rng.IntN(9), len(l.counts)), []int(nil)
+		for range 20 {
+			if rng.IntN(10) == 0 {
+				text = append(text, 5000+100*class+rng.IntN(40))
+			} else {
+				text = append(text, 1+int(3000*rng.Float64()*rng.Float64()*rng.Float64()))
+			}
+		}
+		r := textRow(0, class, text)
+		for range max(1, len(l.counts)) {
+			r.calibrated = append(r.calibrated, 1/float64(max(1, len(l.counts))))
+		}
+		if p := l.mix(r); p != nil && n >= rows/2 {
+			if best(p) != r.class {
+				wrong++
+			}
+			if n%5 == 0 {
+				shares := make([]float64, len(l.counts))
+				for k, c := range l.counts {
+					shares[k] = c / l.total
+				}
+				if best(naiveBayes(before, r, false, shares)) != r.class {
+					bayes += 5
+				}
+			}
+		}
+		l.learn(r, nil)
+		before = append(before, r)
+	}
+	assert.LessOrEqual(t, float64(wrong), 0.95*float64(bayes), "%d of %d rows are wrong, %d by naive Bayes", wrong, rows/2, bayes)
 }
