@@ -52,14 +52,11 @@ func TestRetrySameID(t *testing.T) {
 	m := c.Model("m")
 	p, err := m.Predict(t.Context(), client.Features(1, 2))
 	require.NoError(t, err)
-	if id, err := uuid.Parse(p.GetPredictionId()); err != nil || id.Version() != 7 {
-		t.Errorf("id %q: %v", p.GetPredictionId(), err)
-	}
+	id, err := uuid.Parse(p.GetPredictionId())
+	assert.True(t, err == nil && id.Version() == 7, "id %q: %v", p.GetPredictionId(), err)
 	o, err := m.Observe(t.Context(), client.ByInput(client.Features(1, 2), client.Label(0)))
 	assert.True(t, err == nil && o.GetDuplicate() && o.GetSequence() == 1, "outcome %v, %v: want the first answer", o, err)
-	if retries != 3 || len(f.ids) != 4 || f.ids[0] != f.ids[1] || f.ids[2] != f.ids[3] || f.ids[0] == f.ids[2] {
-		t.Errorf("%d retries, ids %q", retries, f.ids)
-	}
+	assert.True(t, retries == 3 && len(f.ids) == 4 && f.ids[0] == f.ids[1] && f.ids[2] == f.ids[3] && f.ids[0] != f.ids[2], "%d retries, ids %q", retries, f.ids)
 }
 
 func TestNoRetry(t *testing.T) {
@@ -152,18 +149,15 @@ func TestErrors(t *testing.T) {
 	_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
 	err = fmt.Errorf("round 3: %w", err)
 	var e *client.Error
-	if !errors.As(err, &e) || e.Reason != "NOT_FINITE" || e.Code != codes.InvalidArgument || len(e.Violations) != 1 || e.Violations[0].Field != "features[0]" {
-		t.Fatalf("%#v", err)
-	}
+	require.True(t, errors.As(err, &e) && e.Reason == "NOT_FINITE" && e.Code == codes.InvalidArgument && len(e.Violations) == 1 && e.Violations[0].Field == "features[0]", "%#v", err)
 	for target, want := range map[error]bool{
 		client.ErrNotFinite: true, client.ErrInvalid: true, client.ErrNotFound: false, client.ErrLabelMissing: false,
 		client.ErrUnreachable: false, context.DeadlineExceeded: false,
 	} {
 		assert.Equal(t, want, errors.Is(err, target), "%v %v", err, target)
 	}
-	if got, want := err.Error(), "round 3: rejected (INVALID_ARGUMENT, NOT_FINITE); features[0]: got NaN"; got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
+	got, want := err.Error(), "round 3: rejected (INVALID_ARGUMENT, NOT_FINITE); features[0]: got NaN"
+	assert.Equal(t, want, got)
 	assert.Equal(t, codes.InvalidArgument, status.Code(err))
 	assert.Nil(t, client.FromError(errors.New("other")), "another error is that of a call")
 }
@@ -225,12 +219,9 @@ func TestBatches(t *testing.T) {
 	f := &fake{}
 	m := serve(t, f).Model("m")
 	predictions, err := m.PredictBatch(t.Context(), []client.Input{client.Features(1), client.Features(2)})
-	if err != nil || predictions[0].GetPredictionId() == predictions[1].GetPredictionId() || predictions[0].GetPredictionId() == "" {
-		t.Errorf("%v, %v", predictions, err)
-	}
-	if _, err := m.PredictBatch(t.Context(), []client.Input{client.Features(1)}, client.WithoutLabel()); !errors.Is(err, client.ErrProtocol) {
-		t.Errorf("a missing answer: %v", err)
-	}
+	assert.True(t, err == nil && predictions[0].GetPredictionId() != predictions[1].GetPredictionId() && predictions[0].GetPredictionId() != "", "%v, %v", predictions, err)
+	_, err = m.PredictBatch(t.Context(), []client.Input{client.Features(1)}, client.WithoutLabel())
+	assert.ErrorIs(t, err, client.ErrProtocol, "a missing answer")
 	outcomes, err := m.ObserveBatch(t.Context(), []client.Observation{
 		client.ByInput(client.Features(1), client.Labels(1, 2)), {Input: client.Features(2), Target: client.Label(0), ID: "mine", Weight: 2},
 	})
@@ -283,8 +274,6 @@ func TestImportAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		m, err := c.Model("m").Import(t.Context(), of.from)
-		if f.calls != of.calls || (err == nil) != (of.calls == 3) || err == nil && m.GetSequence() != size-before {
-			t.Errorf("%s: %d calls, %v, %v", of.what, f.calls, m, err)
-		}
+		assert.True(t, f.calls == of.calls && (err == nil) == (of.calls == 3) && (err != nil || m.GetSequence() == size-before), "%s: %d calls, %v, %v", of.what, f.calls, m, err)
 	}
 }

@@ -36,9 +36,8 @@ func TestServersOfACluster(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(list, " ", ""), c.Address())
 	m := c.Model("m")
 	// No retry is needed to find a server.
-	if _, err := c.With(client.Retry{}).Model("m").Predict(t.Context(), client.Features(1)); err != nil || first.calls != 1 {
-		t.Fatalf("%v, %d calls", err, first.calls)
-	}
+	_, err = c.With(client.Retry{}).Model("m").Predict(t.Context(), client.Features(1))
+	require.True(t, err == nil && first.calls == 1, "%v, %d calls", err, first.calls)
 	stopFirst()
 	for n := 1; n <= 2; n++ {
 		_, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))

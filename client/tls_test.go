@@ -207,17 +207,15 @@ func TestTLSFilesChange(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
 	once := c.With(client.Retry{})
-	if _, err := once.ListPage(t.Context(), &hindsightv1.ListModelsRequest{}); err == nil {
-		t.Fatal("the wrong CA is trusted")
-	}
+	_, err = once.ListPage(t.Context(), &hindsightv1.ListModelsRequest{})
+	require.Error(t, err, "the wrong CA is trusted")
 	text, err := os.ReadFile(next.crt)
 	require.NoError(t, err)
 	write(t, ca.crt, string(text))
 	issue(t, dir, "alice", next, soon)
 	patient := c.With(client.Retry{Max: 20})
-	if _, err := patient.ListPage(t.Context(), &hindsightv1.ListModelsRequest{}); err != nil {
-		t.Errorf("after the change: %v", err)
-	}
+	_, err = patient.ListPage(t.Context(), &hindsightv1.ListModelsRequest{})
+	assert.NoError(t, err, "after the change")
 }
 
 // A token goes over TLS or to this machine, and nowhere else without being forced.
@@ -257,13 +255,11 @@ func TestToken(t *testing.T) {
 	c, err := client.Dial(address, fromFile, client.WithRetry(client.Retry{}))
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
-	if _, err := c.ListPage(t.Context(), &hindsightv1.ListModelsRequest{}); !errors.Is(err, client.ErrUnauthenticated) || strings.Contains(err.Error(), "old") {
-		t.Errorf("the old token: %v", err)
-	}
+	_, err = c.ListPage(t.Context(), &hindsightv1.ListModelsRequest{})
+	assert.True(t, errors.Is(err, client.ErrUnauthenticated) && !strings.Contains(err.Error(), "old"), "the old token: %v", err)
 	write(t, path, " s3cret\n")
-	if _, err := c.ListPage(t.Context(), &hindsightv1.ListModelsRequest{}); err != nil {
-		t.Errorf("the new token: %v", err)
-	}
+	_, err = c.ListPage(t.Context(), &hindsightv1.ListModelsRequest{})
+	assert.NoError(t, err, "the new token")
 	for _, bad := range []string{"", "a b", "a\nb", "ä"} {
 		err := list(t, address, client.WithToken(client.TokenText(bad)))
 		assert.True(t, err != nil && strings.Contains(err.Error(), "printable ASCII"), "token %q: %v", bad, err)

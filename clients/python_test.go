@@ -26,17 +26,15 @@ func TestBlockingPython(t *testing.T) {
 		t.Skip("python3 is not installed")
 	}
 	written := t.TempDir()
-	if out, err := exec.CommandContext(t.Context(), python, "python/tools/blocking.py", written).CombinedOutput(); err != nil {
-		t.Fatalf("blocking.py: %v\n%s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), python, "python/tools/blocking.py", written).CombinedOutput()
+	require.NoError(t, err, "blocking.py\n%s", out)
 	files, err := os.ReadDir(written)
 	require.True(t, err == nil && len(files) != 0, "blocking.py wrote no file: %v", err)
 	for _, file := range files {
 		want, err := os.ReadFile(filepath.Join(written, file.Name()))
 		require.NoError(t, err)
-		if got, err := os.ReadFile(filepath.Join("python/hindsight", file.Name())); err != nil || !bytes.Equal(got, want) {
-			t.Errorf("hindsight/%s does not belong to hindsight/aio/%[1]s; run: python3 clients/python/tools/blocking.py", file.Name())
-		}
+		got, err := os.ReadFile(filepath.Join("python/hindsight", file.Name()))
+		assert.True(t, err == nil && bytes.Equal(got, want), "hindsight/%s does not belong to hindsight/aio/%[1]s; run: python3 clients/python/tools/blocking.py", file.Name())
 	}
 }
 

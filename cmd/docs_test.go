@@ -320,9 +320,8 @@ func TestDocuments(t *testing.T) {
 		require.NoError(t, os.Symlink(filepath.Join(root, name), filepath.Join(r.dir, name)))
 	}
 	client := filepath.Join(r.dir, "bin", "hindsight")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "./client").CombinedOutput(); err != nil {
-		t.Fatalf("build the command line: %v\n%s", err, out)
-	}
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", client, "./client").CombinedOutput()
+	require.NoError(t, err, "build the command line\n%s", out)
 	server, err := servertest.Program(t.Context(), "..", t.TempDir())
 	require.NoError(t, err)
 	require.NoError(t, os.Symlink(server, filepath.Join(r.dir, "bin", "hindsight-server")))
@@ -350,9 +349,8 @@ func TestDocuments(t *testing.T) {
 				case b.isCommand():
 					ran++
 					for _, s := range steps(b.text) {
-						if target, ok := strings.CutPrefix(s.command, "make "); ok && !targets[strings.Fields(target)[0]] {
-							t.Errorf("the Makefile has no target for %s", s.command)
-						}
+						target, ok := strings.CutPrefix(s.command, "make ")
+						assert.False(t, ok && !targets[strings.Fields(target)[0]], "the Makefile has no target for %s", s.command)
 						r.do(t, s)
 					}
 				default: // It shows an output, a formula or files.
@@ -388,9 +386,7 @@ func demo(t *testing.T, bin string) {
 		assert.NoError(t, c.Process.Signal(os.Interrupt))
 	}
 	assert.NoError(t, c.Wait())
-	if !moved {
-		t.Error("the model does not learn on")
-	}
+	assert.True(t, moved, "the model does not learn on")
 }
 
 // learns waits until a model has learned more observations than so many.

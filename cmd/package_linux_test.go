@@ -56,15 +56,13 @@ func build(t *testing.T) (deb, rpm string) {
 	t.Helper()
 	nfpm, err := filepath.Abs("../.tools/nfpm")
 	require.NoError(t, err)
-	if _, err := os.Stat(nfpm); err != nil {
-		t.Fatal("nfpm is not in .tools: make deploy-check builds it")
-	}
+	_, err = os.Stat(nfpm)
+	require.NoError(t, err, "nfpm is not in .tools: make deploy-check builds it")
 	out := t.TempDir()
 	script := exec.CommandContext(t.Context(), "../deploy/package/build.sh", out, runtime.GOARCH)
 	script.Env = append(os.Environ(), "NFPM="+nfpm, "VERSION=v9.8.7-rc.1")
-	if text, err := script.CombinedOutput(); err != nil {
-		t.Fatalf("build.sh: %v\n%s", err, text)
-	}
+	text, err := script.CombinedOutput()
+	require.NoError(t, err, "build.sh\n%s", text)
 	for pattern, found := range map[string]*string{"hindsight_9.8.7~rc.1*.deb": &deb, "hindsight-9.8.7~rc.1*.rpm": &rpm} {
 		files, err := filepath.Glob(filepath.Join(out, pattern))
 		require.True(t, err == nil && len(files) == 1, "%s: %q, %v", pattern, files, err)

@@ -29,9 +29,7 @@ func TestCommandsOfTests(t *testing.T) {
 				continue
 			}
 			for _, packages := range strings.Fields(command[3]) {
-				if !hasTest(t, packages, pattern) {
-					t.Errorf("%s: %s: %s has no test of this name", name, command[0], packages)
-				}
+				assert.True(t, hasTest(t, packages, pattern), "%s: %s: %s has no test of this name", name, command[0], packages)
 			}
 		}
 	}

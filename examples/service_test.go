@@ -83,9 +83,8 @@ func survive(t *testing.T, service string, s server, startServer, startService f
 			torn(t, journal)
 			killService = startService()
 			send(n - 1) // Its answer may have been lost.
-			if after := decisions[n-1]; *after.AtMost != *before.AtMost || after.Wait != before.Wait {
-				t.Errorf("the repeated departure is answered %v, before %v", after, before)
-			}
+			after := decisions[n-1]
+			assert.True(t, *after.AtMost == *before.AtMost && after.Wait == before.Wait, "the repeated departure is answered %v, before %v", after, before)
 		}
 		send(n)
 	}
@@ -113,9 +112,7 @@ func survive(t *testing.T, service string, s server, startServer, startService f
 			}
 		}
 	}
-	if blind < 5 || blind > 100 || waits < 20 || kept < waits*85/100 {
-		t.Errorf("%d decisions without a forecast; %d connections wait, %d of them for long enough", blind, waits, kept)
-	}
+	assert.True(t, blind >= 5 && blind <= 100 && waits >= 20 && kept >= waits*85/100, "%d decisions without a forecast; %d connections wait, %d of them for long enough", blind, waits, kept)
 	post(t, service+"/departures", map[string]any{"trip": "wrong", "inputs": map[string]any{"city": "Oslo"}}, http.StatusBadRequest, nil)
 	post(t, service+"/arrivals", map[string]any{"trip": "unknown", "delay": 1}, http.StatusNotFound, nil)
 	post(t, service+"/arrivals", map[string]any{"trip": "1", "delay": 99}, http.StatusConflict, nil)

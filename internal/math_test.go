@@ -12,6 +12,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // inexact are the functions of package math whose last bits differ between
@@ -114,21 +117,15 @@ func TestStateArithmeticIsTheSameEverywhere(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 	}
-	if read < 50 {
-		t.Fatalf("%d files were read", read)
-	}
+	require.True(t, read >= 50, "%d files were read", read)
 	for place, use := range found {
-		if _, known := harmless()[place]; !known {
-			t.Errorf("internal/%s: %s: its bits differ between processors; internal/model/exponential, trig and ziggurat have the same everywhere", place, use)
-		}
+		_, known := harmless()[place]
+		assert.True(t, known, "internal/%s: %s: its bits differ between processors; internal/model/exponential, trig and ziggurat have the same everywhere", place, use)
 	}
 	for place := range harmless() {
-		if _, used := found[place]; !used {
-			t.Errorf("%s is said to be harmless and uses none of them", place)
-		}
+		_, used := found[place]
+		assert.True(t, used, "%s is said to be harmless and uses none of them", place)
 	}
 }

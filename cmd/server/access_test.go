@@ -68,9 +68,7 @@ func TestTokenCommands(t *testing.T) {
 	token := newToken(t, file, "ci", "write", "--models", "a-,b-", "--expires", "720h", "--rate", "2.5", "--concurrency", "4")
 	text := must(os.ReadFile(file))(t)
 	hash := sha256.Sum256([]byte(token))
-	if len(token) != 46 || strings.Contains(string(text), token) || !strings.Contains(string(text), hex.EncodeToString(hash[:])) {
-		t.Errorf("token %q, file\n%s", token, text)
-	}
+	assert.True(t, len(token) == 46 && !strings.Contains(string(text), token) && strings.Contains(string(text), hex.EncodeToString(hash[:])), "token %q, file\n%s", token, text)
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
 		t.Error(info.Mode(), err)
 	}
@@ -198,10 +196,7 @@ func TestServerWithTokens(t *testing.T) {
 		assert.False(t, bytes.Contains(lines, []byte(secret)), "the audit log has a token")
 	}
 	var first struct{ Call, Outcome, Reason string }
-	if err := json.Unmarshal(lines[:bytes.IndexByte(lines, '\n')], &first); err != nil || first.Outcome == "" {
-		t.Errorf("%v: %s", err, lines)
-	}
-	if !strings.Contains(string(lines), `"name":"admin","role":"admin","call":"hindsight.v1.ModelService/CreateModel","models":["m"],"outcome":"OK"`) {
-		t.Errorf("%s", lines)
-	}
+	err = json.Unmarshal(lines[:bytes.IndexByte(lines, '\n')], &first)
+	assert.True(t, err == nil && first.Outcome != "", "%v: %s", err, lines)
+	assert.True(t, strings.Contains(string(lines), `"name":"admin","role":"admin","call":"hindsight.v1.ModelService/CreateModel","models":["m"],"outcome":"OK"`), lines)
 }

@@ -153,9 +153,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	known := map[string]bool{}
 	for n, b := range taken {
 		m := manifestOf(t, place, b.Backup)
-		if len(m.Models) != 1 || m.Models[0].Sequence < uint64(before[n]) || b.Files != len(m.Files) {
-			t.Errorf("backup %d after %d observations: %+v", n, before[n], m.Models)
-		}
+		assert.True(t, len(m.Models) == 1 && m.Models[0].Sequence >= uint64(before[n]) && b.Files == len(m.Files), "backup %d after %d observations: %+v", n, before[n], m.Models)
 		fresh := 0
 		for digest := range m.digests() {
 			if !known[digest] {
@@ -204,9 +202,7 @@ func TestBackupIsIncremental(t *testing.T) {
 			tables++
 		}
 	}
-	if second.NewFiles != fresh || tables == 0 {
-		t.Errorf("the second backup wrote %d files of %d, %d are new; it shares %d tables", second.NewFiles, second.Files, fresh, tables)
-	}
+	assert.True(t, second.NewFiles == fresh && tables != 0, "the second backup wrote %d files of %d, %d are new; it shares %d tables", second.NewFiles, second.Files, fresh, tables)
 	p.observe(t, 200, 220, &acknowledged)
 	p.terminate(t)
 	third := succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place, "--keep", "2")
@@ -293,9 +289,8 @@ func TestCheckpointIsHeldUntilOlderBackupsAreRemoved(t *testing.T) {
 		case r.Method == http.MethodDelete:
 			removed++
 			delete(objects, key)
-			if _, err := os.Stat(filepath.Join(dir, "checkpoint", "log")); err != nil {
-				t.Error(err)
-			}
+			_, err := os.Stat(filepath.Join(dir, "checkpoint", "log"))
+			assert.NoError(t, err)
 			w.WriteHeader(http.StatusNoContent)
 		case exists:
 			w.Header().Set("Last-Modified", "Sun, 01 Mar 2026 09:30:00 GMT")

@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -124,9 +125,7 @@ func freePort(t *testing.T) string {
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		if err == nil {
-			if err := listener.Close(); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, listener.Close())
 			return address
 		}
 	}

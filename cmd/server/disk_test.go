@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
@@ -61,13 +62,10 @@ func (p *process) fillDisk(t *testing.T) (acknowledged int) {
 			acknowledged += 100
 		}
 	}
-	if status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "storage failed") {
-		t.Fatalf("%d acknowledged, then %v", acknowledged, err)
-	}
+	require.True(t, status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "storage failed"), "%d acknowledged, then %v", acknowledged, err)
 	t.Logf("%d observations before the disk was full", acknowledged)
-	if _, err := p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 50), Remember: proto.Bool(false)}); err != nil {
-		t.Errorf("a prediction: %v", err)
-	}
+	_, err = p.predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 50), Remember: proto.Bool(false)})
+	assert.NoError(t, err, "a prediction")
 	p.wantHealth(t, healthv1.HealthCheckResponse_NOT_SERVING)
 	return acknowledged
 }
@@ -78,9 +76,7 @@ func (p *process) refill(t *testing.T, acknowledged int) {
 	for n := 0; n <= acknowledged; n += 100 {
 		answer := must(p.predictor.ObserveBatch(t.Context(), batchFrom(n)))(t)
 		for k, o := range answer.GetOutcomes() {
-			if o.GetSequence() != uint64(n+k+1) || n < acknowledged && !o.GetDuplicate() {
-				t.Fatalf("observation %d of %d acknowledged: %v", n+k, acknowledged, o)
-			}
+			require.True(t, o.GetSequence() == uint64(n+k+1) && (n >= acknowledged || o.GetDuplicate()), "observation %d of %d acknowledged: %v", n+k, acknowledged, o)
 		}
 	}
 	p.terminate(t)

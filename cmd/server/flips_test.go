@@ -205,9 +205,7 @@ func afterFlip(t *testing.T, dir, kind string, want map[string]string) (outcome,
 		outcome, detail = compareAnswers(p.interrogate(t), want, kind, p.said())
 		p.kill(t)
 	}
-	if (outcome == noStart || outcome == rejectedSome || outcome == lostModel) && code != 1 {
-		t.Errorf("%s (%s), and fsck finds nothing: %s", outcome, detail, found)
-	}
+	assert.True(t, (outcome != noStart && outcome != rejectedSome && outcome != lostModel) || code == 1, "%s (%s), and fsck finds nothing: %s", outcome, detail, found)
 	return outcome, detail
 }
 

@@ -301,9 +301,8 @@ func TestRecordedDirectory(t *testing.T) {
 			m.Observations += recordedWaiting
 		}
 		got := recordedModel{ID: m.ID}
-		if err := c.describe(t.Context(), &got); err != nil || m.Follows == "" && got.Observations != m.Observations {
-			t.Errorf("%s has %d observations, want %d (%v)", m.ID, got.Observations, m.Observations, err)
-		}
+		err := c.describe(t.Context(), &got)
+		assert.True(t, err == nil && (m.Follows != "" || got.Observations == m.Observations), "%s has %d observations, want %d (%v)", m.ID, got.Observations, m.Observations, err)
 	}
 	end()
 	code, out = fsck(t, dir)
@@ -352,15 +351,11 @@ func (c clients) goOn(t *testing.T, want recordedModel) {
 			continue // Of a prediction.
 		}
 		again, err := c.predictor.Observe(t.Context(), labelled(want.ID, n, ""))
-		if err != nil || !again.GetOutcome().GetDuplicate() || again.GetOutcome().GetSequence() != uint64(n+1) {
-			t.Errorf("%s: observation %d again: %v, %v", want.ID, n, again, err)
-		}
+		assert.True(t, err == nil && again.GetOutcome().GetDuplicate() && again.GetOutcome().GetSequence() == uint64(n+1), "%s: observation %d again: %v, %v", want.ID, n, again, err)
 	}
 	for n, prediction := range want.Waiting {
 		o, err := c.predictor.Observe(t.Context(), labelled(want.ID, 2000+n, prediction))
-		if err != nil || o.GetOutcome().GetDuplicate() || o.GetOutcome().GetSequence() != want.Observations+uint64(n)+1 {
-			t.Errorf("%s: the label of a prediction: %v, %v", want.ID, o, err)
-		}
+		assert.True(t, err == nil && !o.GetOutcome().GetDuplicate() && o.GetOutcome().GetSequence() == want.Observations+uint64(n)+1, "%s: the label of a prediction: %v, %v", want.ID, o, err)
 	}
 }
 

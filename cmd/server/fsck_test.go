@@ -85,16 +85,13 @@ func TestFsck(t *testing.T) {
 	require.NoError(t, os.WriteFile(newest, data, 0o600))
 	before[newest] = sha256.Sum256(data)
 	code, out = fsck(t, dir)
-	if code != 1 || !strings.Contains(out, newest) || !strings.Contains(out, `model "m"`) || !strings.Contains(out, "1 problems") {
-		t.Errorf("a bad snapshot: %d, %s", code, out)
-	}
+	assert.True(t, code == 1 && strings.Contains(out, newest) && strings.Contains(out, `model "m"`) && strings.Contains(out, "1 problems"), "a bad snapshot: %d, %s", code, out)
 	after := contents(t, dir)
 	assert.Equal(t, fmt.Sprint(before), fmt.Sprint(after), "looking changed the directory")
 	code, out = fsck(t, dir, "--truncate")
 	assert.True(t, code == 1 && strings.Contains(out, "repaired: renamed"), "truncate: %d, %s", code, out)
-	if code, out := fsck(t, dir); code != 0 {
-		t.Errorf("after the repair: %d, %s", code, out)
-	}
+	code, out = fsck(t, dir)
+	assert.Equal(t, 0, code, "after the repair, %s", out)
 	p = launch(t, dir)
 	assert.Equal(t, digest, p.stats(t).GetStateDigest())
 	p.kill(t)
@@ -105,9 +102,8 @@ func TestFsck(t *testing.T) {
 	require.NoError(t, err)
 	copy(data[len(data)/4:], bytes.Repeat([]byte{0xff}, len(data)/4))
 	require.NoError(t, os.WriteFile(tables[0], data, 0o600))
-	if code, out := fsck(t, dir); code != 1 || strings.Contains(out, "panic") {
-		t.Errorf("a bad table: %d, %s", code, out)
-	}
+	code, out = fsck(t, dir)
+	assert.True(t, code == 1 && !strings.Contains(out, "panic"), "a bad table: %d, %s", code, out)
 }
 
 // flipIn changes a bit of a file, n bytes from its end.

@@ -143,9 +143,8 @@ func TestOneServerOfAClusterBacksUp(t *testing.T) {
 		before := s.cluster(t).GetOwner()
 		b := succeed[group](t, "backup", "--data-dir", s.dir, "--to", manual)
 		after := s.cluster(t)
-		if owner := after.GetOwner(); owner == before && (b.Backup != "") != (owner == after.GetServer()) {
-			t.Errorf("server %s, while %s owns the models: %+v", after.GetServer(), owner, b)
-		}
+		owner := after.GetOwner()
+		assert.True(t, owner != before || (b.Backup != "") == (owner == after.GetServer()), "server %s, while %s owns the models: %+v", after.GetServer(), owner, b)
 		assert.True(t, b.Backup != "" || strings.Contains(b.Skipped, "another server owns"), "no backup, because %q", b.Skipped)
 	}
 	for _, s := range all {
@@ -202,9 +201,7 @@ func TestBurntCluster(t *testing.T) {
 			metrics := s.scrape(t, "")
 			if f := metrics["hindsight_backup_last_success_timestamp_seconds"]; f != nil {
 				owners++
-				if s.logged(t, backupTaken, 0) == 0 || time.Since(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)) > time.Hour {
-					t.Errorf("the backups of a server: %v", f)
-				}
+				assert.True(t, s.logged(t, backupTaken, 0) != 0 && time.Since(time.Unix(int64(f.GetMetric()[0].GetGauge().GetValue()), 0)) <= time.Hour, "the backups of a server: %v", f)
 			}
 		}
 		return owners >= 2

@@ -217,9 +217,7 @@ func TestCheckerFindsPlantedBugs(t *testing.T) {
 			if !slices.ContainsFunc(f.problems, func(p string) bool { return strings.Contains(p, c.says) }) {
 				t.Errorf("nothing says %q in\n%s", c.says, strings.Join(f.problems, "\n"))
 			}
-			if len(f.lost) != c.lost || len(f.twice) != c.twice {
-				t.Errorf("%d lost, %d learned twice, want %d and %d: %q", len(f.lost), len(f.twice), c.lost, c.twice, f.problems)
-			}
+			assert.True(t, len(f.lost) == c.lost && len(f.twice) == c.twice, "%d lost, %d learned twice, want %d and %d: %q", len(f.lost), len(f.twice), c.lost, c.twice, f.problems)
 		})
 	}
 }

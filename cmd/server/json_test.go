@@ -21,9 +21,8 @@ func (p *process) rejectsOtherHosts(t *testing.T) {
 		r.Host = "rebound.example:9464"
 		answer, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
-		if err := answer.Body.Close(); err != nil || answer.StatusCode != http.StatusForbidden {
-			t.Errorf("%s of another host: %s, %v", path, answer.Status, err)
-		}
+		err = answer.Body.Close()
+		assert.True(t, err == nil && answer.StatusCode == http.StatusForbidden, "%s of another host: %s, %v", path, answer.Status, err)
 	}
 }
 
@@ -38,9 +37,7 @@ func TestGatewayIsCounted(t *testing.T) {
 	response, err := http.DefaultClient.Do(r)
 	require.NoError(t, err)
 	_ = response.Body.Close()
-	if response.StatusCode != http.StatusOK || response.Header.Get("Access-Control-Allow-Origin") != page {
-		t.Errorf("%d %v", response.StatusCode, response.Header)
-	}
+	assert.True(t, response.StatusCode == http.StatusOK && response.Header.Get("Access-Control-Allow-Origin") == page, "%d %v", response.StatusCode, response.Header)
 	families := p.scrape(t, "text/plain")
 	var counted strings.Builder
 	for _, m := range families["grpc_server_handled_total"].GetMetric() {
@@ -49,9 +46,8 @@ func TestGatewayIsCounted(t *testing.T) {
 		}
 	}
 	assert.Contains(t, counted.String(), "CreateModel")
-	if _, err := p.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
-		t.Error(err)
-	}
+	_, err = p.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+	assert.NoError(t, err)
 	p.rejectsOtherHosts(t)
 	p.terminate(t)
 }

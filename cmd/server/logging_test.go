@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.uber.org/zap"
 
 	server "hindsight/cmd/server"
@@ -49,20 +50,16 @@ func TestLogLevel(t *testing.T) {
 		{http.MethodPut, "application/json", `{"level":"error"}`, nil, http.StatusOK, `{"level":"error"}`},
 		{http.MethodPut, "application/json", `{"level":"debug"}`, nil, http.StatusOK, `{"level":"debug"}`},
 	} {
-		if code, answer := ask(c.method, c.kind, c.body, c.header...); code != c.code || !strings.Contains(answer, c.answer) {
-			t.Errorf("%s %.30s: %d %s, want %d %s", c.method, c.body, code, answer, c.code, c.answer)
-		}
+		code, answer := ask(c.method, c.kind, c.body, c.header...)
+		assert.True(t, code == c.code && strings.Contains(answer, c.answer), "%s %.30s: %d %s, want %d %s", c.method, c.body, code, answer, c.code, c.answer)
 	}
 	log.Debug("of the new level")
-	if code, answer := ask(http.MethodPut, form, "level=fatal"); code != http.StatusOK {
-		t.Errorf("fatal: %d %s", code, answer)
-	}
+	code, answer := ask(http.MethodPut, form, "level=fatal")
+	assert.Equal(t, http.StatusOK, code, "fatal %s", answer)
 	log.Error("an error at the level fatal")
 	log.Warn("a warning at the level fatal")
-	if text := stderr.String(); !strings.Contains(text, "an error at the level fatal") || strings.Contains(text, "a warning at the level fatal") {
-		t.Errorf("at the level fatal the log is %s", text)
-	}
-	if text := stderr.String(); !strings.Contains(text, "of the new level") || strings.Count(text, "log level changed") != 4 {
-		t.Errorf("the log is %s", text)
-	}
+	text := stderr.String()
+	assert.True(t, strings.Contains(text, "an error at the level fatal") && !strings.Contains(text, "a warning at the level fatal"), "at the level fatal the log is %s", text)
+	text = stderr.String()
+	assert.True(t, strings.Contains(text, "of the new level") && strings.Count(text, "log level changed") == 4, "the log is %s", text)
 }

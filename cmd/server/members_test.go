@@ -194,12 +194,9 @@ func TestThreeServersAreOneService(t *testing.T) {
 	if unknown { // It was on its way to the killed owner, or this server became the owner before the kill.
 		err = observe()
 	}
-	if !client.FromError(err).Is(client.ErrNotOwner) {
-		t.Errorf("observe without a majority: %v", err)
-	}
-	if r, err := left[1].predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}); err != nil {
-		t.Errorf("predict without a majority: %v, %v", r, err)
-	}
+	assert.True(t, client.FromError(err).Is(client.ErrNotOwner), "observe without a majority: %v", err)
+	r, err := left[1].predictor.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)})
+	assert.NoError(t, err, "predict without a majority: %v", r)
 	left[1].kill(t)
 	if b := succeed[struct {
 		Stopped   bool
@@ -214,9 +211,7 @@ func TestThreeServersAreOneService(t *testing.T) {
 			arguments = append(arguments, "--yes")
 		}
 		out, err := exec.CommandContext(t.Context(), binary, arguments...).CombinedOutput()
-		if (err == nil) != yes || strings.Count(string(out), "without ") < 2 || strings.Contains(string(out), "Done") != yes {
-			t.Errorf("recover, yes %t: %v\n%s", yes, err, out)
-		}
+		assert.True(t, (err == nil) == yes && strings.Count(string(out), "without ") >= 2 && strings.Contains(string(out), "Done") == yes, "recover, yes %t: %v\n%s", yes, err, out)
 	}
 	left[1].launch(t)
 	left[1].logged(t, "the owner of the models", 1)

@@ -202,27 +202,19 @@ func TestRulesAreComplete(t *testing.T) {
 			if rule.Record != "" {
 				continue
 			}
-			if seen[rule.Alert] || !strings.HasPrefix(rule.Alert, "Hindsight") {
-				t.Errorf("group %s: %q is no name, or is given twice", group.Name, rule.Alert)
-			}
+			assert.False(t, seen[rule.Alert] || !strings.HasPrefix(rule.Alert, "Hindsight"), "group %s: %q is no name, or is given twice", group.Name, rule.Alert)
 			seen[rule.Alert] = true
-			if rule.Expr == "" || strings.Count(rule.Expr, "(") != strings.Count(rule.Expr, ")") {
-				t.Errorf("%s: expression %q", rule.Alert, rule.Expr)
-			}
+			assert.True(t, rule.Expr != "" && strings.Count(rule.Expr, "(") == strings.Count(rule.Expr, ")"), "%s: expression %q", rule.Alert, rule.Expr)
 			if rule.For != "" {
 				_, err := model.ParseDuration(rule.For)
 				assert.NoError(t, err, rule.Alert)
 			}
 			s := rule.Labels["severity"]
 			assert.True(t, slices.Contains([]string{"page", "ticket", "info"}, s), "%s: severity %q", rule.Alert, s)
-			if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
-				t.Errorf("%s: annotations %q", rule.Alert, rule.Annotations)
-			}
+			assert.True(t, rule.Annotations["summary"] != "" && rule.Annotations["description"] != "", "%s: annotations %q", rule.Alert, rule.Annotations)
 		}
 	}
 	for _, want := range []string{"HindsightCertificateBroken", "HindsightWorseThanTrivial", "HindsightClassifierWorseThanTrivial", "HindsightInputMoved", "HindsightCoverageLow", "HindsightDriftDetected"} {
-		if !seen[want] {
-			t.Errorf("there is no %s", want)
-		}
+		assert.True(t, seen[want], "there is no %s", want)
 	}
 }

@@ -110,9 +110,7 @@ func TestRestoreOfATime(t *testing.T) {
 	}
 	succeed[backedUp](t, "backup", "--data-dir", dir, "--to", place)
 	r, err := p.models.RestoreModel(t.Context(), &hindsightv1.RestoreModelRequest{Model: "m", Time: timestamppb.New(at)})
-	if err != nil || r.GetUndone() != 30 || r.GetModel().GetSequence() != 60 || p.digest(t, "m") != want["m"] {
-		t.Errorf("one model: %v, %v", r, err)
-	}
+	assert.True(t, err == nil && r.GetUndone() == 30 && r.GetModel().GetSequence() == 60 && p.digest(t, "m") == want["m"], "one model: %v, %v", r, err)
 	p.terminate(t)
 
 	restored := filepath.Join(t.TempDir(), "restored")

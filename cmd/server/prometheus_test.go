@@ -122,9 +122,7 @@ func dashboardQueries(t *testing.T) map[string][]string {
 			for _, target := range panel.Targets {
 				queries[name] = append(queries[name], target.Expr)
 			}
-			if panel.Type != "row" && (panel.Title == "" || len(queries[name]) == 0) {
-				t.Errorf("%s: a panel without a title or a query: %q", path, name)
-			}
+			assert.True(t, panel.Type == "row" || (panel.Title != "" && len(queries[name]) != 0), "%s: a panel without a title or a query: %q", path, name)
 		}
 	}
 	return queries

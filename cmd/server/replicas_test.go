@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
@@ -21,9 +23,7 @@ import (
 func readDisk(t *testing.T, dir string) (logs map[string][]placed, rows map[string]map[string]string) {
 	t.Helper()
 	disk, pending, err := store.Inspect(dir, store.Options{})
-	if err != nil || pending != nil {
-		t.Fatalf("%s: %v, %v", dir, err, pending)
-	}
+	require.True(t, err == nil && pending == nil, "%s: %v, %v", dir, err, pending)
 	logs, rows = map[string][]placed{}, map[string]map[string]string{}
 	err = disk.Models(t.Context(), func(e storage.RegistryEntry) error {
 		log, err := readLog(t, e)
@@ -33,9 +33,7 @@ func readDisk(t *testing.T, dir string) (logs map[string][]placed, rows map[stri
 		}
 		return err
 	})
-	if err := errors.Join(err, disk.Close()); err != nil {
-		t.Fatalf("%s: %v", dir, err)
-	}
+	require.NoError(t, errors.Join(err, disk.Close()), dir)
 	return logs, rows
 }
 

@@ -58,9 +58,8 @@ func TestBurntMachine(t *testing.T) {
 	assert.True(t, m.GetId() == "m" && m.GetSequence() == 20 && m.GetDisplayName() == "the first" && p.digest(t, "m") == want, "%v", m)
 	s := p.stats(t)
 	assert.EqualValues(t, 1, s.GetPendingLabels())
-	if y, f := p.model(t, "young"), p.model(t, "follower"); y.GetSequence() != 0 || f.GetSequence() != 20 || f.GetFollows() != "leader" {
-		t.Errorf("young %v, follower %v", y, f)
-	}
+	y, f := p.model(t, "young"), p.model(t, "follower")
+	assert.True(t, y.GetSequence() == 0 && f.GetSequence() == 20 && f.GetFollows() == "leader", "young %v, follower %v", y, f)
 	_, err = p.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "deleted"})
 	assert.NoError(t, err)
 	assert.Equal(t, 3, p.observeAs(t, "m", 0, 3))
@@ -82,9 +81,8 @@ func TestBackupAtTheEnd(t *testing.T) {
 	p = launch(t, dir, "--backup-to", place)
 	p.observeAs(t, "m", 0, 10)
 	first := newestBackup(t, place)
-	if last := p.gauge(t, "hindsight_backup_last_success_timestamp_seconds"); last == 0 || len(first.Models) != 1 || first.Models[0].Sequence != 0 {
-		t.Errorf("the last backup, at %v, is %+v: want the backup before the start", last, first)
-	}
+	last := p.gauge(t, "hindsight_backup_last_success_timestamp_seconds")
+	assert.True(t, last != 0 && len(first.Models) == 1 && first.Models[0].Sequence == 0, "the last backup, at %v, is %+v: want the backup before the start", last, first)
 	p.terminate(t)
 	m := newestBackup(t, place)
 	assert.True(t, len(m.Models) == 1 && m.Models[0].Sequence == 10, "%+v", m.Models)

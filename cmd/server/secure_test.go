@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -43,17 +44,13 @@ func TestWarnings(t *testing.T) {
 			continue
 		}
 		for i, want := range c.want {
-			if !strings.Contains(lines[i].Message, want) {
-				t.Errorf("%s: %s, want %s", name, lines[i].Message, want)
-			}
+			assert.True(t, strings.Contains(lines[i].Message, want), "%s: %s, want %s", name, lines[i].Message, want)
 		}
 	}
 	for _, address := range []net.Addr{own, six, open, far} {
 		loopback := address == own || address == six
 		for _, c := range []config.Config{{}, certificate, {Tokens: "t"}} {
-			if want := loopback && c == (config.Config{}); server.TakesEveryCall(c, address) != want {
-				t.Errorf("%s takes every call with %+v, want %t", address, c, want)
-			}
+			assert.Equal(t, loopback && c == (config.Config{}), server.TakesEveryCall(c, address), "%s takes every call with %+v", address, c)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
@@ -54,9 +55,7 @@ func TestASuspendedServer(t *testing.T) {
 // suspended server must then know every observation.
 func suspended(t *testing.T, held, other *seat, n int) int {
 	t.Helper()
-	if err := held.command.Process.Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, held.command.Process.Signal(syscall.SIGSTOP))
 	begun := time.Now()
 	eventually(t, "the others learn", func() bool {
 		n = other.learn(t, n, n+3)
@@ -66,9 +65,7 @@ func suspended(t *testing.T, held, other *seat, n int) int {
 	var reading sync.WaitGroup
 	for k := range reads {
 		if k == reads/2 {
-			if err := held.command.Process.Signal(syscall.SIGCONT); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, held.command.Process.Signal(syscall.SIGCONT))
 		}
 		request := &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}
 		switch k % 3 {

@@ -145,15 +145,12 @@ func TestTLSOnBothPorts(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = own.Close() }()
 	must(own.Models().CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{Dimension: 1}}))(t)
-	if text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/v1/models/m"); err != nil || !strings.Contains(text, `"id":"m"`) {
-		t.Errorf("JSON: %s, %v", text, err)
-	}
-	if text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/v1/models/m:export"); err != nil || len(text) < 100 {
-		t.Errorf("export: %q, %v", text, err)
-	}
-	if text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/metrics"); err != nil || !strings.Contains(text, "\nhindsight_tls_reload_failures_total ") {
-		t.Errorf("metrics: %v", err)
-	}
+	text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/v1/models/m")
+	assert.True(t, err == nil && strings.Contains(text, `"id":"m"`), "JSON: %s, %v", text, err)
+	text, err = mutual.get(t, trusts(servers, alice), mutual.http+"/v1/models/m:export")
+	assert.True(t, err == nil && len(text) >= 100, "export: %q, %v", text, err)
+	text, err = mutual.get(t, trusts(servers, alice), mutual.http+"/metrics")
+	assert.True(t, err == nil && strings.Contains(text, "\nhindsight_tls_reload_failures_total "), "metrics: %v", err)
 	for _, page := range []string{"heap?debug=1", "goroutine", "profile?seconds=1", "trace?seconds=0"} {
 		text, err := simple.get(t, trusts(servers), simple.http+"/debug/pprof/"+page)
 		assert.True(t, err == nil && text != "" && !strings.Contains(text, `"error"`), "profile %s: %s, %v", page, text, err)
@@ -180,9 +177,8 @@ func TestTLSOnBothPorts(t *testing.T) {
 	}
 	mutual.kill(t)
 	arguments := append([]string{"healthcheck", "--grpc-address", mutual.connection.Target()}, required...)
-	if out, err := exec.CommandContext(t.Context(), binary, arguments...).CombinedOutput(); err == nil {
-		t.Errorf("a server that is gone is healthy: %s", out)
-	}
+	out, err := exec.CommandContext(t.Context(), binary, arguments...).CombinedOutput()
+	assert.Error(t, err, "a server that is gone is healthy: %s", out)
 }
 
 // A server that cannot read its certificate says so and does not start.
@@ -361,11 +357,9 @@ func TestRotationUnderLoad(t *testing.T) {
 		stats, err = control.Models().GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"})
 	}
 	require.NoError(t, err)
-	if got, want := int64(stats.GetStats().GetObservations()), r.acknowledged.Load(); got != want {
-		t.Errorf("%d observations are learned, %d are acknowledged", got, want)
-	}
-	if _, err := idle.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("a connection of the old CA is open: %v", err)
-	}
+	got, want := int64(stats.GetStats().GetObservations()), r.acknowledged.Load()
+	assert.Equal(t, want, got, "observations are learned are acknowledged")
+	_, err = idle.Read(make([]byte, 1))
+	assert.True(t, err != nil && !errors.Is(err, os.ErrDeadlineExceeded), "a connection of the old CA is open: %v", err)
 	t.Logf("%d observations, %d calls were sent again", r.acknowledged.Load(), r.retried.Load())
 }

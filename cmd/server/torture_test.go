@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -397,9 +398,8 @@ func (tt *torture) read(client int, model string, x sample) {
 func (tt *torture) check(p *process, models []string) {
 	t := tt.t
 	t.Helper()
-	if result := porcupine.CheckOperationsTimeout(sequences(), tt.mu.history, time.Minute); result != porcupine.Ok {
-		t.Errorf("the sequences that %d calls saw are not linearizable: %v", len(tt.mu.history), result)
-	}
+	result := porcupine.CheckOperationsTimeout(sequences(), tt.mu.history, time.Minute)
+	assert.Equal(t, porcupine.Ok, result, "the sequences that %d calls saw are not linearizable", len(tt.mu.history))
 	fresh := launch(t, t.TempDir())
 	createTortured(t, fresh)
 	for _, m := range models {

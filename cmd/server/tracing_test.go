@@ -102,12 +102,10 @@ func TestTraces(t *testing.T) {
 	p := launch(t, t.TempDir(), "--otlp-endpoint", c.url, "--log-level", "debug")
 	p.create(t)
 	must(p.predictor.Observe(with(t.Context(), trace(1)), observation(0)))(t)
-	if _, err := p.predictor.Predict(with(t.Context(), trace(2)), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.predictor.Predict(with(t.Context(), trace(3)), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
-		t.Fatal("a model that is not there predicts")
-	}
+	_, err := p.predictor.Predict(with(t.Context(), trace(2)), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})
+	require.NoError(t, err)
+	_, err = p.predictor.Predict(with(t.Context(), trace(3)), &hindsightv1.PredictRequest{Model: "none"})
+	require.Error(t, err, "a model that is not there predicts")
 	ask := func(method, url, body string, header ...string) string {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), method, p.http+url, strings.NewReader(body))
@@ -118,9 +116,8 @@ func TestTraces(t *testing.T) {
 		answer, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
 		text, err := io.ReadAll(answer.Body)
-		if closeErr := answer.Body.Close(); err != nil || closeErr != nil || answer.StatusCode != http.StatusOK {
-			t.Fatal(answer.Status, string(text), err, closeErr)
-		}
+		closeErr := answer.Body.Close()
+		require.True(t, err == nil && closeErr == nil && answer.StatusCode == http.StatusOK, "%v %v %v %v", answer.Status, string(text), err, closeErr)
 		return string(text)
 	}
 	ask(http.MethodPost, "/v1/models/m:observe", `{"features":[1,2],"label":3}`,
@@ -138,13 +135,10 @@ func TestTraces(t *testing.T) {
 				}
 			}
 		}
-		if !traced[name] {
-			t.Errorf("%s has no exemplar", name)
-		}
+		assert.True(t, traced[name], "%s has no exemplar", name)
 	}
-	if text := ask(http.MethodGet, "/metrics", "", "Accept", "application/openmetrics-text;version=1.0.0"); !strings.Contains(text, ` # {trace_id="4bf92f3577b34da6a3ce929d0e0e47`) || !strings.HasSuffix(text, "# EOF\n") {
-		t.Error("OpenMetrics has no exemplar")
-	}
+	text := ask(http.MethodGet, "/metrics", "", "Accept", "application/openmetrics-text;version=1.0.0")
+	assert.True(t, strings.Contains(text, ` # {trace_id="4bf92f3577b34da6a3ce929d0e0e47`) && strings.HasSuffix(text, "# EOF\n"), "OpenMetrics has no exemplar")
 	p.terminate(t)
 
 	c.mu.Lock()
@@ -161,9 +155,7 @@ func TestTraces(t *testing.T) {
 		}
 	}
 	assert.Equal(t, 4, len(c.spans))
-	if c.resource["service.name"] != "under-test" || c.resource["service.version"] == "" {
-		t.Errorf("the spans are of %v", c.resource)
-	}
+	assert.True(t, c.resource["service.name"] == "under-test" && c.resource["service.version"] != "", "the spans are of %v", c.resource)
 	attributes := map[string]string{}
 	for _, a := range c.spans[trace(3)][0].GetAttributes() {
 		attributes[a.GetKey()] = a.GetValue().GetStringValue()

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
@@ -21,9 +23,8 @@ func nextProgram(t *testing.T) string {
 	program := filepath.Join(t.TempDir(), "next.test")
 	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-tags=grpcnotrace,nextformat", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, out)
 	return program
 }
 

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -75,9 +77,7 @@ func TestAWrongOwner(t *testing.T) {
 			wrong := f.owner()
 			f.terminate(wrong)
 			local, err := store.Open(wrong.dir, store.Options{Member: true})
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			err = local.Models(t.Context(), func(e storage.RegistryEntry) error {
 				if e.Name != wronged {
 					return nil
@@ -95,9 +95,7 @@ func TestAWrongOwner(t *testing.T) {
 			wrong.process.logged(t, "this server fetches the owner's store", 1)
 			wrong.process.logged(t, "a checkpoint has arrived", 1)
 			f.awaitVoters()
-			if f.owner() == wrong {
-				t.Error("the wrong server still owns the models")
-			}
+			assert.True(t, f.owner() != wrong, "the wrong server still owns the models")
 			for _, m := range f.members { // Each has the right copy, also as the owner.
 				eventually(t, fmt.Sprintf("server %d owns the models", m.number), func() bool {
 					if f.owner() == m {

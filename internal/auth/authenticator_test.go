@@ -54,9 +54,8 @@ func TestTokens(t *testing.T) {
 	c.advance(time.Hour - 1)
 	assert.NoError(t, p.Valid(c.now()))
 	c.advance(1)
-	if _, err := a.Token(ends); !errors.Is(err, auth.ErrExpired) || !errors.Is(p.Valid(c.now()), auth.ErrExpired) {
-		t.Error("at its end:", err)
-	}
+	_, err = a.Token(ends)
+	assert.True(t, errors.Is(err, auth.ErrExpired) && errors.Is(p.Valid(c.now()), auth.ErrExpired), "at its end: %v", err)
 	s := a.Stats()
 	assert.True(t, s.Entries == 2 && s.Unknown == 12, "%+v", s)
 }
@@ -169,9 +168,7 @@ func TestJWTs(t *testing.T) {
 	a.Set([]auth.Entry{claim("operators", "groups", "ops", auth.Admin), claim("staff", "groups", "staff", auth.Read), claim("deep", "realm.roles", "r", auth.Write)})
 	for token, want := range map[string]string{"ops.x.y": "operators", "staff.x.y": "staff", "nested.x.y": "deep", "nobody.x.y": "", "forged.x.y": ""} {
 		p, err := a.Token(token)
-		if (err == nil) != (want != "") || (err == nil && (p.Name != want || p.Subject == "")) || (err != nil && !errors.Is(err, auth.ErrInvalid)) {
-			t.Errorf("%s: %+v, %v", token, p, err)
-		}
+		assert.True(t, (err == nil) == (want != "") && (err != nil || (p.Name == want && p.Subject != "")) && (err == nil || errors.Is(err, auth.ErrInvalid)), "%s: %+v, %v", token, p, err)
 	}
 	// What was verified is not verified again within a minute; what was rejected is.
 	verified = 0

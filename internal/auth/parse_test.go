@@ -38,14 +38,11 @@ func TestParse(t *testing.T) {
 		!ci.NotAfter.Equal(time.Date(2027, 1, 31, 0, 0, 0, 0, time.UTC)) || ci.Rate != 2.5 || ci.Concurrency != 8 {
 		t.Errorf("ci: %+v", ci)
 	}
-	if scraper.Role != auth.Read || scraper.Certificate != "Prometheus of Ops" || !reflect.DeepEqual(scraper.Models, []string{"one"}) {
-		t.Errorf("scraper: %+v", scraper)
-	}
+	assert.True(t, scraper.Role == auth.Read && scraper.Certificate == "Prometheus of Ops" && reflect.DeepEqual(scraper.Models, []string{"one"}), "scraper: %+v", scraper)
 	assert.True(t, people.Role == auth.Admin && people.Claim == "groups" && people.Value == "ml team" && people.Models == nil, "people: %+v", people)
 	for _, empty := range []string{"", "# nobody\n", "~\n", "[]\n"} {
-		if entries, err := auth.Parse([]byte(empty)); err != nil || len(entries) != 0 {
-			t.Errorf("%q: %v, %v", empty, entries, err)
-		}
+		entries, err := auth.Parse([]byte(empty))
+		assert.True(t, err == nil && len(entries) == 0, "%q: %v, %v", empty, entries, err)
 	}
 }
 
@@ -89,9 +86,7 @@ func TestParseRejects(t *testing.T) {
 		{strings.Repeat("#", auth.MaxFile+1), `got 4194305 bytes, want at most 4194304`},
 	} {
 		_, err := auth.Parse([]byte(c.file))
-		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "hs_") {
-			t.Errorf("%.200q: %v, want %s", c.file, err, c.want)
-		}
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), c.want) && !strings.Contains(err.Error(), "hs_"), "%.200q: %v, want %s", c.file, err, c.want)
 	}
 }
 
@@ -104,22 +99,16 @@ func TestAdd(t *testing.T) {
 		NotAfter: time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC), Rate: 0.5, Concurrency: 3,
 	})
 	require.NoError(t, err)
-	if !strings.HasPrefix(string(added), string(file)+"\n- name: 'it''s-c'\n") || strings.Contains(string(added), secret) {
-		t.Errorf("added:\n%s", added)
-	}
+	assert.True(t, strings.HasPrefix(string(added), string(file)+"\n- name: 'it''s-c'\n") && !strings.Contains(string(added), secret), "added:\n%s", added)
 	entries, err := auth.Parse(added)
 	require.NoError(t, err)
 	c := entries[2]
-	if c.Name != "it's-c" || *c.Hash != hash || c.Models[1] != "null" || c.Rate != 0.5 || c.Concurrency != 3 || c.NotAfter.Second() != 5 {
-		t.Errorf("%+v", c)
-	}
-	if _, err := auth.Add(added, &c); err == nil || !strings.Contains(err.Error(), "want another") {
-		t.Errorf("twice: %v", err)
-	}
+	assert.True(t, c.Name == "it's-c" && *c.Hash == hash && c.Models[1] == "null" && c.Rate == 0.5 && c.Concurrency == 3 && c.NotAfter.Second() == 5, "%+v", c)
+	_, err = auth.Add(added, &c)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "want another"), "twice: %v", err)
 	for _, flow := range []string{"[{name: a, role: read, certificate: x}]\n", "[{name: a, role: read, certificate: x}, {name: b, role: read, certificate: y}]\n"} {
-		if out, err := auth.Add([]byte(flow), &c); err == nil {
-			t.Errorf("an entry behind a list in brackets: %s", out)
-		}
+		out, err := auth.Add([]byte(flow), &c)
+		assert.Error(t, err, "an entry behind a list in brackets: %s", out)
 	}
 }
 

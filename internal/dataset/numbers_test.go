@@ -102,9 +102,7 @@ func TestTheColumnDecidesTheComma(t *testing.T) {
 		"semicolons and another has points": {"x2;x;x3\n0,5;1.234;1.5\n", nil, `"1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234)`},
 	} {
 		got, err := numbersOf(t, strings.NewReader(tt.text))
-		if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
-			t.Errorf("%s: error %v, want %q", name, err, tt.fails)
-		}
+		assert.True(t, (err == nil) == (tt.fails == "") && (err == nil || strings.Contains(err.Error(), tt.fails)), "%s: error %v, want %q", name, err, tt.fails)
 		assert.True(t, tt.want == nil || slices.Equal(got, tt.want), "%s: %v, want %v", name, got, tt.want)
 		if name == "one of many" && (got[0] != 12.5 || got[1] != 1.234) {
 			t.Errorf("%s: %v", name, got[:2])
@@ -133,14 +131,10 @@ func TestTheColumnDecidesThePoint(t *testing.T) {
 		text := fileOf(t, ';', tt.cells...)
 		for source, r := range map[string]io.Reader{"a file": strings.NewReader(text), "a stream": iotest.OneByteReader(strings.NewReader(text))} {
 			got, err := numbersOf(t, r)
-			if (err == nil) != (tt.fails == "") || err != nil && !strings.Contains(err.Error(), tt.fails) {
-				t.Errorf("%s of %s: error %v, want %q", name, source, err, tt.fails)
-			}
+			assert.True(t, (err == nil) == (tt.fails == "") && (err == nil || strings.Contains(err.Error(), tt.fails)), "%s of %s: error %v, want %q", name, source, err, tt.fails)
 			require.True(t, len(got) == len(tt.want), "%s of %s: %v, want %v", name, source, got, tt.want)
 			for i := range got {
-				if got[i] != tt.want[i] {
-					t.Errorf("%s of %s: %v, want %v", name, source, got, tt.want)
-				}
+				assert.Equal(t, tt.want[i], got[i], "%s of %s: %v, want %v", name, source, got, tt.want)
 			}
 		}
 	}
@@ -153,9 +147,8 @@ func TestLabelsOfDecimalCommas(t *testing.T) {
 	r, err := readerOf(strings.NewReader("x1;y\n1;1.234\n2;12,5\n"), "y", 0)
 	require.NoError(t, err)
 	var y [1]float64
-	if _, err := r.Read(nil, y[:]); err != nil || y[0] != 1234 {
-		t.Errorf("label %v, %v, want 1234", y[0], err)
-	}
+	_, err = r.Read(nil, y[:])
+	assert.True(t, err == nil && y[0] == 1234, "label %v, %v, want 1234", y[0], err)
 }
 
 // The other columns decide for a column that does not show its decimal mark, whatever separates the
@@ -170,9 +163,8 @@ func TestTheOtherColumnsDecide(t *testing.T) {
 			w := csv.NewWriter(&b)
 			w.Comma = delimiter
 			require.NoError(t, w.WriteAll([][]string{{"weight", "x"}, {c.other, c.x}, {c.other, c.x}}))
-			if got, err := numbersOf(t, strings.NewReader(b.String())); err != nil || !slices.Equal(got, []float64{c.want, c.want}) {
-				t.Errorf("%q beside %q with %q between: %g, %v, want %g", c.x, c.other, delimiter, got, err, c.want)
-			}
+			got, err := numbersOf(t, strings.NewReader(b.String()))
+			assert.True(t, err == nil && slices.Equal(got, []float64{c.want, c.want}), "%q beside %q with %q between: %g, %v, want %g", c.x, c.other, delimiter, got, err, c.want)
 		}
 	}
 }

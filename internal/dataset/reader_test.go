@@ -105,9 +105,8 @@ func TestDelimiters(t *testing.T) {
 			continue
 		}
 		var y [1]float64
-		if x, err := r.Read(nil, y[:]); err != nil || x[0] != 1.5 || y[0] != 2 {
-			t.Errorf("%q: %v, %v, %v", c.text, x, y, err)
-		}
+		x, err := r.Read(nil, y[:])
+		assert.True(t, err == nil && x[0] == 1.5 && y[0] == 2, "%q: %v, %v, %v", c.text, x, y, err)
 	}
 }
 
@@ -120,9 +119,8 @@ func TestHeadersOfNumbers(t *testing.T) {
 			continue
 		}
 		var y [1]float64
-		if x, err := r.Read(nil, y[:]); err != nil || len(x) != 2 || x[0] != 5 || y[0] != 7 {
-			t.Errorf("%q: %v, %v, %v", text, x, y, err)
-		}
+		x, err := r.Read(nil, y[:])
+		assert.True(t, err == nil && len(x) == 2 && x[0] == 5 && y[0] == 7, "%q: %v, %v, %v", text, x, y, err)
 	}
 	for text, says := range map[string]string{
 		"3.5,5.1,7\n1,2,3\n": "a.csv: line 1, column 1: the first line holds numbers, not the names of the columns; if they are the names, --target names one of them",
@@ -200,9 +198,7 @@ func TestTitlesAndFooters(t *testing.T) {
 			end = strconv.Itoa(len(table.Notes()))
 		}
 		got := strings.Join(append(parts, end), "/")
-		if got != want {
-			t.Errorf("%q is %q, want %q", text, got, want)
-		}
+		assert.Equal(t, want, got, text)
 	}
 }
 
@@ -251,9 +247,8 @@ func TestNoLabel(t *testing.T) {
 		var y [1]float64
 		x, err := r.Read(nil, y[:])
 		assert.True(t, errors.Is(err, dataset.ErrNoLabel) && len(x) == 2 && x[0] == 1 && x[1] == 2, "%q: %v, %v", label, x, err)
-		if _, err := r.Read(nil, y[:]); err != nil || y[0] != 4 {
-			t.Errorf("%q: the next row: %v, %v", label, y, err)
-		}
+		_, err = r.Read(nil, y[:])
+		assert.True(t, err == nil && y[0] == 4, "%q: the next row: %v, %v", label, y, err)
 	}
 	for text, want := range map[string]string{"none": "none", "-": "-", "NA": "", "": "", "?": "", "nan": ""} {
 		class, err := dataset.Class(text)
@@ -300,8 +295,7 @@ func TestUTF16(t *testing.T) {
 		if err != nil || !slices.Equal(table.Columns(), []string{"by", "y"}) || !slices.Equal(record, []string{"Bodø", "1,5"}) {
 			t.Errorf("%s: %q, %q, %v", name, table.Columns(), record, err)
 		}
-		if v, err := table.Number(1, record[1]); err != nil || v != 1.5 {
-			t.Errorf("%s: %v, %v", name, v, err)
-		}
+		v, err := table.Number(1, record[1])
+		assert.True(t, err == nil && v == 1.5, "%s: %v, %v", name, v, err)
 	}
 }

@@ -32,12 +32,9 @@ func TestAFloodedRidgeIsRejected(t *testing.T) {
 	for name, spec := range flooded() {
 		var field *model.FieldError
 		_, _, err := engine.ValidateSpec(spec)
-		if !errors.Is(err, model.ErrInvalidSpec) || !errors.As(err, &field) || field.Field != "spec."+spec.Name()+".kernel.offset" {
-			t.Errorf("%s: ValidateSpec says %v", name, err)
-		}
-		if _, err := h.CreateModel(context.Background(), "m", spec); !errors.Is(err, model.ErrInvalidSpec) {
-			t.Errorf("%s: CreateModel says %v", name, err)
-		}
+		assert.True(t, errors.Is(err, model.ErrInvalidSpec) && errors.As(err, &field) && field.Field == "spec."+spec.Name()+".kernel.offset", "%s: ValidateSpec says %v", name, err)
+		_, err = h.CreateModel(context.Background(), "m", spec)
+		assert.ErrorIs(t, err, model.ErrInvalidSpec, "%s: CreateModel says", name)
 	}
 	fits := model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Lambda: ptr(1.0), Kernel: &model.Kernel{Kind: "polynomial", Offset: ptr(1e3), Degree: ptr(4)}}}
 	_, _, err := engine.ValidateSpec(fits)

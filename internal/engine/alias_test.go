@@ -92,16 +92,13 @@ func TestAliases(t *testing.T) {
 	all, err := h.ListAliases()
 	assert.True(t, err == nil && len(all) == 2 && all[0].Name == "canary" && all[1] == set, "aliases %+v, %v", all, err)
 	info, err := h.GetModel(ctx, "live")
-	if err != nil || info.ID != "b" || !slices.Equal(info.Aliases, []string{"canary", "live"}) {
-		t.Errorf("the model of the alias: %+v, %v", info, err)
-	}
+	assert.True(t, err == nil && info.ID == "b" && slices.Equal(info.Aliases, []string{"canary", "live"}), "the model of the alias: %+v, %v", info, err)
 	assert.NoError(t, errors.Join(h.DeleteAlias(ctx, "canary"), h.DeleteAlias(ctx, "live")))
 	assert.ErrorIs(t, h.DeleteAlias(ctx, "live"), engine.ErrAliasNotFound)
 	h.stop(t)
 	h = start(t, d, c)
-	if _, err := h.GetModel(ctx, "live"); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("a deleted alias: %v", err)
-	}
+	_, err = h.GetModel(ctx, "live")
+	assert.ErrorIs(t, err, engine.ErrModelNotFound, "a deleted alias")
 }
 
 // A name is that of a model or of an alias, and a model that an alias names stays.

@@ -100,9 +100,8 @@ func TestClockAhead(t *testing.T) {
 	s.pending(1)
 	sweep()
 	s.pending(1)
-	if a := owner.host.observe(t, "m", seen); !a[0].Duplicate {
-		t.Error("a follower whose clock is ahead forgot an id")
-	}
+	a := owner.host.observe(t, "m", seen)
+	assert.True(t, a[0].Duplicate, "a follower whose clock is ahead forgot an id")
 
 	s.move(1)
 	sweep()

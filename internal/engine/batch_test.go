@@ -38,9 +38,7 @@ func TestARejectedCallLeavesItsBatch(t *testing.T) {
 		t.Errorf("a call with an unknown prediction: %v", err)
 	}
 	answers, err := later.Wait(t.Context())
-	if err != nil || answers[0].Sequence != 2 || answers[0].Duplicate || answers[1].Sequence != 3 {
-		t.Errorf("the call behind it: %+v, %v", answers, err)
-	}
+	assert.True(t, err == nil && answers[0].Sequence == 2 && !answers[0].Duplicate && answers[1].Sequence == 3, "the call behind it: %+v, %v", answers, err)
 }
 
 // syncing is a store whose next sync waits until goOn, after it has closed begun.

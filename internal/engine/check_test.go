@@ -84,9 +84,7 @@ func TestCheckOfAWholeStore(t *testing.T) {
 	fs, _ := damaged(t)
 	findings, checked := look(t, fs)
 	assert.LessOrEqual(t, len(findings), 0, "%+v", findings)
-	if checked.Models != 2 || checked.Snapshots != 6 || checked.Observations != 65 || checked.IDs != 60 || checked.Pending != 1 {
-		t.Errorf("%+v", checked)
-	}
+	assert.True(t, checked.Models == 2 && checked.Snapshots == 6 && checked.Observations == 65 && checked.IDs == 60 && checked.Pending == 1, "%+v", checked)
 }
 
 // Aliases that the server does not serve are found and removed. One of a model that is
@@ -112,12 +110,10 @@ func TestCheckOfAliases(t *testing.T) {
 		return all
 	}
 	findings, checked := look(t, fs)
-	if got, want := places(findings), []string{`the alias "broken": `, `the alias "gone": `, `the alias "other": `}; !slices.Equal(got, want) || checked.Aliases != 4 {
-		t.Errorf("found %q of %d aliases, want %q", got, checked.Aliases, want)
-	}
-	if got, want := places(repair(t, fs)), []string{`the alias "broken": removed`, `the alias "gone": `, `the alias "other": removed`}; !slices.Equal(got, want) {
-		t.Errorf("repaired %q, want %q", got, want)
-	}
+	got, want := places(findings), []string{`the alias "broken": `, `the alias "gone": `, `the alias "other": `}
+	assert.True(t, slices.Equal(got, want) && checked.Aliases == 4, "found %q of %d aliases, want %q", got, checked.Aliases, want)
+	got, want = places(repair(t, fs)), []string{`the alias "broken": removed`, `the alias "gone": `, `the alias "other": removed`}
+	assert.True(t, slices.Equal(got, want), "repaired %q, want %q", got, want)
 	if findings, checked := look(t, fs); len(findings) != 1 || checked.Aliases != 2 {
 		t.Errorf("left %q of %d aliases", places(findings), checked.Aliases)
 	}
@@ -181,9 +177,8 @@ func TestCheckFindsAndRepairs(t *testing.T) {
 			for _, f := range repair(t, fs) {
 				assert.True(t, f.Repaired != "", "not repaired: %+v", f)
 			}
-			if findings, _ := look(t, fs); len(findings) > 0 {
-				t.Errorf("after the repair %+v", findings)
-			}
+			findings, _ = look(t, fs)
+			assert.True(t, len(findings) == 0, "after the repair %+v", findings)
 			h := startOn(t, fs, clock)
 			assert.EqualValues(t, 5, h.stats(t, "other").Observations)
 			s := h.stats(t, "m")
@@ -221,9 +216,7 @@ func spoilSnapshots(t *testing.T, fs vfs.FS, sequences []string) {
 				done = true
 			}
 		}
-		if !done {
-			t.Fatalf("no snapshot %s among %v", sequence, names)
-		}
+		require.True(t, done, "no snapshot %s among %v", sequence, names)
 	}
 }
 

@@ -3,6 +3,8 @@ package engine_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 )
@@ -28,9 +30,8 @@ func TestChosenIDsWaitForTheirOwnAlone(t *testing.T) {
 	}
 	put := func(id string) {
 		t.Helper()
-		if rows := <-f.putting; len(rows) != 1 || rows[0].ID != id {
-			t.Errorf("%+v is stored, want prediction %q", rows, id)
-		}
+		rows := <-f.putting
+		assert.True(t, len(rows) == 1 && rows[0].ID == id, "%+v is stored, want prediction %q", rows, id)
 	}
 	a := predict("a")
 	put("a")
@@ -39,14 +40,10 @@ func TestChosenIDsWaitForTheirOwnAlone(t *testing.T) {
 	put("b")
 	close(f.goOn)
 	for id, answer := range map[string]<-chan engine.Prediction{"a": a, "b": b} {
-		if p := <-answer; p.ID != id {
-			t.Errorf("prediction %q has the id %q", id, p.ID)
-		}
+		p := <-answer
+		assert.Equal(t, id, p.ID, "prediction has the id")
 	}
-	if p := <-again; p.ID != "a" {
-		t.Errorf("prediction a again has the id %q", p.ID)
-	}
-	if n := len(f.putting); n != 0 {
-		t.Errorf("%d more predictions are stored", n)
-	}
+	p := <-again
+	assert.Equal(t, "a", p.ID, "prediction a again has the id")
+	assert.Equal(t, 0, len(f.putting), "more predictions are stored")
 }

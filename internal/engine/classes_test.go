@@ -53,18 +53,16 @@ func TestClasses(t *testing.T) {
 			before := h.stats(t, "m")
 			h.stop(t)
 			h = start(t, disk, clock, after(40))
-			if got := h.stats(t, "m"); got.Digest != before.Digest || !reflect.DeepEqual(got.ClassAccount, before.ClassAccount) || got.Served != before.Served {
-				t.Fatalf("after a restart %+v, want %+v", got, before)
-			}
+			got := h.stats(t, "m")
+			require.True(t, got.Digest == before.Digest && reflect.DeepEqual(got.ClassAccount, before.ClassAccount) && got.Served == before.Served, "after a restart %+v, want %+v", got, before)
 		}
 	}
 	s := h.stats(t, "m").ClassAccount
 	if s == nil || s.Whole.Served.Errors != float64(wrong) || s.Predicted != 199 || !reflect.DeepEqual(s.Names, []string{"cat", "dog", "fox"}) && !reflect.DeepEqual(s.Names, []string{"dog", "cat", "fox"}) {
 		t.Errorf("%d errors, %+v", wrong, s)
 	}
-	if skill := s.Whole.Served.Skill(); !(skill > 0.5) {
-		t.Errorf("skill %g", skill)
-	}
+	skill := s.Whole.Served.Skill()
+	assert.True(t, skill > 0.5, "skill %g", skill)
 	for what, o := range map[string]engine.Observation{
 		"a class too many": {Features: []float64{1, 2}, Class: "owl", Weight: 1},
 		"a label":          {Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1},
@@ -129,9 +127,8 @@ func TestPredictionOfUndoneClasses(t *testing.T) {
 	h.stop(t)
 	h = start(t, disk, clock)
 	assert.EqualValues(t, 1, h.stats(t, "m").Pending)
-	if a := h.observe(t, "m", engine.Observation{PredictionID: kept.ID, Class: "a"})[0]; a.Served || a.Sequence != 3 {
-		t.Errorf("%+v", a)
-	}
+	a = h.observe(t, "m", engine.Observation{PredictionID: kept.ID, Class: "a"})[0]
+	assert.False(t, a.Served || a.Sequence != 3, "%+v", a)
 }
 
 // An exported model of records and classes goes on elsewhere as it would here.
@@ -145,9 +142,8 @@ func TestExportOfRecordsAndClasses(t *testing.T) {
 	waiting := from.named(t, "m", drawn(rng))
 	data := must(from.ExportModel(t.Context(), "m", engine.ExportOptions{}))(t)
 	must(to.ImportModel(t.Context(), "copy", data))(t)
-	if a, b := from.stats(t, "m"), to.stats(t, "copy"); a.Digest != b.Digest || !reflect.DeepEqual(a.Inputs, b.Inputs) || !reflect.DeepEqual(a.ClassAccount, b.ClassAccount) {
-		t.Errorf("%+v\n%+v", a, b)
-	}
+	a, b := from.stats(t, "m"), to.stats(t, "copy")
+	assert.True(t, a.Digest == b.Digest && reflect.DeepEqual(a.Inputs, b.Inputs) && reflect.DeepEqual(a.ClassAccount, b.ClassAccount), "%+v\n%+v", a, b)
 	o := engine.Observation{PredictionID: waiting.ID, Class: "wet"}
 	if a, b := from.observe(t, "m", o)[0], to.observe(t, "copy", o)[0]; !reflect.DeepEqual(a, b) || !a.Served {
 		t.Errorf("%+v\n%+v", a, b)

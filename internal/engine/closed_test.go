@@ -1,9 +1,10 @@
 package engine_test
 
 import (
-	"errors"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/engine"
 )
@@ -11,9 +12,7 @@ import (
 // TestClosed: every call about a model fails with ErrClosed.
 func TestClosed(t *testing.T) {
 	e, ctx := engine.Closed(), t.Context()
-	if target := e.AliasTarget("a"); target != "" {
-		t.Errorf("an alias of %s", target)
-	}
+	assert.Equal(t, "", e.AliasTarget("a"), "an alias")
 	for name, call := range map[string]func() error{
 		"Await":         func() error { return e.Await(ctx, "m", "", 1) },
 		"CompareModels": func() error { _, err := e.CompareModels(ctx, "m"); return err },
@@ -39,8 +38,6 @@ func TestClosed(t *testing.T) {
 		"UpdateModel":   func() error { _, err := e.UpdateModel(ctx, "m", engine.UpdateOptions{}); return err },
 		"Watch":         func() error { _, err := e.Watch(ctx, "m", 1); return err },
 	} {
-		if err := call(); !errors.Is(err, engine.ErrClosed) {
-			t.Errorf("%s: %v", name, err)
-		}
+		assert.ErrorIs(t, call(), engine.ErrClosed, name)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
@@ -62,9 +63,8 @@ func TestColdReplicas(t *testing.T) {
 			row := one(fmt.Sprint(n, "-", k), float64(k%7), float64(n))
 			owner.host.observe(t, "m", row...)
 			alone.observe(t, "m", row...)
-			if replayed := owner.host.Totals().Replayed.Load() - replayed; k == 0 && replayed != int64(behind) {
-				t.Errorf("server %d has replayed %d observations, want %d", place, replayed, behind)
-			}
+			replayed := owner.host.Totals().Replayed.Load() - replayed
+			assert.True(t, k != 0 || replayed == int64(behind), "server %d has replayed %d observations, want %d", place, replayed, behind)
 		}
 		// While one snapshot is being written, another one is due already, and both count for the estimated replay. If
 		// the owner writes the first one until the last row is learned, it does not write the other one.
@@ -75,14 +75,11 @@ func TestColdReplicas(t *testing.T) {
 		for before := range n + 1 {
 			for k := range rows {
 				got := owner.host.observe(t, "m", one(fmt.Sprint(before, "-", k), float64(k%7), float64(before))...)[0]
-				if !got.Duplicate || got.Sequence != uint64(before*rows+k+1) {
-					t.Fatalf("server %d, observation %d-%d again: %+v", place, before, k, got)
-				}
+				require.True(t, got.Duplicate && got.Sequence == uint64(before*rows+k+1), "server %d, observation %d-%d again: %+v", place, before, k, got)
 			}
 		}
-		if got, want := owner.host.stats(t, "m"), alone.stats(t, "m"); got.Digest != want.Digest || got.Sequence != want.Sequence {
-			t.Errorf("server %d has the digest %x at %d, want %x at %d", place, got.Digest, got.Sequence, want.Digest, want.Sequence)
-		}
+		got, want := owner.host.stats(t, "m"), alone.stats(t, "m")
+		assert.True(t, got.Digest == want.Digest && got.Sequence == want.Sequence, "server %d has the digest %x at %d, want %x at %d", place, got.Digest, got.Sequence, want.Digest, want.Sequence)
 		for _, v := range s.all {
 			waitFor(t, v.host, func() bool { return v == owner || v.host.loaded(t) == 0 })
 		}
@@ -120,9 +117,8 @@ func TestColdReplicaMakesNoSnapshot(t *testing.T) {
 	b.restart(true)
 	assert.Equal(t, 0, b.host.loaded(t))
 	s.move(1)
-	if got := b.host.observe(t, "m", one("b", 1)...)[0]; !got.Duplicate {
-		t.Errorf("the id of the last observation: %+v", got)
-	}
+	got := b.host.observe(t, "m", one("b", 1)...)[0]
+	assert.True(t, got.Duplicate, "the id of the last observation: %+v", got)
 	s.equal()
 }
 

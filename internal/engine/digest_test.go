@@ -75,15 +75,11 @@ func TestDigestsFindABit(t *testing.T) {
 				c.flip(t, s.all[place], waits)
 				got := s.digests("m")
 				for n, d := range got {
-					if len(got) != 3 || d.Rows == "" || d.State == "" {
-						t.Fatalf("digests %+v", got)
-					}
-					if want := n == place && name != "nothing" && !c.state; (d.Rows != got[2].Rows) != want {
-						t.Errorf("the rows of server %d differ: %v", n, !want)
-					}
-					if want := n == place && c.state; (d.State != got[2].State) != want {
-						t.Errorf("the state of server %d differs: %v", n, !want)
-					}
+					require.True(t, len(got) == 3 && d.Rows != "" && d.State != "", "digests %+v", got)
+					want := n == place && name != "nothing" && !c.state
+					assert.Equal(t, want, (d.Rows != got[2].Rows), "the rows of server %d differ: %v", n, !want)
+					want = n == place && c.state
+					assert.Equal(t, want, (d.State != got[2].State), "the state of server %d differs: %v", n, !want)
 				}
 				counted := int64(0)
 				for _, v := range s.all {
@@ -165,9 +161,7 @@ func (v *server) flip(t *testing.T, part func(*codec.Snapshot) []byte) {
 	require.NoError(t, err)
 	data, err := m.ReadSnapshot(sequences[0])
 	require.NoError(t, err)
-	if !v.host.Hibernate("m") {
-		t.Fatal("the model stays in memory")
-	}
+	require.True(t, v.host.Hibernate("m"), "the model stays in memory")
 	for at := 1; ; at++ { // Not every bit gives a state that can be read.
 		s, err := codec.Decode(slices.Clone(data))
 		require.NoError(t, err)

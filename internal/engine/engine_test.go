@@ -19,14 +19,11 @@ func TestCreateIsIdempotentBySpec(t *testing.T) {
 	h := start(t, newDisk(), newClock())
 	first, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
 	require.NoError(t, err)
-	if first.Spec.PKAWVTaylor.Lambda == nil || *first.Spec.PKAWVTaylor.Lambda != 0.1 {
-		t.Errorf("defaults are not filled in: %+v", first.Spec.PKAWVTaylor)
-	}
+	assert.True(t, first.Spec.PKAWVTaylor.Lambda != nil && *first.Spec.PKAWVTaylor.Lambda == 0.1, "defaults are not filled in: %+v", first.Spec.PKAWVTaylor)
 	again, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
 	assert.True(t, err == nil && reflect.DeepEqual(again, first), "the same again: %+v, %v", again, err)
-	if _, err := h.CreateModel(context.Background(), "a", taylor(2, 4)); !errors.Is(err, engine.ErrModelExists) {
-		t.Errorf("another spec: %v", err)
-	}
+	_, err = h.CreateModel(context.Background(), "a", taylor(2, 4))
+	assert.ErrorIs(t, err, engine.ErrModelExists, "another spec")
 	for _, id := range []string{"", "A", "-a", "a/b", "a b", strings.Repeat("a", 64)} {
 		_, err := h.CreateModel(context.Background(), id, linear(1))
 		assert.ErrorIs(t, err, engine.ErrInvalidID, id)
@@ -82,13 +79,11 @@ func TestChosenPredictionIDs(t *testing.T) {
 	h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{9}})
 	again, err := predict(1)
 	assert.True(t, err == nil && reflect.DeepEqual(again, first), "a retried Predict answers %+v, %v; first %+v", again, err, first)
-	if _, err := predict(2); !errors.Is(err, engine.ErrConflict) {
-		t.Errorf("other features: %v", err)
-	}
+	_, err = predict(2)
+	assert.ErrorIs(t, err, engine.ErrConflict, "other features")
 	h.observe(t, "m", engine.Observation{PredictionID: "mine", Labels: []float64{1}})
-	if _, err := predict(1); !errors.Is(err, engine.ErrConflict) {
-		t.Errorf("after its label: %v", err)
-	}
+	_, err = predict(1)
+	assert.ErrorIs(t, err, engine.ErrConflict, "after its label")
 }
 
 func TestLimits(t *testing.T) {
@@ -99,12 +94,10 @@ func TestLimits(t *testing.T) {
 	must(h.Predict(context.Background(), "m", vectors([]float64{1}), named))(t)
 	_, err := h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true})
 	assert.ErrorIs(t, err, engine.ErrPendingLimit)
-	if _, err := h.Predict(context.Background(), "m", vectors([]float64{1}), named); err != nil {
-		t.Errorf("a retry of the second, which adds nothing: %v", err)
-	}
-	if _, err := h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{}); err != nil {
-		t.Errorf("not remembered: %v", err)
-	}
+	_, err = h.Predict(context.Background(), "m", vectors([]float64{1}), named)
+	assert.NoError(t, err, "a retry of the second, which adds nothing")
+	_, err = h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{})
+	assert.NoError(t, err, "not remembered")
 }
 
 // A learner that takes only so many observations rejects the rest, also those

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zaptest/observer"
 
@@ -46,9 +47,7 @@ func TestFailedSweepIsToldOnce(t *testing.T) {
 	for _, l := range lines.All() {
 		told = append(told, fmt.Sprint(l.ContextMap()["error"]))
 	}
-	if len(told) != 3 || !strings.Contains(told[0], full.Error()) || !strings.Contains(told[1], full.Error()) || !strings.Contains(told[2], gone.Error()) {
-		t.Errorf("the log has %q", told)
-	}
+	assert.True(t, len(told) == 3 && strings.Contains(told[0], full.Error()) && strings.Contains(told[1], full.Error()) && strings.Contains(told[2], gone.Error()), "the log has %q", told)
 }
 
 // The last snapshots of many models fail for one cause, which is told once.
@@ -63,7 +62,5 @@ func TestFailedLastSnapshotsAreToldOnce(t *testing.T) {
 	f.failing.Store(true)
 	err := h.Close()
 	h.abandon()
-	if err == nil || strings.Contains(err.Error(), "\n") || !strings.Contains(err.Error(), fmt.Sprint(models-1, " more models")) {
-		t.Errorf("Close: %v", err)
-	}
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "\n") && strings.Contains(err.Error(), fmt.Sprint(models-1, " more models")), "Close: %v", err)
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/storage"
 )
 
@@ -200,7 +202,5 @@ func spoilID(t *testing.T, s storage.Store, name, id string) {
 		}
 		return e.Model.PutIDs(context.Background(), []storage.ID{{ID: id, At: time.Unix(1, 0), Value: []byte("no remembered observation")}})
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 }

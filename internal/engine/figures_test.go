@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"runtime"
 	"sync"
 	"testing"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
@@ -54,9 +54,7 @@ func (h *host) live(t *testing.T, id string) (found engine.Live) {
 			found = *l
 		}
 	})
-	if found.ID == "" {
-		t.Fatalf("no model %q", id)
-	}
+	require.True(t, found.ID != "", "no model %q", id)
 	return found
 }
 
@@ -69,9 +67,8 @@ func TestFiguresOfObservations(t *testing.T) {
 	h.observe(t, "m", o)
 	h.observe(t, "m", o, engine.Observation{Features: []float64{2}, Labels: []float64{3}})
 	o.Labels, o.Weight = []float64{3}, 1
-	if _, err := h.Observe(t.Context(), "m", []engine.Observation{o}); !errors.Is(err, engine.ErrConflict) {
-		t.Fatal(err)
-	}
+	_, err := h.Observe(t.Context(), "m", []engine.Observation{o})
+	require.ErrorIs(t, err, engine.ErrConflict)
 	l := h.live(t, "m")
 	if l.Observations != 2 || l.Duplicates != 2 || l.PendingLimit != 1000 || l.Behind != -1 {
 		t.Errorf("%d observations, %d duplicates, limit %d, behind %d", l.Observations, l.Duplicates, l.PendingLimit, l.Behind)
@@ -94,30 +91,26 @@ func TestFiguresOfSnapshotsAndRecovery(t *testing.T) {
 		h.observe(t, "m", engine.Observation{Features: []float64{float64(n)}, Labels: []float64{1}})
 	}
 	begun := c.now()
-	if l := h.live(t, "m"); l.Unsnapshotted != 5 || !l.SnapshotTime.Equal(begun) {
-		t.Errorf("without a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotTime)
-	}
+	l := h.live(t, "m")
+	assert.True(t, l.Unsnapshotted == 5 && l.SnapshotTime.Equal(begun), "without a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotTime)
 	c.advance(time.Minute)
 	must(h.SnapshotModel(t.Context(), "m"))(t)
 	for range 3 {
 		h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{1}})
 	}
-	if l := h.live(t, "m"); l.Unsnapshotted != 3 || !l.SnapshotTime.Equal(c.now()) {
-		t.Errorf("with a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotTime)
-	}
+	l = h.live(t, "m")
+	assert.True(t, l.Unsnapshotted == 3 && l.SnapshotTime.Equal(c.now()), "with a snapshot: %d observations beyond %v", l.Unsnapshotted, l.SnapshotTime)
 	cut := fs.CrashClone(vfs.CrashCloneCfg{})
 	h.stop(t)
 	h = startOn(t, cut, c)
 	h.stats(t, "m")
-	if l := h.live(t, "m"); l.Unsnapshotted != 3 {
-		t.Errorf("after a crash: %d observations beyond the snapshot", l.Unsnapshotted)
-	}
+	l = h.live(t, "m")
+	assert.EqualValues(t, 3, l.Unsnapshotted, "after a crash observations beyond the snapshot")
 	for !h.Totals().StartDone.Load() {
 		runtime.Gosched()
 	}
-	if all := h.Totals(); all.Started.Load() != 1 || all.StartFailed.Load() != 0 || all.Replayed.Load() != 3 || all.SnapshotFailures.Load() != 0 {
-		t.Errorf("after a crash: %+v", all)
-	}
+	all := h.Totals()
+	assert.True(t, all.Started.Load() == 1 && all.StartFailed.Load() == 0 && all.Replayed.Load() == 3 && all.SnapshotFailures.Load() == 0, "after a crash: %+v", all)
 }
 
 func TestFiguresOfFollowers(t *testing.T) {
@@ -127,9 +120,8 @@ func TestFiguresOfFollowers(t *testing.T) {
 	must(h.SetAlias(t.Context(), "current", "leader", ""))(t)
 	h.feed(t, 0, 10)
 	h.caughtUp(t, "leader")
-	if leader, shadow := h.live(t, "leader").Behind, h.live(t, "shadow").Behind; leader != -1 || shadow != 0 {
-		t.Errorf("the leader is %d behind, its follower %d", leader, shadow)
-	}
+	leader, shadow := h.live(t, "leader").Behind, h.live(t, "shadow").Behind
+	assert.True(t, leader == -1 && shadow == 0, "the leader is %d behind, its follower %d", leader, shadow)
 }
 
 // A call whose trace is sampled has spans for its stages, and its trace is told. Another
@@ -152,21 +144,15 @@ func TestSpansOfAnObservation(t *testing.T) {
 	var names []string
 	for _, s := range spans.Ended() {
 		names = append(names, s.Name())
-		if s.Name() != "root" && s.Parent().SpanID() != root.SpanContext().SpanID() {
-			t.Errorf("%s is no child", s.Name())
-		}
-		if s.EndTime().Before(s.StartTime()) {
-			t.Errorf("%s ends before it starts", s.Name())
-		}
+		assert.True(t, s.Name() == "root" || s.Parent().SpanID() == root.SpanContext().SpanID(), "%s is no child", s.Name())
+		assert.False(t, s.EndTime().Before(s.StartTime()), "%s ends before it starts", s.Name())
 	}
 	assert.Equal(t, []string{"queue", "commit", "learn", "remember", "root"}, names)
 	id := root.SpanContext().TraceID().String()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, what := range []string{"queue", "commit", "learn", "observe", "predict"} {
-		if !f.traces[what+" "+id] {
-			t.Errorf("%s was not told the trace", what)
-		}
+		assert.True(t, f.traces[what+" "+id], "%s was not told the trace", what)
 	}
 }
 
@@ -177,8 +163,8 @@ func TestNoTraceAllocatesNothing(t *testing.T) {
 	defer span.End()
 	for name, ctx := range map[string]context.Context{"none": t.Context(), "not sampled": dropped} {
 		if n := testing.AllocsPerRun(100, func() {
-			if id := engine.TraceID(ctx); id != "" {
-				t.Errorf("%s: trace %s", name, id)
+			if engine.TraceID(ctx) != "" {
+				t.Error(name)
 			}
 			engine.Begin(ctx, "child").End()
 		}); n != 0 {

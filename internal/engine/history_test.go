@@ -2,13 +2,14 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/engine"
 	past "hindsight/internal/engine/account/history"
@@ -74,8 +75,7 @@ func TestForeignHistoryIsRejected(t *testing.T) {
 		snapshot := must(codec.Decode(data))(t)
 		snapshot.History = kept
 		bad := must(codec.Encode(snapshot))(t)
-		if _, err := h.ImportModel(t.Context(), "other", bad); !errors.Is(err, engine.ErrInvalidRequest) {
-			t.Errorf("%s: %v", what, err)
-		}
+		_, err := h.ImportModel(t.Context(), "other", bad)
+		assert.ErrorIs(t, err, engine.ErrInvalidRequest, what)
 	}
 }

@@ -68,14 +68,10 @@ func TestFiguresOfModelsThatAreNotLoaded(t *testing.T) {
 		return *page.Models[0].Figures
 	}
 	loaded := figures()
-	if loaded.State != engine.StateLoaded || !loaded.Known || loaded.Recent.Observations != 9 || !(loaded.Regret > 0) {
-		t.Errorf("in memory %+v", loaded)
-	}
+	assert.True(t, loaded.State == engine.StateLoaded && loaded.Known && loaded.Recent.Observations == 9 && loaded.Regret > 0, "in memory %+v", loaded)
 	h.hibernate(t)
 	gone := figures()
-	if gone.State != engine.StateHibernated || gone.Recent != loaded.Recent || gone.Regret != loaded.Regret || gone.Time == 0 || gone.Time != loaded.Time {
-		t.Errorf("out of memory %+v", gone)
-	}
+	assert.True(t, gone.State == engine.StateHibernated && gone.Recent == loaded.Recent && gone.Regret == loaded.Regret && gone.Time != 0 && gone.Time == loaded.Time, "out of memory %+v", gone)
 	h.stop(t)
 	// The start loads models in the order of their ids until they take half of what they may.
 	// The first one takes more than that and less than all, so that it stays and "m" is not loaded.
@@ -168,9 +164,7 @@ func TestPages(t *testing.T) {
 		var got []string
 		for pages := 0; ; pages++ {
 			page, err := h.Engine.ListModels(t.Context(), o)
-			if err != nil || page.Total != len(want) || len(page.Models) > o.Limit {
-				t.Fatalf("%+v: page %+v, %v; want %d in all", o, page, err, len(want))
-			}
+			require.True(t, err == nil && page.Total == len(want) && len(page.Models) <= o.Limit, "%+v: page %+v, %v; want %d in all", o, page, err, len(want))
 			for n := range page.Models {
 				got = append(got, page.Models[n].ID)
 			}

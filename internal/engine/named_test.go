@@ -86,9 +86,7 @@ func TestNamedInputs(t *testing.T) {
 		var out model.Outcome
 		require.NoError(t, learner.Observe(&out, encoder.Encode(nil, w.record), []float64{y}, 1))
 		encoder.Learn(w.record)
-		if !a.Served || a.ServedPredictions[0] != w.Values[0] || !reflect.DeepEqual(a.Predictions, out.Predictions) {
-			t.Fatalf("round %d: %+v, want %+v", round, a, out)
-		}
+		require.True(t, a.Served && a.ServedPredictions[0] == w.Values[0] && reflect.DeepEqual(a.Predictions, out.Predictions), "round %d: %+v, want %+v", round, a, out)
 		if round%50 == 49 {
 			before := h.stats(t, "m")
 			h.stop(t)
@@ -185,9 +183,7 @@ func TestConflictsOfRecords(t *testing.T) {
 		o.Labels, o.Weight = []float64{1}, 1
 		_, err := h.Observe(t.Context(), id, []engine.Observation{o})
 		var wrong *model.FieldError
-		if !errors.As(err, &wrong) || wrong.Field != field || !errors.Is(err, engine.ErrInvalidRequest) {
-			t.Errorf("%s of model %s: %v", field, id, err)
-		}
+		assert.True(t, errors.As(err, &wrong) && wrong.Field == field && errors.Is(err, engine.ErrInvalidRequest), "%s of model %s: %v", field, id, err)
 	}
 }
 

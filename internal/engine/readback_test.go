@@ -66,9 +66,8 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	}
 	for n := range 5 {
 		// The log is whole without a check until three snapshots are kept.
-		if got, want := snapshot(), n >= 2; got != want {
-			t.Errorf("snapshot %d: rejected %v, want %v", n+1, got, want)
-		}
+		got, want := snapshot(), n >= 2
+		assert.Equal(t, want, got, "snapshot %d: rejected", n+1)
 	}
 	if first, kept := h.log(t); first != 1 || !slices.Equal(kept, []uint64{20, 10}) {
 		t.Errorf("the log begins at %d, snapshots at %v", first, kept)
@@ -96,13 +95,11 @@ func TestUnreadableSnapshotCutsNoLog(t *testing.T) {
 	checked := kept[2]
 	broken.Store(true)
 	for n := range 10 {
-		if got, want := snapshot(), n >= 5; got != want {
-			t.Errorf("snapshot %d after the one that was read back: rejected %v, want %v", n+1, got, want)
-		}
+		got, want := snapshot(), n >= 5
+		assert.Equal(t, want, got, "snapshot %d after the one that was read back: rejected", n+1)
 	}
-	if first, kept := h.log(t); first > checked+1 || !slices.Contains(kept, checked) || len(kept) != 3 {
-		t.Errorf("the log begins at %d, snapshots at %v, the one at %d was read back", first, kept, checked)
-	}
+	first, kept := h.log(t)
+	assert.True(t, first <= checked+1 && slices.Contains(kept, checked) && len(kept) == 3, "the log begins at %d, snapshots at %v, the one at %d was read back", first, kept, checked)
 	broken.Store(false)
 	stats := h.stats(t, "m")
 	h.stop(t)

@@ -89,9 +89,7 @@ func TestRecentRegretOfLearnedRows(t *testing.T) {
 	}
 	s := recent(t, h)
 	w := s.RecentRegret[len(s.RecentRegret)-1]
-	if aside != 2 || w.Rounds != 398 || w.Loss > 1e6 || math.Abs(w.Regret()-s.Regret) > 1e-8*w.Loss {
-		t.Errorf("%d set aside, %+v, regret %g", aside, w, s.Regret)
-	}
+	assert.False(t, aside != 2 || w.Rounds != 398 || w.Loss > 1e6 || math.Abs(w.Regret()-s.Regret) > 1e-8*w.Loss, "%d set aside, %+v, regret %g", aside, w, s.Regret)
 	must(h.RestoreModel(t.Context(), "m", 100))(t)
 	if s = recent(t, h); s.RecentRegret[len(s.RecentRegret)-1].Rounds != 100 {
 		t.Errorf("after a restore %+v", s.RecentRegret)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -77,16 +76,12 @@ func TestPowerCuts(t *testing.T) {
 
 		h = startOn(t, cut, c, set)
 		got := h.stats(t, "m")
-		if got.Digest != want.Digest || got.Observations != uint64(n) {
-			t.Fatalf("after the cut: %d observations, digest %x; want %d, %x", got.Observations, got.Digest, n, want.Digest)
-		}
+		require.True(t, got.Digest == want.Digest && got.Observations == uint64(n), "after the cut: %d observations, digest %x; want %d, %x", got.Observations, got.Digest, n, want.Digest)
 		for k := range n {
 			if k%3 == 0 {
 				continue
 			}
-			if a := retry(t, h, k); !reflect.DeepEqual(a, answers[k]) {
-				t.Fatalf("the retry of %d is answered %+v, first %+v", k, a, answers[k])
-			}
+			require.Equal(t, answers[k], retry(t, h, k), "the retry of %d is answered, first", k)
 		}
 		h.stop(t)
 	}
@@ -98,9 +93,7 @@ func retry(t *testing.T, h *host, k int) engine.Answer {
 	rng := rand.New(rand.NewPCG(uint64(k), 9))
 	x, y := []float64{rng.NormFloat64(), rng.NormFloat64()}, rng.NormFloat64()
 	a := h.observe(t, "m", engine.Observation{Features: x, Labels: []float64{y}, ObservationID: fmt.Sprint("o-", k)})[0]
-	if !a.Duplicate {
-		t.Fatalf("observation %d was learned again: %+v", k, a)
-	}
+	require.True(t, a.Duplicate, "observation %d was learned again: %+v", k, a)
 	return a
 }
 
@@ -139,9 +132,7 @@ func TestBadSnapshotIsPassedOver(t *testing.T) {
 		// so rather than go on with less. Others go on.
 		for range 2 {
 			_, err := h.ModelStats(context.Background(), "m", engine.StatsOptions{})
-			if !errors.Is(err, engine.ErrCorrupt) || !strings.Contains(err.Error(), `"m"`) || !strings.Contains(err.Error(), "sequence 1: missing") {
-				t.Errorf("statistics: %v", err)
-			}
+			assert.True(t, errors.Is(err, engine.ErrCorrupt) && strings.Contains(err.Error(), `"m"`) && strings.Contains(err.Error(), "sequence 1: missing"), "statistics: %v", err)
 		}
 		_, err = h.Predict(context.Background(), "m", vectors([]float64{1, 2}), engine.PredictOptions{})
 		assert.ErrorIs(t, err, engine.ErrCorrupt)
@@ -173,18 +164,15 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 	for range 2 { // The second is after a repair.
 		h = startOn(t, disk, c)
 		for range 2 {
-			if _, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{}); !errors.Is(err, engine.ErrStorage) || errors.Is(err, engine.ErrCorrupt) || !errors.Is(err, syscall.EIO) {
-				t.Errorf("statistics: %v, want ErrStorage with EIO", err)
-			}
+			_, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{})
+			assert.True(t, errors.Is(err, engine.ErrStorage) && !errors.Is(err, engine.ErrCorrupt) && errors.Is(err, syscall.EIO), "statistics: %v, want ErrStorage with EIO", err)
 		}
 		_, err := h.Observe(t.Context(), "m", []engine.Observation{{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1}})
 		assert.ErrorIs(t, err, engine.ErrStorage)
 		h.stop(t)
 		findings := repair(t, disk)
 		for _, f := range findings {
-			if f.Model != "m" || f.Repaired != "" || !strings.Contains(f.Problem, syscall.EIO.Error()) {
-				t.Errorf("found %+v, want EIO alone, not repaired", f)
-			}
+			assert.True(t, f.Model == "m" && f.Repaired == "" && strings.Contains(f.Problem, syscall.EIO.Error()), "found %+v, want EIO alone, not repaired", f)
 		}
 		n := len(findings)
 		assert.True(t, n == 2 && findings[1].Rejected, "found %+v, want the snapshot, and that the model is not served", findings)

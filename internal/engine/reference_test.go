@@ -97,9 +97,8 @@ func TestARestoreDuringTheLearningOfAFollower(t *testing.T) {
 	must(h.RestoreModel(t.Context(), "leader", 0))(t)
 	h.feed(t, 10, 3)
 	waitFor(t, h, func() bool { return h.Behind("shadow") == 0 && h.sequence(t, "shadow") == 3 }) // Its log may be ahead of it.
-	if a, b := h.stats(t, "leader"), h.stats(t, "shadow"); a.Digest != b.Digest || b.Sequence != 3 {
-		t.Errorf("the follower has learned %d", b.Sequence)
-	}
+	a, b := h.stats(t, "leader"), h.stats(t, "shadow")
+	assert.True(t, a.Digest == b.Digest && b.Sequence == 3, "the follower has learned %d", b.Sequence)
 }
 
 // A RestoreModel that fails changes nothing, also of the followers.
@@ -117,9 +116,8 @@ func TestARejectedRestoreLeavesFollowers(t *testing.T) {
 	assert.Equal(t, "leader", h.follows(t, "shadow"))
 	h.feed(t, 10, 10)
 	h.caughtUp(t, "leader")
-	if a, b := h.stats(t, "leader"), h.stats(t, "shadow"); a.Digest != b.Digest || b.Sequence != 20 {
-		t.Errorf("the follower has learned %d", b.Sequence)
-	}
+	a, b := h.stats(t, "leader"), h.stats(t, "shadow")
+	assert.True(t, a.Digest == b.Digest && b.Sequence == 20, "the follower has learned %d", b.Sequence)
 }
 
 // A retry by an alias is not answered by a model that has the id of the previous one.
@@ -152,9 +150,7 @@ func order() engine.Observation {
 func (h *host) ordered(t *testing.T) {
 	t.Helper()
 	by, answer, err := h.send(t.Context(), order())
-	if err != nil || by != "b" || answer.Duplicate {
-		t.Errorf("learned by %q, a duplicate: %v; %v; want b, which has not seen it", by, answer.Duplicate, err)
-	}
+	assert.True(t, err == nil && by == "b" && !answer.Duplicate, "learned by %q, a duplicate: %v; %v; want b, which has not seen it", by, answer.Duplicate, err)
 }
 
 // What an import began with cannot be undone, also at sequence 1.

@@ -401,9 +401,8 @@ func TestRestoreBeforeTheLog(t *testing.T) {
 	for _, v := range s.all {
 		h := s.move(v.place).host
 		for sequence, row := range map[uint64][]engine.Observation{5: one("4", 4), 6: one("again", 1)} {
-			if got := h.observe(t, "m", row...)[0]; got.Sequence != sequence || !got.Duplicate {
-				t.Errorf("server %d answers observation %q: %+v", v.place, row[0].ObservationID, got)
-			}
+			got := h.observe(t, "m", row...)[0]
+			assert.True(t, got.Sequence == sequence && got.Duplicate, "server %d answers observation %q: %+v", v.place, row[0].ObservationID, got)
 		}
 	}
 }

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -127,9 +126,8 @@ func TestModelsThatAreNotLoaded(t *testing.T) {
 	models, err := h.ListModels("", "", 10)
 	assert.True(t, err == nil && len(models) == 2 && models[0].Sequence == 5 && models[0].Learner == "linear_awv", "%+v, %v", models, err)
 	require.NoError(t, h.DeleteModel(context.Background(), "a"))
-	if _, err := h.GetModel(t.Context(), "a"); !errors.Is(err, engine.ErrModelNotFound) {
-		t.Errorf("deleted: %v", err)
-	}
+	_, err = h.GetModel(t.Context(), "a")
+	assert.ErrorIs(t, err, engine.ErrModelNotFound, "deleted")
 	totals = h.Totals()
 	assert.True(t, totals.Pending == 1 && totals.Models == 1, "%+v", totals)
 	h.create(t, "a", model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}})
@@ -204,9 +202,7 @@ func TestHibernationKeepsTheLastIDs(t *testing.T) {
 	h.hibernate(t)
 	err := h.store.Models(t.Context(), func(e storage.RegistryEntry) error {
 		_, there, err := e.Model.ID("a")
-		if !there {
-			t.Error("the id is not in the store")
-		}
+		assert.True(t, there, "the id is not in the store")
 		return err
 	})
 	require.NoError(t, err)

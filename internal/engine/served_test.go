@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 )
@@ -25,14 +28,11 @@ func TestServedRegretIsOfOneState(t *testing.T) {
 	}
 	late(5)
 	solved := h.stats(t, "m")
-	if excess := solved.ServedRegret - solved.Regret; excess == 0 || math.IsNaN(excess) {
-		t.Fatalf("the late labels left no trace: %g", excess)
-	}
+	excess := solved.ServedRegret - solved.Regret
+	require.True(t, excess != 0 && !math.IsNaN(excess), "the late labels left no trace: %g", excess)
 	late(5)
 	h.Each(func(l *engine.Live) {
-		if l.Regret != solved.Regret || l.ServedRegret != solved.ServedRegret {
-			t.Errorf("regret %g, served %g; want %g, %g", l.Regret, l.ServedRegret, solved.Regret, solved.ServedRegret)
-		}
+		assert.True(t, l.Regret == solved.Regret && l.ServedRegret == solved.ServedRegret, "regret %g, served %g; want %g, %g", l.Regret, l.ServedRegret, solved.Regret, solved.ServedRegret)
 	})
 }
 
@@ -74,9 +74,7 @@ func TestServedCertificateOfLateLabels(t *testing.T) {
 		t.Errorf("certificate %g, served %g; regret %g, served %g", s.Certificate, s.ServedCertificate, s.Regret, s.ServedRegret)
 	}
 	h.Each(func(l *engine.Live) {
-		if l.ServedFigures != s.ServedFigures {
-			t.Errorf("a scrape has %+v, want %+v", l.ServedFigures, s.ServedFigures)
-		}
+		assert.True(t, l.ServedFigures == s.ServedFigures, "a scrape has %+v, want %+v", l.ServedFigures, s.ServedFigures)
 	})
 }
 

@@ -111,9 +111,8 @@ func TestTheLogIsKeptForFollowers(t *testing.T) {
 	}
 	h.Pause("leader", false)
 	h.caughtUp(t, "leader")
-	if a, b := h.stats(t, "leader"), h.stats(t, "shadow"); a.Digest != b.Digest || b.Sequence != 200 {
-		t.Errorf("the follower is at %d", b.Sequence)
-	}
+	a, b := h.stats(t, "leader"), h.stats(t, "shadow")
+	assert.True(t, a.Digest == b.Digest && b.Sequence == 200, "the follower is at %d", b.Sequence)
 	h.feed(t, 200, 40)
 	h.caughtUp(t, "leader")
 	snapshot()

@@ -40,9 +40,7 @@ func (h *host) ask(t *testing.T, key, id string, x ...float64) (string, engine.P
 func (h *host) labelled(t *testing.T, id, by string, duplicate bool) engine.Answer {
 	t.Helper()
 	got, a, err := h.send(t.Context(), engine.Observation{PredictionID: id, Labels: []float64{1}, Weight: 1})
-	if err != nil || got != by || a.Duplicate != duplicate {
-		t.Errorf("the label of %s is learned by %q, duplicate %v, %v; want %q, %v", id, got, a.Duplicate, err, by, duplicate)
-	}
+	assert.True(t, err == nil && got == by && a.Duplicate == duplicate, "the label of %s is learned by %q, duplicate %v, %v; want %q, %v", id, got, a.Duplicate, err, by, duplicate)
 	return a
 }
 
@@ -92,9 +90,8 @@ func TestShareOfAnAlias(t *testing.T) {
 	half := func(from, to int) {
 		for n := from; n < to; n++ {
 			id := fmt.Sprint("p", n)
-			if answer := h.labelled(t, id, maker[id], false); !answer.Served {
-				t.Errorf("%s has no served prediction", id)
-			}
+			answer := h.labelled(t, id, maker[id], false)
+			assert.True(t, answer.Served, "%s has no served prediction", id)
 		}
 		for n := range to {
 			id := fmt.Sprint("p", n)
@@ -128,9 +125,7 @@ func TestShareThatLearnsAll(t *testing.T) {
 	h.create(t, "a", linear(1))
 	h.shadow(t, "b", "a", taylor(1, 2))
 	set := h.share(t, 0.5, true)
-	if !set.Share.LearnAll {
-		t.Errorf("set %+v", set)
-	}
+	assert.True(t, set.Share.LearnAll, "set %+v", set)
 	maker := map[string]string{}
 	for n := range 60 {
 		id := fmt.Sprint("p", n)
@@ -229,9 +224,7 @@ func TestRejectedShares(t *testing.T) {
 	} {
 		_, err := h.ShareAlias(t.Context(), "live", test.model, "", &test.share)
 		var field *model.FieldError
-		if !errors.Is(err, engine.ErrInvalidRequest) || !errors.As(err, &field) || field.Field != test.field {
-			t.Errorf("%s: %v, want %s", name, err, test.field)
-		}
+		assert.True(t, errors.Is(err, engine.ErrInvalidRequest) && errors.As(err, &field) && field.Field == test.field, "%s: %v, want %s", name, err, test.field)
 	}
 	_, err := h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "none", Fraction: 0.5})
 	assert.ErrorIs(t, err, engine.ErrModelNotFound)
@@ -283,9 +276,8 @@ func TestExactlyOnceWhileAShareChanges(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if a, b := h.sequence(t, "a"), h.sequence(t, "b"); a+b != clients*each || a == 0 || b == 0 {
-		t.Errorf("a learned %d and b %d, want %d together", a, b, clients*each)
-	}
+	a, b := h.sequence(t, "a"), h.sequence(t, "b")
+	assert.True(t, a+b == clients*each && a != 0 && b != 0, "a learned %d and b %d, want %d together", a, b, clients*each)
 }
 
 // After a power cut at any moment every acknowledged label is a duplicate of what the same model learned.
@@ -416,9 +408,7 @@ func TestPairedDifference(t *testing.T) {
 	if got == nil || !got.Paired || got.Observations < 380 || got.Observations > 400 || math.Abs(got.Mean-mean) > 2e-3 || !(got.Lower < mean && mean < got.Upper) {
 		t.Errorf("%+v, want a mean of %g", got, mean)
 	}
-	if !(got.Upper < 0) {
-		t.Errorf("a cubic model on a cubic label is not better: %+v", got)
-	}
+	assert.True(t, got.Upper < 0, "a cubic model on a cubic label is not better: %+v", got)
 }
 
 // A prediction of the share that has expired is learned by its input, once.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/engine"
 )
@@ -56,9 +57,8 @@ func TestDiskThatStandsStill(t *testing.T) {
 		})
 	}
 	group.Wait() // All leave, while the disk stands still.
-	if p, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{}); err != nil || p[0].Sequence != 1 {
-		t.Errorf("predict: %+v, %v", p, err)
-	}
+	p, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})
+	assert.True(t, err == nil && p[0].Sequence == 1, "predict: %+v, %v", p, err)
 	still.Store(false)
 	close(goOn)
 	// The queue holds 16; what the writer had taken from it waits for the disk.
@@ -74,7 +74,5 @@ func TestDiskThatStandsStill(t *testing.T) {
 			t.Errorf("observation %d again: %+v, %v; it was taken: %v", n, answers, err, taken[n].Load())
 		}
 	}
-	if got := h.stats(t, "m").Observations; got != 100 {
-		t.Errorf("%d observations learned", got)
-	}
+	assert.EqualValues(t, 100, h.stats(t, "m").Observations, "observations learned")
 }

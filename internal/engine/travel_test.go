@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -93,17 +92,14 @@ func TestPowerCutsDuringRestore(t *testing.T) {
 	for n, cut := range cuts {
 		h := startOn(t, cut, c)
 		s := h.stats(t, "m")
-		if s.Observations != last && s.Observations != target || s.Digest != want[s.Observations] {
-			t.Fatalf("cut %d leaves %d observations", n, s.Observations)
-		}
+		require.True(t, (s.Observations == last || s.Observations == target) && s.Digest == want[s.Observations], "cut %d leaves %d observations", n, s.Observations)
 		outcomes[s.Observations]++
 		k := uint64(0)
 		for _, call := range calls {
 			for _, o := range call {
 				k++
-				if a := h.observe(t, "m", o)[0]; a.Duplicate != (k <= s.Observations) {
-					t.Fatalf("cut %d leaves %d observations; observation %d again: %+v", n, s.Observations, k, a)
-				}
+				a := h.observe(t, "m", o)[0]
+				require.Equal(t, (k <= s.Observations), a.Duplicate, "cut %d leaves %d observations; observation %d again: %+v", n, s.Observations, k, a)
 			}
 		}
 		h.stop(t)
@@ -125,35 +121,29 @@ func TestExportAndImport(t *testing.T) {
 		to := start(t, fs, c)
 		info, err := to.ImportModel(ctx, "m", data)
 		require.True(t, err == nil && info.Sequence == 40, "%+v, %v", info, err)
-		if _, err := to.ImportModel(ctx, "m", data); !errors.Is(err, engine.ErrModelExists) {
-			t.Errorf("imported twice: %v", err)
-		}
-		if got, want := to.stats(t, "m"), from.stats(t, "m"); got.Digest != want.Digest || got.Served != want.Served {
-			t.Errorf("%+v, want %+v", got, want)
-		}
+		_, err = to.ImportModel(ctx, "m", data)
+		assert.ErrorIs(t, err, engine.ErrModelExists, "imported twice")
+		got, want := to.stats(t, "m"), from.stats(t, "m")
+		assert.True(t, got.Digest == want.Digest && got.Served == want.Served, "%+v, want %+v", got, want)
 		to.stop(t)
 		to = start(t, fs, c)
 		feed(t, from, 40, 60)
 		feed(t, to, 40, 60)
 		assert.True(t, to.stats(t, "m").Digest == from.stats(t, "m").Digest, "the copy goes on elsewhere")
-		if _, err := to.RestoreModel(ctx, "m", 40); err != nil {
-			t.Error(err)
-		}
-		if _, err := to.RestoreModel(ctx, "m", 39); !errors.Is(err, engine.ErrSnapshotNotFound) {
-			t.Errorf("before its import: %v", err)
-		}
+		_, err = to.RestoreModel(ctx, "m", 40)
+		assert.NoError(t, err)
+		_, err = to.RestoreModel(ctx, "m", 39)
+		assert.ErrorIs(t, err, engine.ErrSnapshotNotFound, "before its import")
 		for n := 0; n < len(data); n += 7 {
 			bad := append([]byte(nil), data...)
 			bad[n] ^= 0x10
 			_, err := to.ImportModel(ctx, "bad", bad)
 			require.ErrorIs(t, err, engine.ErrInvalidRequest, n)
 		}
-		if _, err := to.ImportModel(ctx, "BAD", data); !errors.Is(err, engine.ErrInvalidID) {
-			t.Error(err)
-		}
-		if models, err := to.ListModels("", "", 9); err != nil || len(models) != 1 {
-			t.Errorf("%+v, %v", models, err)
-		}
+		_, err = to.ImportModel(ctx, "BAD", data)
+		assert.ErrorIs(t, err, engine.ErrInvalidID)
+		models, err := to.ListModels("", "", 9)
+		assert.True(t, err == nil && len(models) == 1, "%+v, %v", models, err)
 	}
 }
 

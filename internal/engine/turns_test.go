@@ -377,21 +377,16 @@ func TestReportsOfOneState(t *testing.T) {
 		{asked{EffectiveDimension: true}, 3},
 	} {
 		s, err := h.ModelStats(t.Context(), "m", step.asked)
-		if err != nil || (s.EffectiveDimension != nil) != step.asked.EffectiveDimension || (s.HindsightPath != nil) != step.asked.HindsightPath {
-			t.Fatalf("step %d: %+v, %v", k, s, err)
-		}
+		require.True(t, err == nil && (s.EffectiveDimension != nil) == step.asked.EffectiveDimension && (s.HindsightPath != nil) == step.asked.HindsightPath, "step %d: %+v, %v", k, s, err)
 		p := s.HindsightPath
 		assert.True(t, p == nil || len(p) == 3 && math.Abs(p[2]-s.HindsightLoss) <= 1e-12, "step %d: the path %v to %g", k, p, s.HindsightLoss)
-		if d := s.EffectiveDimension; d != nil && !(*d > 0 && *d < 2) {
-			t.Errorf("step %d: an effective dimension of %g", k, *d)
-		}
+		d := s.EffectiveDimension
+		assert.True(t, d == nil || *d > 0 && *d < 2, "step %d: an effective dimension of %v", k, d)
 		assert.Equal(t, step.reports, h.Totals().Reports.Load(), k)
 	}
 	h.observe(t, "m", one("more", 9)...)
 	s, err := h.ModelStats(t.Context(), "m", asked{HindsightPath: true})
-	if err != nil || len(s.HindsightPath) != 3 || math.Abs(s.HindsightPath[2]-s.HindsightLoss) > 1e-12 || h.Totals().Reports.Load() != 4 {
-		t.Errorf("of a new state: %+v, %v", s, err)
-	}
+	assert.False(t, err != nil || len(s.HindsightPath) != 3 || math.Abs(s.HindsightPath[2]-s.HindsightLoss) > 1e-12 || h.Totals().Reports.Load() != 4, "of a new state: %+v, %v", s, err)
 }
 
 // Where it is allowed, regrets are solved in the background.

@@ -52,12 +52,9 @@ func TestWatch(t *testing.T) {
 	learn(t, h, 50, 75) // One record.
 	learn(t, h, 75, 77)
 	got = told(w)
-	if len(got) != 4 || got[0].Sequence != 55 || got[0].Omitted != 23 || got[3].Sequence != 58 || got[1].Omitted+got[2].Omitted+got[3].Omitted != 0 {
-		t.Fatalf("told %+v", got)
-	}
-	if got := told(wide); len(got) != 28 || got[0].Sequence != 31 || got[27].Sequence != 58 {
-		t.Fatalf("told %d from %d on", len(got), got[0].Sequence)
-	}
+	require.True(t, len(got) == 4 && got[0].Sequence == 55 && got[0].Omitted == 23 && got[3].Sequence == 58 && got[1].Omitted+got[2].Omitted+got[3].Omitted == 0, "told %+v", got)
+	got = told(wide)
+	require.True(t, len(got) == 28 && got[0].Sequence == 31 && got[27].Sequence == 58, "told %d from %d on", len(got), got[0].Sequence)
 	stats, err := w.Statistics(t.Context())
 	if want := h.stats(t, "m"); err != nil || stats.Observations != 58 || stats.Regret != want.Regret || stats.Whole != want.Whole ||
 		stats.Pending != want.Pending || stats.Digest != [32]byte{} || !math.IsNaN(stats.RegretUnpenalized) {
@@ -173,12 +170,10 @@ func TestWatchersAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				if _, err := w.Statistics(context.Background()); err != nil {
-					t.Error(err)
-				}
-				if _, err := w.Points(context.Background()); err != nil {
-					t.Error(err)
-				}
+				_, err = w.Statistics(context.Background())
+				assert.NoError(t, err)
+				_, err = w.Points(context.Background())
+				assert.NoError(t, err)
 				w.Close()
 			}
 		})

@@ -58,9 +58,8 @@ func (a *answer) rejected(t *testing.T, what string, httpStatus int, code, reaso
 		t.Errorf("%s: %s, want a violation of %s", what, a.body, field)
 		return
 	}
-	if got, _ := violations[0].(map[string]any); got["field"] != field || got["reason"] != reason || got["description"] == "" {
-		t.Errorf("%s: violation %v, want %s of %s", what, got, reason, field)
-	}
+	got, _ = violations[0].(map[string]any)
+	assert.True(t, got["field"] == field && got["reason"] == reason && got["description"] != "", "%s: violation %v, want %s of %s", what, got, reason, field)
 }
 
 // What a request can do wrong, each with what it is told.
@@ -217,9 +216,8 @@ func TestContentTypes(t *testing.T) {
 	a = h.call(t, "POST", "/v1/models:import?id=n", "x")
 	a.rejected(t, "an import", 415, "INVALID_ARGUMENT", "UNSUPPORTED_MEDIA_TYPE", "", "want application/octet-stream")
 	// A method in a header is none.
-	if a := h.call(t, "POST", "/v1/models/m", "{}", "X-HTTP-Method-Override", "DELETE", "Content-Type", "application/x-www-form-urlencoded"); a.status != 405 {
-		t.Errorf("a method in a header: %d", a.status)
-	}
+	a = h.call(t, "POST", "/v1/models/m", "{}", "X-HTTP-Method-Override", "DELETE", "Content-Type", "application/x-www-form-urlencoded")
+	assert.Equal(t, 405, a.status, "a method in a header")
 	h.want(t, "GET", "/v1/models/m", "")
 }
 
@@ -342,9 +340,8 @@ func TestBodiesHoldMemory(t *testing.T) {
 	assert.Equal(t, "1", a.header.Get("Retry-After"))
 	close(release)
 	assert.Equal(t, 200, <-first)
-	if a := h.call(t, "POST", "/v1/models/m:predict", body); a.status != 200 {
-		t.Errorf("a body after the first: %d %s", a.status, a.body)
-	}
+	a = h.call(t, "POST", "/v1/models/m:predict", body)
+	assert.Equal(t, 200, a.status, "a body after the first %s", a.body)
 }
 
 // blocking is a server that answers when it is released.

@@ -118,9 +118,7 @@ func TestEvents(t *testing.T) {
 	response := must(h.client.Do(r))(t)
 	defer func() { _ = response.Body.Close() }()
 	text := must(io.ReadAll(response.Body))(t)
-	if response.Header.Get("Content-Type") != "text/event-stream" || response.Header.Get("Cache-Control") != "no-store" {
-		t.Errorf("header %v", response.Header)
-	}
+	assert.True(t, response.Header.Get("Content-Type") == "text/event-stream" && response.Header.Get("Cache-Control") == "no-store", "header %v", response.Header)
 	blocks := strings.Split(strings.TrimSuffix(string(text), "\n\n"), "\n\n")
 	if len(blocks) != 5 || blocks[0] != "retry: 3000" ||
 		!strings.HasPrefix(blocks[1], "event: stats\nid: 3\ndata: {\"model\":\"m\",") ||
@@ -129,9 +127,8 @@ func TestEvents(t *testing.T) {
 		t.Errorf("events %q", blocks)
 	}
 	want := &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 2.5}
-	if got := <-asked; got.GetStatsInterval().AsDuration() != 3*time.Second || got.GetModel() != want.GetModel() || got.GetMaxOutcomesPerSecond() != 2.5 {
-		t.Errorf("asked for %v", got)
-	}
+	got := <-asked
+	assert.True(t, got.GetStatsInterval().AsDuration() == 3*time.Second && got.GetModel() == want.GetModel() && got.GetMaxOutcomesPerSecond() == 2.5, "asked for %v", got)
 	assert.Equal(t, "Bearer t", <-told)
 }
 
@@ -233,7 +230,6 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 	a := h.call(t, "GET", "/v1/models/m/events", "")
 	a.rejected(t, "one stream too many", 429, "RESOURCE_EXHAUSTED", "OVERLOADED", "", "200 streams")
-	if a := h.call(t, "GET", "/v1/models/m", ""); a.status != 501 {
-		t.Errorf("a call beside the streams: %d", a.status)
-	}
+	a = h.call(t, "GET", "/v1/models/m", "")
+	assert.Equal(t, 501, a.status, "a call beside the streams")
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
@@ -137,9 +138,7 @@ func TestEveryRouteByEveryRole(t *testing.T) {
 			switch a.status {
 			case http.StatusUnauthorized:
 				got = "401"
-				if a.header.Get("WWW-Authenticate") != "Bearer" || a.at("error", "status") != "UNAUTHENTICATED" {
-					t.Errorf("%s by %q: %v %s", route, caller, a.header, a.body)
-				}
+				assert.True(t, a.header.Get("WWW-Authenticate") == "Bearer" && a.at("error", "status") == "UNAUTHENTICATED", "%s by %q: %v %s", route, caller, a.header, a.body)
 			case http.StatusForbidden:
 				got = "403"
 				assert.True(t, a.at("error", "status") == "PERMISSION_DENIED", "%s by %q: %s", route, caller, a.body)
@@ -172,9 +171,7 @@ func TestSessions(t *testing.T) {
 		assert.True(t, a.status != http.StatusOK && !strings.Contains(string(a.body), "admin"), "%.40q: %d %s", body, a.status, a.body)
 	}
 	cookie, a := g.login(t, "read")
-	if a.status != http.StatusOK || a.at("name") != "read" || a.at("role") != "read" || a.at("models", 0) != "m" {
-		t.Fatalf("%d %s", a.status, a.body)
-	}
+	require.True(t, a.status == http.StatusOK && a.at("name") == "read" && a.at("role") == "read" && a.at("models", 0) == "m", "%d %s", a.status, a.body)
 	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure || cookie.Path != "/" || cookie.Name != "hindsight" || cookie.MaxAge < 43_000 || len(cookie.Value) != 43 {
 		t.Errorf("%+v", cookie)
 	}
@@ -182,26 +179,20 @@ func TestSessions(t *testing.T) {
 	secure, _ := g.login(t, "read", "X-Forwarded-Proto", "https", "Origin", strings.Replace(g.url, "http:", "https:", 1))
 	assert.True(t, secure != nil && secure.Secure && secure.Name == "__Host-hindsight", "%+v", secure)
 	header := cookie.Name + "=" + cookie.Value
-	if a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", header, "X-Forwarded-Proto", "https"); a.status != http.StatusUnauthorized {
-		t.Error("a cookie without the prefix under TLS:", a.status)
-	}
-	if a := g.want(t, http.MethodGet, "/server.json", "", "Cookie", header); a.at("signedIn", "name") != "read" {
-		t.Errorf("%s", a.body)
-	}
-	if a := g.want(t, http.MethodGet, "/v1/models", "", "Cookie", header); a.header.Get("Cache-Control") != "no-store" {
-		t.Error(a.header)
-	}
-	if a := g.call(t, http.MethodGet, "/v1/models/x", "", "Cookie", header); a.status != http.StatusForbidden {
-		t.Error("another model:", a.status)
-	}
+	a = g.call(t, http.MethodGet, "/v1/models", "", "Cookie", header, "X-Forwarded-Proto", "https")
+	assert.Equal(t, http.StatusUnauthorized, a.status, "a cookie without the prefix under TLS")
+	a = g.want(t, http.MethodGet, "/server.json", "", "Cookie", header)
+	assert.True(t, a.at("signedIn", "name") == "read", a.body)
+	a = g.want(t, http.MethodGet, "/v1/models", "", "Cookie", header)
+	assert.Equal(t, "no-store", a.header.Get("Cache-Control"), a.header)
+	a = g.call(t, http.MethodGet, "/v1/models/x", "", "Cookie", header)
+	assert.Equal(t, http.StatusForbidden, a.status, "another model")
 	// A token counts more than the cookie.
-	if a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", header, "Authorization", "Bearer x"); a.status != http.StatusUnauthorized {
-		t.Error("a wrong token with a good cookie:", a.status)
-	}
+	a = g.call(t, http.MethodGet, "/v1/models", "", "Cookie", header, "Authorization", "Bearer x")
+	assert.Equal(t, http.StatusUnauthorized, a.status, "a wrong token with a good cookie")
 	// It ends by logout, by the revocation of its token, and by time.
-	if a := g.call(t, http.MethodPost, "/logout", "", "Cookie", header, "Origin", g.url); a.status != http.StatusOK || !strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0") {
-		t.Errorf("%d %v", a.status, a.header)
-	}
+	a = g.call(t, http.MethodPost, "/logout", "", "Cookie", header, "Origin", g.url)
+	assert.True(t, a.status == http.StatusOK && strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0"), "%d %v", a.status, a.header)
 	ended := func(why string, cookie *http.Cookie) {
 		t.Helper()
 		a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", cookie.Name+"="+cookie.Value)
@@ -320,9 +311,7 @@ func TestAuditOfPages(t *testing.T) {
 func TestPolicyOfTheConsole(t *testing.T) {
 	g := guard(t)
 	policy := g.want(t, http.MethodGet, "/", "").header.Get("Content-Security-Policy")
-	if !strings.HasPrefix(policy, "default-src 'self';") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
-		t.Error(policy)
-	}
+	assert.True(t, strings.HasPrefix(policy, "default-src 'self';") && !strings.Contains(policy, "unsafe") && strings.Contains(policy, "frame-ancestors 'none'"), policy)
 }
 
 // A limit is checked for pages as they are for calls.
@@ -332,9 +321,7 @@ func TestLimitsOfPages(t *testing.T) {
 	g := guard(t, limited)
 	g.want(t, http.MethodGet, "/openapi.json", "", "Authorization", "Bearer limited")
 	a := g.call(t, http.MethodGet, "/openapi.json", "", "Authorization", "Bearer limited")
-	if a.status != http.StatusTooManyRequests || a.header.Get("Retry-After") != "1" || a.at("error", "details", 0, "reason") != "RATE_LIMIT" {
-		t.Errorf("%d %v %s", a.status, a.header, a.body)
-	}
+	assert.True(t, a.status == http.StatusTooManyRequests && a.header.Get("Retry-After") == "1" && a.at("error", "details", 0, "reason") == "RATE_LIMIT", "%d %v %s", a.status, a.header, a.body)
 }
 
 // A body that does not come holds a place of its caller, and no room of others.

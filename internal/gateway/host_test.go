@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/gateway"
 )
 
@@ -28,13 +30,9 @@ func TestOwnHosts(t *testing.T) {
 		r.Header.Set("Origin", "http://"+host)
 		w := httptest.NewRecorder()
 		gateway.OwnHosts(origins, answered).ServeHTTP(w, r)
-		if w.Code != want || (want == http.StatusForbidden && !strings.Contains(w.Body.String(), "CROSS_ORIGIN")) {
-			t.Errorf("host %q: %d %s, want %d", host, w.Code, w.Body, want)
-		}
+		assert.True(t, w.Code == want && (want != http.StatusForbidden || strings.Contains(w.Body.String(), "CROSS_ORIGIN")), "host %q: %d %s, want %d", host, w.Code, w.Body, want)
 		w = httptest.NewRecorder()
 		gateway.OwnHosts([]string{"*"}, answered).ServeHTTP(w, r)
-		if w.Code != http.StatusNoContent {
-			t.Errorf("host %q with all origins: %d", host, w.Code)
-		}
+		assert.Equal(t, http.StatusNoContent, w.Code, "host %q with all origins", host)
 	}
 }

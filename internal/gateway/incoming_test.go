@@ -8,6 +8,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // A call is answered after the time that pages have, a page is not.
@@ -31,22 +34,17 @@ func TestDrainEndsABodyOnItsWay(t *testing.T) {
 	h := serve(t)
 	dialer := net.Dialer{Timeout: 5 * time.Second}
 	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
 	// The server answers 100 Continue once it reads the body.
 	must(io.WriteString(c, "POST /v1/models HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"))(t)
 	const proceed = "HTTP/1.1 100 Continue\r\n\r\n"
 	got := make([]byte, len(proceed))
-	if _, err := io.ReadFull(c, got); err != nil || string(got) != proceed {
-		t.Fatalf("%q, %v", got, err)
-	}
+	_, err = io.ReadFull(c, got)
+	require.True(t, err == nil && string(got) == proceed, "%q, %v", got, err)
 	began := time.Now()
 	h.gateway.Drain()
 	took := time.Since(began)
 	answer, err := io.ReadAll(c)
-	if err != nil || !strings.Contains(string(answer), "SHUTTING_DOWN") || took > 10*time.Second {
-		t.Errorf("after %v: %s, %v", took, answer, err)
-	}
+	assert.True(t, err == nil && strings.Contains(string(answer), "SHUTTING_DOWN") && took <= 10*time.Second, "after %v: %s, %v", took, answer, err)
 }

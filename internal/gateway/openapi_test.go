@@ -65,9 +65,7 @@ func (c *contract) call(t *testing.T, operation, method, path, body string, head
 	bare, _, _ := strings.Cut(path, "?")
 	found := regexp.MustCompile("^" + pattern + "$")
 	values := found.FindStringSubmatch(bare)
-	if route.Method != method || values == nil {
-		t.Fatalf("%s is %s %s, not %s %s", operation, route.Method, route.Path, method, path)
-	}
+	require.True(t, route.Method == method && values != nil, "%s is %s %s, not %s %s", operation, route.Method, route.Path, method, path)
 	parameters := map[string]string{}
 	for i, name := range found.SubexpNames() {
 		if name != "" {
@@ -107,9 +105,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 	assert.True(t, got == "[1,5]\n[null,7]\n", "values %q", got)
 	c.good(t, "ListLearners", "GET", "/v1/learners", "")
 	predicted := c.good(t, "Predict", "POST", "/v1/models/m:predict", `{"features":[0.5,0.25],"predictionId":"p"}`)
-	if predicted.at("prediction", "predictionId") != "p" || predicted.at("prediction", "stateSequence") != "0" {
-		t.Errorf("predicted %s", predicted.body)
-	}
+	assert.True(t, predicted.at("prediction", "predictionId") == "p" && predicted.at("prediction", "stateSequence") == "0", "predicted %s", predicted.body)
 	observed := c.good(t, "Observe", "POST", "/v1/models/m:observe", `{"predictionId":"p","label":0}`)
 	assert.True(t, observed.at("outcome", "sequence") == "1" && observed.at("outcome", "duplicate") == false, "observed %s", observed.body)
 	// Names as in the proto files, and integers as texts, are read too.
@@ -124,9 +120,7 @@ func TestTheDocumentIsServed(t *testing.T) {
 	assert.True(t, got == "3", "sequence %v", got)
 	c.good(t, "ListModels", "GET", "/v1/models?pageSize=10&prefix=m&labels[site]=oslo", "")
 	stats := c.good(t, "GetModelStats", "GET", "/v1/models/m/stats?includeEffectiveDimension=true", "")
-	if stats.at("stats", "observations") != "3" || stats.at("stats", "effectiveDimension") == nil {
-		t.Errorf("statistics %s", stats.body)
-	}
+	assert.True(t, stats.at("stats", "observations") == "3" && stats.at("stats", "effectiveDimension") != nil, "statistics %s", stats.body)
 	snapshot := c.good(t, "SnapshotModel", "POST", "/v1/models/m/snapshots", "{}")
 	kept := c.good(t, "ListSnapshots", "GET", "/v1/models/m/snapshots", "")
 	assert.True(t, kept.at("snapshots", 0, "stateDigest") == snapshot.at("snapshot", "stateDigest"), "snapshots %s", kept.body)
@@ -157,15 +151,12 @@ func TestTheDocumentIsServed(t *testing.T) {
 		{"DrainServer", "POST", "/v1/servers/a:drain", "{}"},
 		{"RemoveServer", "DELETE", "/v1/servers/127.0.0.1:7946", ""},
 	} {
-		if a := c.call(t, o[0], o[1], o[2], o[3]); a.status != http.StatusBadRequest || !strings.Contains(string(a.body), "NO_CLUSTER") {
-			t.Errorf("%s: %d %s", o[0], a.status, a.body)
-		}
+		a := c.call(t, o[0], o[1], o[2], o[3])
+		assert.True(t, a.status == http.StatusBadRequest && strings.Contains(string(a.body), "NO_CLUSTER"), "%s: %d %s", o[0], a.status, a.body)
 	}
 	c.called["WatchModel"] = true // See TestEvents.
 	for operation := range c.routes {
-		if !c.called[operation] {
-			t.Errorf("%s was not called", operation)
-		}
+		assert.True(t, c.called[operation], "%s was not called", operation)
 	}
 }
 
@@ -181,9 +172,7 @@ func TestTheDocument(t *testing.T) {
 	assert.LessOrEqual(t, len(got), 0, "a spec must have %v", got)
 	for path, item := range document.Paths.Map() {
 		for method, operation := range item.Operations() {
-			if operation.Responses.Default() == nil || operation.Responses.Default().Ref != "#/components/responses/Error" {
-				t.Errorf("%s %s: no word of errors", method, path)
-			}
+			assert.True(t, operation.Responses.Default() != nil && operation.Responses.Default().Ref == "#/components/responses/Error", "%s %s: no word of errors", method, path)
 			assert.True(t, operation.Summary != "", "%s %s: no summary", method, path)
 		}
 	}

@@ -100,9 +100,7 @@ func TestOrigins(t *testing.T) {
 	} {
 		h := serve(t, c.set)
 		a := h.call(t, "POST", "/v1/models", linear("m"), "Origin", c.origin, "Sec-Fetch-Site", "cross-site")
-		if a.status != c.status || a.header.Get("Access-Control-Allow-Origin") != c.allowed {
-			t.Errorf("%s: %d %v %s", c.what, a.status, a.header, a.body)
-		}
+		assert.True(t, a.status == c.status && a.header.Get("Access-Control-Allow-Origin") == c.allowed, "%s: %d %v %s", c.what, a.status, a.header, a.body)
 		if c.status == 403 {
 			a.rejected(t, c.what, 403, "PERMISSION_DENIED", "CROSS_ORIGIN", "", c.origin)
 			h.call(t, "GET", "/v1/models/m", "").rejected(t, c.what, 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", "")

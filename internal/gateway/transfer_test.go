@@ -31,16 +31,13 @@ func TestExportAndImport(t *testing.T) {
 	h.want(t, "POST", "/v1/models/m:predict", `{"features":[`+features+`],"predictionId":"p"}`)
 	out := h.want(t, "GET", "/v1/models/m:export", "")
 	require.GreaterOrEqual(t, len(out.body), int(1<<20), "%d bytes, want more than a message has", len(out.body))
-	if got := out.header.Get("Content-Disposition"); got != `attachment; filename="m.hindsight"` || out.header.Get("Content-Type") != "application/octet-stream" {
-		t.Errorf("header %v", out.header)
-	}
+	got := out.header.Get("Content-Disposition")
+	assert.True(t, got == `attachment; filename="m.hindsight"` && out.header.Get("Content-Type") == "application/octet-stream", "header %v", out.header)
 	const bytesType = "application/octet-stream"
 	in := h.want(t, "POST", "/v1/models:import?id=n", string(out.body), "Content-Type", bytesType)
 	assert.True(t, in.at("model", "id") == "n", "imported %s", in.body)
 	a, b := h.want(t, "GET", "/v1/models/m/stats", ""), h.want(t, "GET", "/v1/models/n/stats", "")
-	if a.at("stats", "stateDigest") != b.at("stats", "stateDigest") || b.at("stats", "pendingLabels") != "1" {
-		t.Errorf("statistics %s, want those of %s", b.body, a.body)
-	}
+	assert.True(t, a.at("stats", "stateDigest") == b.at("stats", "stateDigest") && b.at("stats", "pendingLabels") == "1", "statistics %s, want those of %s", b.body, a.body)
 	h.call(t, "POST", "/v1/models:import?id=n", string(out.body[:len(out.body)/2]), "Content-Type", bytesType).
 		rejected(t, "a half", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "")
 	other := h.want(t, "GET", "/v1/models/m:export?withoutIds=true", "")

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -29,12 +31,8 @@ func TestUpdateMask(t *testing.T) {
 	} {
 		h.want(t, "PATCH", "/v1/models/m"+c.query, c.body, "Content-Type", "application/json")
 		got := <-w.updates
-		if !slices.Equal(got.GetUpdateMask().GetPaths(), c.want) {
-			t.Errorf("%s %s: mask %v, want %v", c.query, c.body, got.GetUpdateMask().GetPaths(), c.want)
-		}
-		if got.GetModel().GetId() != "m" || (c.body == body && (got.GetModel().GetEtag() != "e" || got.GetModel().GetLabelTtl().GetSeconds() != 3)) {
-			t.Errorf("%s %s: %v", c.query, c.body, got)
-		}
+		assert.True(t, slices.Equal(got.GetUpdateMask().GetPaths(), c.want), "%s %s: mask %v, want %v", c.query, c.body, got.GetUpdateMask().GetPaths(), c.want)
+		assert.True(t, got.GetModel().GetId() == "m" && (c.body != body || (got.GetModel().GetEtag() == "e" && got.GetModel().GetLabelTtl().GetSeconds() == 3)), "%s %s: %v", c.query, c.body, got)
 	}
 }
 
@@ -45,9 +43,7 @@ func TestUpdateOfAnotherModel(t *testing.T) {
 	for _, body := range []string{`{"max_pending_labels":7,"id":"other"}`, `{"id":"other"}`} {
 		a := h.call(t, "PATCH", "/v1/models/m", body)
 		message, _ := a.at("error", "message").(string)
-		if a.status != http.StatusBadRequest || message != `body: id: got "other", want "m" as in the path, or nothing` {
-			t.Errorf("%s: %d %s", body, a.status, a.body)
-		}
+		assert.True(t, a.status == http.StatusBadRequest && message == `body: id: got "other", want "m" as in the path, or nothing`, "%s: %d %s", body, a.status, a.body)
 	}
 	select {
 	case got := <-w.updates:

@@ -93,9 +93,8 @@ func TestWatch(t *testing.T) {
 
 func TestTimestampAndFlag(t *testing.T) {
 	assert.Equal(t, 5.5, metrics.Timestamp(time.Unix(5, 5e8)))
-	if got := metrics.Timestamp(time.Time{}); !math.IsNaN(got) {
-		t.Errorf("the zero time is %v, want NaN", got)
-	}
+	got := metrics.Timestamp(time.Time{})
+	assert.True(t, math.IsNaN(got), "the zero time is %v, want NaN", got)
 	assert.True(t, metrics.Flag(true) == 1 && metrics.Flag(false) == 0, "a flag is neither 1 nor 0")
 }
 
@@ -186,14 +185,11 @@ func TestTimings(t *testing.T) {
 		if b.GetUpperBound() >= 0.3 {
 			want++
 		}
-		if b.GetCumulativeCount() != want {
-			t.Errorf("predict: %d at most %v s, want %d", b.GetCumulativeCount(), b.GetUpperBound(), want)
-		}
+		assert.Equal(t, want, b.GetCumulativeCount(), "predict at most %v s", b.GetUpperBound())
 	}
 	h = histogram(t, registry, "hindsight_observe_seconds")
-	if n := len(h.GetBucket()); h.GetSampleCount() != 1 || n != 22 || h.GetBucket()[0].GetUpperBound() != 1e-6 || h.GetBucket()[n-1].GetUpperBound() != 10 {
-		t.Errorf("observe: %v, want 22 buckets from 1e-06 to 10", h)
-	}
+	n := len(h.GetBucket())
+	assert.True(t, h.GetSampleCount() == 1 && n == 22 && h.GetBucket()[0].GetUpperBound() == 1e-6 && h.GetBucket()[n-1].GetUpperBound() == 10, "observe: %v, want 22 buckets from 1e-06 to 10", h)
 }
 
 // Without a trace a duration allocates nothing.
@@ -234,9 +230,8 @@ func TestNewRejects(t *testing.T) {
 	}
 	m, err := metrics.New(registry, metrics.Options{})
 	require.NoError(t, err)
-	if _, err := metrics.New(registry, metrics.Options{}); err == nil {
-		t.Error("the same registry is accepted twice")
-	}
+	_, err = metrics.New(registry, metrics.Options{})
+	assert.Error(t, err, "the same registry is accepted twice")
 	for name, register := range map[string]func() error{
 		"models":     func() error { return m.WatchModels(new(source)) },
 		"rows":       func() error { return metrics.Watch(m, func() figure { return figure{} }, rows()...) },

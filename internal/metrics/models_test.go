@@ -373,9 +373,7 @@ func TestCountersOfRandomHistories(t *testing.T) {
 			}
 			list()
 			for name := range state {
-				if got := value(t, registry, "hindsight_observations_total", name); got != float64(learned[name]) {
-					t.Fatalf("seed %d: %v observations of %s, want %d", seed, got, name, learned[name])
-				}
+				require.Equal(t, float64(learned[name]), value(t, registry, "hindsight_observations_total", name), "seed %d observations of %s, want %d", seed, name, learned[name])
 			}
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 )
 
@@ -38,21 +41,14 @@ func TestProjectionOnlyHelps(t *testing.T) {
 		if l.Integer {
 			y = math.Round(y)
 		}
-		if err := l.Check([]float64{y}); err != nil {
-			t.Fatalf("%v: %v", l, err)
-		}
+		require.NoError(t, l.Check([]float64{y}), l)
 		v := 30 * rng.NormFloat64()
-		if p := l.Project(v); !(math.Abs(p-y) <= math.Abs(v-y)) || l.Project(p) != p {
-			t.Fatalf("%v: %g moves to %g, away from %g", l, v, p, y)
-		}
+		p := l.Project(v)
+		require.True(t, math.Abs(p-y) <= math.Abs(v-y) && l.Project(p) == p, "%v: %g moves to %g, away from %g", l, v, p, y)
 		half := 10 * rng.Float64() * rng.Float64()
 		lower, upper := l.ProjectInterval(v-half, v+half)
-		if v-half <= y && y <= v+half && !(lower <= y && y <= upper) {
-			t.Fatalf("%v: [%g, %g] becomes [%g, %g] and loses %g", l, v-half, v+half, lower, upper, y)
-		}
-		if !(lower <= upper) || l.Check([]float64{lower, upper}) != nil || upper-lower > 2*half+1e-9 {
-			t.Fatalf("%v: [%g, %g] becomes [%g, %g]", l, v-half, v+half, lower, upper)
-		}
+		require.False(t, v-half <= y && y <= v+half && !(lower <= y && y <= upper), "%v: [%g, %g] becomes [%g, %g] and loses %g", l, v-half, v+half, lower, upper, y)
+		require.False(t, !(lower <= upper) || l.Check([]float64{lower, upper}) != nil || upper-lower > 2*half+1e-9, "%v: [%g, %g] becomes [%g, %g]", l, v-half, v+half, lower, upper)
 	}
 }
 
@@ -68,8 +64,7 @@ func TestLabelsThatAreNotPossible(t *testing.T) {
 		{label(0, 1, false), []float64{1.5}, "label: got 1.5, want a number from 0 to 1, as spec.label says"},
 		{&model.Label{Integer: true}, []float64{1.5}, "label: got 1.5, want a whole number, as spec.label says"},
 	} {
-		if err := c.label.Check(c.labels); err == nil || err.Error() != c.want || !errors.Is(err, model.ErrLabelOutOfRange) {
-			t.Errorf("got %v, want %s", err, c.want)
-		}
+		err := c.label.Check(c.labels)
+		assert.True(t, err != nil && err.Error() == c.want && errors.Is(err, model.ErrLabelOutOfRange), "got %v, want %s", err, c.want)
 	}
 }

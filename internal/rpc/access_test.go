@@ -82,9 +82,7 @@ func (g *guarded) methods(tb testing.TB) []protoreflect.MethodDescriptor {
 	for service, info := range g.server.GetServiceInfo() {
 		d := must(protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service)))(tb)
 		described, ok := d.(protoreflect.ServiceDescriptor)
-		if !ok {
-			tb.Fatalf("%s is no service", service)
-		}
+		require.True(tb, ok, "%s is no service", service)
 		for _, m := range info.Methods {
 			out = append(out, described.Methods().ByName(protoreflect.Name(m.Name)))
 		}
@@ -179,9 +177,7 @@ func TestEveryCallByEveryRole(t *testing.T) {
 			if got != codes.Unauthenticated && got != codes.PermissionDenied {
 				text = "let through"
 			}
-			if text != want {
-				t.Errorf("%s by %s: %s, want %s", m.Name(), caller, got, want)
-			}
+			assert.Equal(t, want, text, "%s by %s: %s", m.Name(), caller, got)
 		}
 	}
 }
@@ -221,9 +217,8 @@ func TestAccessRejections(t *testing.T) {
 	assert.True(t, reason(s) == "ROLE_TOO_LOW" && strings.Contains(s.Message(), "read is read, the call needs admin"), err)
 	// Two tokens in one call.
 	twice := metadata.AppendToOutgoingContext(as(t.Context(), "read"), "authorization", "Bearer read")
-	if _, err := g.models.ListModels(twice, &hindsightv1.ListModelsRequest{}); status.Code(err) != codes.Unauthenticated {
-		t.Error("two tokens:", err)
-	}
+	_, err = g.models.ListModels(twice, &hindsightv1.ListModelsRequest{})
+	assert.Equal(t, codes.Unauthenticated, status.Code(err), "two tokens: %v", err)
 	// A stream holds a place as long as it is open.
 	g.create2(t, "m")
 	ctx, cancel := context.WithCancel(as(t.Context(), "busy"))
@@ -285,8 +280,6 @@ func TestCertificatePrincipals(t *testing.T) {
 				got = auth.FromContext(ctx).Name
 				return nil, nil
 			})
-		if got != c.who || (err == nil) != (c.reason == "") || (err != nil && reason(rpc.StatusOf(err)) != c.reason) {
-			t.Errorf("%s: %q, %v", name, got, err)
-		}
+		assert.True(t, got == c.who && (err == nil) == (c.reason == "") && (err == nil || reason(rpc.StatusOf(err)) == c.reason), "%s: %q, %v", name, got, err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -33,9 +34,8 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 	update.UpdateMask = mask("display_name")
 	must(g.models.UpdateModel(admin, update))(t)
 	set := func(model string) {
-		if _, err := g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model}); err != nil {
-			t.Error(err)
-		}
+		_, err := g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model})
+		assert.NoError(t, err)
 	}
 	set("a-1")
 	within := hindsightv1.NewModelServiceClient(g.local(t))
@@ -131,7 +131,6 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 			}
 		})
 	}
-	if r, err := g.models.GetModel(admin, &hindsightv1.GetModelRequest{Model: foreign}); err != nil || len(r.GetModel().GetLabels()) > 0 {
-		t.Errorf("the other model was changed: %v, %v", r, err)
-	}
+	r, err := g.models.GetModel(admin, &hindsightv1.GetModelRequest{Model: foreign})
+	assert.True(t, err == nil && len(r.GetModel().GetLabels()) == 0, "the other model was changed: %v, %v", r, err)
 }

@@ -43,13 +43,9 @@ func TestScopes(t *testing.T) {
 		must(err)
 		for _, m := range page.GetModels() {
 			out = append(out, m.GetId())
-			if name == "a" && m.GetFollows() != "" {
-				t.Errorf("%s follows %s, which is not shown", m.GetId(), m.GetFollows())
-			}
+			assert.True(t, name != "a" || m.GetFollows() == "", "%s follows %s, which is not shown", m.GetId(), m.GetFollows())
 		}
-		if int(page.GetTotalSize()) < len(out) || (page.GetNextPageToken() == "" && int(page.GetTotalSize()) != len(out)) {
-			t.Errorf("%d in all, %v", page.GetTotalSize(), out)
-		}
+		assert.True(t, int(page.GetTotalSize()) >= len(out) && (page.GetNextPageToken() != "" || int(page.GetTotalSize()) == len(out)), "%d in all, %v", page.GetTotalSize(), out)
 		return out
 	}
 	for _, c := range []struct {
@@ -89,9 +85,8 @@ func TestScopes(t *testing.T) {
 		}
 		return out
 	}
-	if one, two := compared("a-1"), compared("a-f"); !slices.Equal(one, []string{"a-1"}) || !slices.Equal(two, []string{"a-f"}) {
-		t.Errorf("compared %v and %v", one, two)
-	}
+	one, two := compared("a-1"), compared("a-f")
+	assert.True(t, slices.Equal(one, []string{"a-1"}) && slices.Equal(two, []string{"a-f"}), "compared %v and %v", one, two)
 	// What names a model outside, by itself, by an alias, or as the second name.
 	for name, call := range map[string]func() error{
 		"a model":                 func() error { _, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "c-1"}); return err },

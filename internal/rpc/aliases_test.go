@@ -66,9 +66,7 @@ func TestCallsByAlias(t *testing.T) {
 	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})
 	assert.True(t, err == nil && len(list.GetAliases()) == 1, "aliases %v, %v", list, err)
 	got, err := s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "live"})
-	if err != nil || got.GetModel().GetId() != "b" || !slices.Equal(got.GetModel().GetAliases(), []string{"live"}) {
-		t.Errorf("the model %v, %v", got, err)
-	}
+	assert.True(t, err == nil && got.GetModel().GetId() == "b" && slices.Equal(got.GetModel().GetAliases(), []string{"live"}), "the model %v, %v", got, err)
 	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", ExpectedModel: "-"})
 	rejected(t, err, codes.Aborted, "ALIAS_MISMATCH")
 	_, err = s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: "b"})
@@ -140,9 +138,7 @@ func TestCompareModels(t *testing.T) {
 		r, err := s.models.CompareModels(ctx, &hindsightv1.CompareModelsRequest{Model: leader + "-shadow"})
 		require.True(t, err == nil && len(r.GetComparisons()) == 2, "%v %v", r, err)
 		first, shadow := r.GetComparisons()[0], r.GetComparisons()[1]
-		if first.GetModel() != leader || first.GetFollowed() != nil || shadow.GetObservations() != 20 || shadow.GetBehind() != 0 || shadow.GetLearner() != "linear_awv" {
-			t.Errorf("compared %v", r)
-		}
+		assert.True(t, first.GetModel() == leader && first.GetFollowed() == nil && shadow.GetObservations() == 20 && shadow.GetBehind() == 0 && shadow.GetLearner() == "linear_awv", "compared %v", r)
 		if shadow.GetPerformance().GetObservations() != 19 || // The first that it learned is not scored.
 			shadow.GetFollowed().GetObservations() != 20 || (shadow.GetFollowedClasses() != nil) != (kind == "classes") {
 			t.Errorf("compared %v", shadow)

@@ -43,9 +43,7 @@ func said(t *testing.T, p *hindsightv1.Prediction, classes ...string) {
 		sum += score
 		assert.True(t, slices.Contains(classes, name), "a score of %q", name)
 	}
-	if p.Value != nil || p.Values != nil || p.StandardError != nil || p.StandardErrors != nil || p.Probability != nil || p.Intervals != nil {
-		t.Errorf("%v has what is of real labels", p)
-	}
+	assert.True(t, p.Value == nil && p.Values == nil && p.StandardError == nil && p.StandardErrors == nil && p.Probability == nil && p.Intervals == nil, "%v has what is of real labels", p)
 	switch {
 	case len(p.GetScores()) != len(classes):
 		t.Errorf("%v, want scores of %q", p, classes)
@@ -70,9 +68,7 @@ func TestClasses(t *testing.T) {
 	for n := range 60 {
 		r := must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Inputs: object(t, row(n)), Target: class(names[n%3])}))(t)
 		o := r.GetOutcome()
-		if o.Prediction != nil || o.Predictions != nil || o.ServedPrediction != nil || (n == 0) != (o.GetClass() == "") || o.GetServedClass() != "" {
-			t.Fatalf("outcome %d: %v", n, o)
-		}
+		require.True(t, o.Prediction == nil && o.Predictions == nil && o.ServedPrediction == nil && (n == 0) == (o.GetClass() == "") && o.GetServedClass() == "", "outcome %d: %v", n, o)
 	}
 	for n := range 3 {
 		p := s.predicts(t, "named", object(t, row(n)))
@@ -85,9 +81,7 @@ func TestClasses(t *testing.T) {
 	})
 	require.True(t, err == nil && batch.GetPredictions()[1].GetClass() == "blå", "%v %v", batch, err)
 	again, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "named", Inputs: object(t, row(1)), PredictionId: "b"})
-	if err != nil || !proto.Equal(again.GetPrediction(), batch.GetPredictions()[1]) {
-		t.Errorf("asked again: %v, %v, want %v", again, err, batch.GetPredictions()[1])
-	}
+	assert.True(t, err == nil && proto.Equal(again.GetPrediction(), batch.GetPredictions()[1]), "asked again: %v, %v, want %v", again, err, batch.GetPredictions()[1])
 	late := must(s.ObserveBatch(t.Context(), &hindsightv1.ObserveBatchRequest{Model: "named", Observations: []*hindsightv1.ObserveRequest{
 		{PredictionId: "b", Target: class("rød")}, {PredictionId: "early", Target: class("rød")}, {PredictionId: "b", Target: class("rød")},
 	}}))(t)

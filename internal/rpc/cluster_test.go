@@ -40,12 +40,10 @@ func TestClusterService(t *testing.T) {
 	} {
 		assert.Equal(t, want, reason(status.Convert(err)), err)
 	}
-	if _, err := p.replica.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 1}); reason(status.Convert(err)) != "INVALID_REQUEST" {
-		t.Errorf("group 1: %v", err)
-	}
-	if r, err := serve(t).cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{}); err != nil || len(r.GetServers()) > 0 {
-		t.Errorf("without a cluster: %v, %v", r, err)
-	}
+	_, err = p.replica.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 1})
+	assert.Equal(t, "INVALID_REQUEST", reason(status.Convert(err)), "group 1: %v", err)
+	r, err = serve(t).cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{})
+	assert.True(t, err == nil && len(r.GetServers()) == 0, "without a cluster: %v, %v", r, err)
 }
 
 func second[T any](_ T, err error) error { return err }

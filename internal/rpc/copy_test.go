@@ -196,9 +196,8 @@ func TestNoFieldOfASpecIsLost(t *testing.T) {
 		require.True(t, proto.Equal(back, p), "got  %v\nwant %v", back, p)
 		stored, err := codec.EncodeSpec(spec)
 		require.NoError(t, err)
-		if again, err := codec.DecodeSpec(stored); err != nil || !reflect.DeepEqual(again, spec) {
-			t.Fatalf("%+v, %v; want %+v", again, err, spec)
-		}
+		again, err := codec.DecodeSpec(stored)
+		require.True(t, err == nil && reflect.DeepEqual(again, spec), "%+v, %v; want %+v", again, err, spec)
 		require.Equal(t, string(p.ProtoReflect().WhichOneof(specDescriptor().Oneofs().ByName("learner")).Name()), spec.Name())
 	}
 	if all := walkSpec(t).fields; !maps.Equal(filled, all) {

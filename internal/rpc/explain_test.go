@@ -34,12 +34,9 @@ func TestExplain(t *testing.T) {
 		weight += f.GetWeights()[0]
 		value += f.GetContributions()[0]
 	}
-	if want := r.GetPrediction().GetValue(); math.Abs(value-want) > 1e-9*math.Abs(want) || math.Abs(weight-1) > 1e-9 {
-		t.Errorf("contributions of %g in %g, weights of %g", value, want, weight)
-	}
-	if !slices.Contains(families, "trees") || !slices.Contains(families, "crosses") || families[len(families)-1] != "rest" {
-		t.Errorf("families %v", families)
-	}
+	want := r.GetPrediction().GetValue()
+	assert.False(t, math.Abs(value-want) > 1e-9*math.Abs(want) || math.Abs(weight-1) > 1e-9, "contributions of %g in %g, weights of %g", value, want, weight)
+	assert.True(t, slices.Contains(families, "trees") && slices.Contains(families, "crosses") && families[len(families)-1] == "rest", "families %v", families)
 	again, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"})
 	assert.True(t, err == nil && proto.Equal(again, r), "a remembered prediction: %v, %v", again, err)
 	silent := s.predicts(t, "auto", rows[0]).GetExplanation()
@@ -88,9 +85,7 @@ func TestExplainKeys(t *testing.T) {
 		of := map[string]float64{}
 		for _, f := range r.GetPrediction().GetExplanation() {
 			for _, k := range f.GetKeys() {
-				if f.GetFamily() != "keys" || len(k.GetContributions()) != 1 {
-					t.Errorf("%v of %s", k, f.GetFamily())
-				}
+				assert.True(t, f.GetFamily() == "keys" && len(k.GetContributions()) == 1, "%v of %s", k, f.GetFamily())
 				of[k.GetInput()] = k.GetContributions()[0]
 			}
 		}
@@ -101,9 +96,7 @@ func TestExplainKeys(t *testing.T) {
 	d := high["user"] - low["user"]
 	assert.True(t, math.Abs(d-4) < 0.6 && math.Abs(high["shop"]) < 0.5 && len(high) == 2, "users whose labels differ by 4: %v, %v", high, low)
 	assert.EqualValues(t, 0, unknown["user"], unknown)
-	if !(missing["user"] < -3) {
-		t.Errorf("the part of a missing user, whose labels are 8 lower, is %v", missing)
-	}
+	assert.True(t, missing["user"] < -3, "the part of a missing user, whose labels are 8 lower, is %v", missing)
 }
 
 // A classifier explains its raw scores.
@@ -120,11 +113,7 @@ func TestExplainClasses(t *testing.T) {
 	score := 0.0
 	for _, f := range r.GetPrediction().GetExplanation() {
 		score += f.GetContributions()[1] // That of high.
-		if n := len(f.GetWeights()); n != 2 {
-			t.Errorf("%d weights of %s", n, f.GetFamily())
-		}
+		assert.Equal(t, 2, len(f.GetWeights()), "weights of %s", f.GetFamily())
 	}
-	if !(score > 0.5) || r.GetPrediction().GetClass() != "high" {
-		t.Errorf("the score %g of %v", score, r.GetPrediction())
-	}
+	assert.True(t, score > 0.5 && r.GetPrediction().GetClass() == "high", "the score %g of %v", score, r.GetPrediction())
 }

@@ -88,13 +88,9 @@ func TestCallsAreForwarded(t *testing.T) {
 	for n := range 3 {
 		var there, here metadata.MD
 		r, err := p.replica.Observe(ctx, observation(n), grpc.Trailer(&there))
-		if err != nil || r.GetOutcome().GetSequence() != uint64(n+1) || !slices.Equal(there.Get(rpc.ForwardedKey), []string{"0"}) {
-			t.Fatalf("observe: %v, %v, trailer %v", r, err, there)
-		}
+		require.True(t, err == nil && r.GetOutcome().GetSequence() == uint64(n+1) && slices.Equal(there.Get(rpc.ForwardedKey), []string{"0"}), "observe: %v, %v, trailer %v", r, err, there)
 		r, err = p.owner.Observe(ctx, observation(n), grpc.Trailer(&here))
-		if err != nil || !r.GetOutcome().GetDuplicate() || len(here.Get(rpc.ForwardedKey)) > 0 {
-			t.Fatalf("observe at the owner: %v, %v, trailer %v", r, err, here)
-		}
+		require.True(t, err == nil && r.GetOutcome().GetDuplicate() && len(here.Get(rpc.ForwardedKey)) == 0, "observe at the owner: %v, %v, trailer %v", r, err, here)
 	}
 	if r, err := p.replica.ObserveBatch(ctx, &hindsightv1.ObserveBatchRequest{Model: "m", Observations: []*hindsightv1.ObserveRequest{observation(2), observation(3)}}); err != nil ||
 		!r.GetOutcomes()[0].GetDuplicate() || r.GetOutcomes()[1].GetSequence() != 4 {
@@ -104,9 +100,8 @@ func TestCallsAreForwarded(t *testing.T) {
 		r := must(s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "m"}))(t)
 		return r.GetModel().GetSequence()
 	}
-	if here, there := sequence(p.replica), sequence(p.owner); here != 0 || there != 4 {
-		t.Errorf("%d observations here and %d at the owner, want 0 and 4", here, there)
-	}
+	here, there := sequence(p.replica), sequence(p.owner)
+	assert.True(t, here == 0 && there == 4, "%d observations here and %d at the owner, want 0 and 4", here, there)
 	for age, want := range map[time.Duration]uint64{time.Minute: 0, math.MaxInt64: 4} { // No owner has confirmed the state.
 		p.ofReplica.age.Store(int64(age))
 		r, err := p.replica.models.ListModels(ctx, &hindsightv1.ListModelsRequest{})
@@ -116,9 +111,7 @@ func TestCallsAreForwarded(t *testing.T) {
 		var trailer metadata.MD
 		p.ofReplica.age.Store(int64(1500 * time.Millisecond))
 		r, err := p.replica.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: &remember}, grpc.Trailer(&trailer))
-		if err != nil || r.GetPrediction().GetStateSequence() != want || (r.GetPrediction().GetPredictionId() != "") != remember {
-			t.Errorf("remember %t: %v, %v", remember, r, err)
-		}
+		assert.True(t, err == nil && r.GetPrediction().GetStateSequence() == want && (r.GetPrediction().GetPredictionId() != "") == remember, "remember %t: %v, %v", remember, r, err)
 		age := trailer.Get(rpc.AgeTrailer)
 		assert.True(t, len(age) > 0 != remember && (remember || age[0] == "1500"), "remember %t: age %v", remember, age)
 		b, err := p.replica.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Model: "m", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Remember: &remember})
@@ -129,9 +122,7 @@ func TestCallsAreForwarded(t *testing.T) {
 	assert.Equal(t, "DIMENSION_MISMATCH", reason(status.Convert(err)), err)
 	// A call from within the process, as JSON makes it, is forwarded too.
 	var created hindsightv1.CreateModelResponse
-	if err := p.replica.local(t).Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, p.replica.local(t).Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created))
 	var trailer metadata.MD
 	var predicted hindsightv1.PredictResponse
 	request := &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}
@@ -139,12 +130,10 @@ func TestCallsAreForwarded(t *testing.T) {
 	age := trailer.Get(rpc.AgeTrailer)
 	assert.True(t, err == nil && len(age) == 1 && age[0] == "1500", "a prediction from within: age %v, %v", age, err)
 	// The replica does not have the new model, and asks the owner.
-	if r, err := p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "n"}); err != nil || r.GetModel().GetId() != "n" {
-		t.Errorf("a new model: %v, %v", r, err)
-	}
-	if r, err := p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "none"}); reason(status.Convert(err)) != "MODEL_NOT_FOUND" {
-		t.Errorf("no model: %v, %v", r, err)
-	}
+	r, err := p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "n"})
+	assert.True(t, err == nil && r.GetModel().GetId() == "n", "a new model: %v, %v", r, err)
+	r, err = p.replica.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "none"})
+	assert.Equal(t, "MODEL_NOT_FOUND", reason(status.Convert(err)), "no model: %v, %v", r, err)
 }
 
 // A request may ask for a state that the replica does not have.
@@ -230,13 +219,11 @@ func TestNoOwner(t *testing.T) {
 	}) {
 		t.Errorf("observe: %v", err)
 	}
-	if r, err := p.replica.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}); err != nil {
-		t.Errorf("predict: %v, %v", r, err)
-	}
+	r, err := p.replica.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)})
+	assert.NoError(t, err, "predict: %v", r)
 	// The owner alone knows that a model does not exist.
-	if _, err := p.replica.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "n"}); reason(status.Convert(err)) != "NOT_OWNER" {
-		t.Errorf("no model: %v", err)
-	}
+	_, err = p.replica.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "n"})
+	assert.Equal(t, "NOT_OWNER", reason(status.Convert(err)), "no model: %v", err)
 	answered := make(chan error, 1)
 	go func() {
 		_, err := p.replica.Observe(t.Context(), observation(1))
@@ -244,9 +231,8 @@ func TestNoOwner(t *testing.T) {
 	}()
 	p.ofReplica.conn.Store(conn)
 	// The context ends the first search for an owner. The next search finds the owner.
-	if err := <-answered; err != nil && reason(status.Convert(err)) != "NOT_OWNER" {
-		t.Errorf("observe after an election: %v", err)
-	}
+	err = <-answered
+	assert.True(t, err == nil || reason(status.Convert(err)) == "NOT_OWNER", "observe after an election: %v", err)
 	// An owner that is not ready yet is asked again.
 	p.ofOwner.owns.Store(false)
 	go func() {
@@ -328,9 +314,8 @@ func TestTheOwnerDies(t *testing.T) {
 		<-called
 		dying.Stop()
 	}()
-	if _, err := p.replica.Observe(t.Context(), observation(1)); reason(status.Convert(err)) != "OUTCOME_UNKNOWN" {
-		t.Errorf("the connection broke: %v", err)
-	}
+	_, err = p.replica.Observe(t.Context(), observation(1))
+	assert.Equal(t, "OUTCOME_UNKNOWN", reason(status.Convert(err)), "the connection broke: %v", err)
 	// The server answers before the deadline. On a busy machine the answer of a short deadline comes too late.
 	for wait := 200 * time.Millisecond; ; wait *= 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), wait)
@@ -371,12 +356,10 @@ func TestTheOwnerHangs(t *testing.T) {
 		<-called
 		c.turn()
 	})
-	if _, err := s.Observe(t.Context(), observation(1)); reason(status.Convert(err)) != "OUTCOME_UNKNOWN" {
-		t.Errorf("observe: %v", err)
-	}
-	if _, err := stream.Recv(); reason(status.Convert(err)) != "OUTCOME_UNKNOWN" {
-		t.Errorf("export: %v", err)
-	}
+	_, err = s.Observe(t.Context(), observation(1))
+	assert.Equal(t, "OUTCOME_UNKNOWN", reason(status.Convert(err)), "observe: %v", err)
+	_, err = stream.Recv()
+	assert.Equal(t, "OUTCOME_UNKNOWN", reason(status.Convert(err)), "export: %v", err)
 	turned.Wait()
 }
 

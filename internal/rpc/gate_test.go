@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -22,20 +24,15 @@ func TestLabelsSetAside(t *testing.T) {
 	}
 	const bad = 200
 	for n := range bad {
-		if o := observe(n, math.Sin(3*math.Sin(float64(n)))+0.1*math.Cos(float64(n*n))); o.GetSetAside() {
-			t.Fatalf("observation %d: %v", n, o)
-		}
+		o := observe(n, math.Sin(3*math.Sin(float64(n)))+0.1*math.Cos(float64(n*n)))
+		require.False(t, o.GetSetAside(), "observation %d: %v", n, o)
 	}
 	first, again := observe(bad, 1e6), observe(bad, 1e6)
-	if !first.GetSetAside() || first.GetSequence() != bad+1 || first.GetLoss() < 0.9e12 || first.GetDuplicate() || !again.GetDuplicate() {
-		t.Errorf("%v, then %v", first, again)
-	}
+	assert.False(t, !first.GetSetAside() || first.GetSequence() != bad+1 || first.GetLoss() < 0.9e12 || first.GetDuplicate() || !again.GetDuplicate(), "%v, then %v", first, again)
 	if again.Duplicate = false; !proto.Equal(first, again) {
 		t.Errorf("%v, then %v", first, again)
 	}
 	r := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"}))(t)
 	g := r.GetStats().GetLabelGate()
-	if g.GetSetAside() != 1 || g.GetLastSetAside() != bad+1 || g.GetShare() != 1./(bad+1) || g.GetSetAsideLoss() < 0.9e12 || g.GetStarts() != 0 || g.RegretBeside == nil {
-		t.Errorf("%v", g)
-	}
+	assert.False(t, g.GetSetAside() != 1 || g.GetLastSetAside() != bad+1 || g.GetShare() != 1./(bad+1) || g.GetSetAsideLoss() < 0.9e12 || g.GetStarts() != 0 || g.RegretBeside == nil, g)
 }

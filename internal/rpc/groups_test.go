@@ -237,9 +237,7 @@ func TestListsMergeGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(aliases[0].GetAliases()) != 9 || !proto.Equal(aliases[0], aliases[1]) {
-		t.Errorf("aliases of four groups: %v\nof one engine: %v", aliases[0], aliases[1])
-	}
+	assert.True(t, len(aliases[0].GetAliases()) == 9 && proto.Equal(aliases[0], aliases[1]), "aliases of four groups: %v\nof one engine: %v", aliases[0], aliases[1])
 	// The state of group 2 has an age. Metadata of a client does not choose a group.
 	m.fakes[2].age.Store(int64(1500 * time.Millisecond))
 	var trailer metadata.MD
@@ -278,9 +276,8 @@ func TestCallsGoToTheirGroup(t *testing.T) {
 	assert.True(t, err == nil && r.GetOutcome().GetSequence() == 1, "observe in group 2: %v, %v", r, err)
 	short, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if _, err := m.front.Observe(short, &hindsightv1.ObserveRequest{Model: names[1], Features: []float64{1, 2}, Target: label(1)}); reason(status.Convert(err)) != "NOT_OWNER" {
-		t.Errorf("observe in group 1, which has no owner: %v", err)
-	}
+	_, err = m.front.Observe(short, &hindsightv1.ObserveRequest{Model: names[1], Features: []float64{1, 2}, Target: label(1)})
+	assert.Equal(t, "NOT_OWNER", reason(status.Convert(err)), "observe in group 1, which has no owner: %v", err)
 	watch, err := m.front.models.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: names[2]})
 	require.NoError(t, err)
 	if event, err := watch.Recv(); err != nil || event.GetStats().GetObservations() != 1 {
@@ -345,9 +342,8 @@ func TestNamesOfSeveralGroups(t *testing.T) {
 	}
 	a, err := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[2] + ".now", Model: names[2], Share: &hindsightv1.Share{Model: names[2] + ".v2", Fraction: 0.5}})
 	assert.True(t, err == nil && a.GetAlias().GetShare() != nil, "an alias of one group: %v, %v", a, err)
-	if _, err := m.front.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: names[2] + ".f", Spec: linear(2), Follows: names[2]}); err != nil {
-		t.Errorf("a follower in the group: %v", err)
-	}
+	_, err = m.front.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: names[2] + ".f", Spec: linear(2), Follows: names[2]})
+	assert.NoError(t, err, "a follower in the group")
 	for _, bad := range []*hindsightv1.SetAliasRequest{{Alias: names[1] + ".x"}, {Model: names[1]}} {
 		_, err := m.front.models.SetAlias(ctx, bad)
 		assert.Equal(t, "INVALID_ID", reason(status.Convert(err)), "%v %v", bad, err)
@@ -370,31 +366,24 @@ func TestClusterOfGroups(t *testing.T) {
 	}
 	g := r.GetGroups()[1]
 	assert.True(t, g.GetGroup() == 2 && g.GetAge() == nil, "group 2: %v", g)
-	if r, err := m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 2}); err != nil || r.GetGroup() != 2 || len(r.GetGroups()) > 0 {
-		t.Errorf("group 2: %v, %v", r, err)
-	}
-	if _, err := m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 3}); reason(status.Convert(err)) != "INVALID_REQUEST" {
-		t.Errorf("group 3: %v", err)
-	}
-	if _, err := m.front.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: 3}); reason(status.Convert(err)) != "INVALID_REQUEST" {
-		t.Errorf("move group 3: %v", err)
-	}
+	r, err = m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 2})
+	assert.True(t, err == nil && r.GetGroup() == 2 && len(r.GetGroups()) == 0, "group 2: %v, %v", r, err)
+	_, err = m.front.cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: 3})
+	assert.Equal(t, "INVALID_REQUEST", reason(status.Convert(err)), "group 3: %v", err)
+	_, err = m.front.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: 3})
+	assert.Equal(t, "INVALID_REQUEST", reason(status.Convert(err)), "move group 3: %v", err)
 	if r, err := m.front.cluster.RebalanceCluster(ctx, &hindsightv1.RebalanceClusterRequest{Leaving: []string{"c"}}); err != nil ||
 		r.GetStep() != "moved group 1" || r.GetLeft() != 3 || !slices.Equal(m.groups.leaving, []string{"c"}) {
 		t.Errorf("rebalance: %v, %v", r, err)
 	}
-	if _, err := m.front.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: 1, Server: "a"}); err != nil {
-		t.Errorf("move group 1: %v", err)
-	}
-	if _, err := m.front.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "b"}); err != nil {
-		t.Errorf("drain: %v", err)
-	}
-	if _, err := m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "c"}); err != nil {
-		t.Errorf("remove: %v", err)
-	}
-	if _, err := m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Group: 1, Server: "c"}); reason(status.Convert(err)) != "INVALID_REQUEST" {
-		t.Errorf("remove from a group: %v", err)
-	}
+	_, err = m.front.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: 1, Server: "a"})
+	assert.NoError(t, err, "move group 1")
+	_, err = m.front.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "b"})
+	assert.NoError(t, err, "drain")
+	_, err = m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "c"})
+	assert.NoError(t, err, "remove")
+	_, err = m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Group: 1, Server: "c"})
+	assert.Equal(t, "INVALID_REQUEST", reason(status.Convert(err)), "remove from a group: %v", err)
 	for n, want := range [][]string{{"drain ", "remove c"}, {"move a"}, nil} {
 		assert.Equal(t, want, m.fakes[n].calls, n)
 	}

@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
@@ -26,9 +28,8 @@ func TestFiguresThatAreAskedFor(t *testing.T) {
 		must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: x, Target: label(x[0] - 2*x[1])}))(t)
 	}
 	asked := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m", IncludeRegretRkhs: true}))(t).GetStats()
-	if r := asked.RegretRkhs; r == nil || *r < asked.GetRegret() || *r > asked.GetLossSum() {
-		t.Errorf("%v: the regret is %g, the loss %g", r, asked.GetRegret(), asked.GetLossSum())
-	}
+	r := asked.RegretRkhs
+	assert.False(t, r == nil || *r < asked.GetRegret() || *r > asked.GetLossSum(), "%v: the regret is %g, the loss %g", r, asked.GetRegret(), asked.GetLossSum())
 	if st := s.path(t, "m"); st.RegretRkhs != nil || len(st.GetHindsightPath()) != int(st.GetFeatures())+1 || len(asked.GetHindsightPath()) > 0 {
 		t.Errorf("not asked for: %v, %v; asked for: %v", st.RegretRkhs, asked.GetHindsightPath(), st.GetHindsightPath())
 	}

@@ -65,9 +65,7 @@ func TestGetModelHistory(t *testing.T) {
 		count := p.GetPerformance().GetObservations()
 		assert.True(t, observations != 0 || count == 7, "the first point is of %g scored observations, want 7: the first is not", count)
 		observations, loss, mean = observations+count, loss+count*served.GetMeanLoss(), mean+count*served.GetRunningMeanLoss()
-		if p.GetSequence() != uint64(observations)+1 || p.GetTime().AsTime().Before(time.Now().Add(-time.Hour)) || p.Dictionary != nil || p.GetClasses() != nil {
-			t.Fatalf("point %g is %v", n, p)
-		}
+		require.True(t, p.GetSequence() == uint64(observations)+1 && !p.GetTime().AsTime().Before(time.Now().Add(-time.Hour)) && p.Dictionary == nil && p.GetClasses() == nil, "point %g is %v", n, p)
 		scored := len(p.GetRealised())
 		require.True(t, scored == 0 || scored == 2, "point %g has %d coverages", n, scored)
 	}
@@ -277,9 +275,8 @@ func TestWatchRejects(t *testing.T) {
 	}
 	require.NoError(t, err)
 	cancel()
-	if _, err := stream.Recv(); status.Code(err) != codes.Canceled {
-		t.Errorf("given up: %v", err)
-	}
+	_, err = stream.Recv()
+	assert.Equal(t, codes.Canceled, status.Code(err), "given up: %v", err)
 }
 
 // The least rate has a period too: what no Duration holds would be a negative one, and no

@@ -59,9 +59,8 @@ func TestOversizedMessage(t *testing.T) {
 	}
 	_, err = s.PredictBatch(t.Context(), many)
 	rejected(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101 rows")
-	if _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); err != nil {
-		t.Error(err)
-	}
+	_, err = s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+	assert.NoError(t, err)
 }
 
 // transport is one of a client that speaks HTTP/2 without TLS.
@@ -95,9 +94,8 @@ func TestHalfSentCallsEnd(t *testing.T) {
 		began := time.Now()
 		response, err := client.RoundTrip(r)
 		require.NoError(t, err, method)
-		if _, err := io.Copy(io.Discard, response.Body); err != nil {
-			t.Errorf("%s: %v", method, err)
-		}
+		_, err = io.Copy(io.Discard, response.Body)
+		assert.NoError(t, err, method)
 		took, code := time.Since(began), response.Header.Get("Grpc-Status")+response.Trailer.Get("Grpc-Status")
 		want := strconv.Itoa(int(codes.DeadlineExceeded))
 		assert.True(t, code == want && took >= 200*time.Millisecond && took <= 15*time.Second, "%s: status %q after %v", method, code, took)
@@ -160,9 +158,7 @@ func TestRequestsInProgressAreBounded(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if !turnedAway.Load() {
-		t.Error("no call was turned away")
-	}
+	assert.True(t, turnedAway.Load(), "no call was turned away")
 	_, err := s.PredictBatch(t.Context(), batch)
 	assert.NoError(t, err)
 }

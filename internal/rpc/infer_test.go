@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -14,41 +16,31 @@ func TestInferSpec(t *testing.T) {
 	c := serve(t)
 	const csv = "when;city;price;id;label\n21.11.2026;Bern;1,5;t1;up\n22.11.2026;NA;0,123;t2;down\n23.11.2026;Bern;;t3;\n"
 	r, err := c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv, Values: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	want := []hindsightv1.InferredColumn_Kind{
 		hindsightv1.InferredColumn_KIND_TIME, hindsightv1.InferredColumn_KIND_CATEGORY, hindsightv1.InferredColumn_KIND_NUMBER,
 		hindsightv1.InferredColumn_KIND_CATEGORY, hindsightv1.InferredColumn_KIND_CLASS,
 	}
 	for i, column := range r.GetColumns() {
-		if column.GetKind() != want[i] || column.GetReason() == "" {
-			t.Errorf("%v, want %v", column, want[i])
-		}
+		assert.True(t, column.GetKind() == want[i] && column.GetReason() != "", "%v, want %v", column, want[i])
 	}
-	if r.GetRows() != 3 || len(r.GetColumns()) != 5 || len(r.GetSpec().GetInputs()) != 4 || r.GetSpec().GetClasses().GetMaxClasses() != 2 {
-		t.Errorf("%v", r)
-	}
-	if line, _, _ := strings.Cut(r.GetValues(), "\n"); line != `["2026-11-21T00:00:00Z","Bern",1.5,"t1","up"]` {
-		t.Errorf("values %s", r.GetValues())
-	}
+	assert.True(t, r.GetRows() == 3 && len(r.GetColumns()) == 5 && len(r.GetSpec().GetInputs()) == 4 && r.GetSpec().GetClasses().GetMaxClasses() == 2, r)
+	line, _, _ := strings.Cut(r.GetValues(), "\n")
+	assert.Equal(t, `["2026-11-21T00:00:00Z","Bern",1.5,"t1","up"]`, line, "values %s", r.GetValues())
 	spec := &hindsightv1.ModelSpec{Inputs: r.GetSpec().GetInputs()[1:2]}
 	if r, err = c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv, Target: "price", Spec: spec, Values: true}); err != nil {
 		t.Fatal(err)
 	}
-	if line, _, _ := strings.Cut(r.GetValues(), "\n"); line != `[null,"Bern",1.5,null,null]` {
-		t.Errorf("values %s", r.GetValues())
-	}
+	line, _, _ = strings.Cut(r.GetValues(), "\n")
+	assert.Equal(t, `[null,"Bern",1.5,null,null]`, line, "values %s", r.GetValues())
 	digits := &hindsightv1.InferSpecRequest{Csv: "Report\n\na,b,y\n1,1,1\n2,2,2\n", Texts: []string{"b"}}
 	if r, err = c.models.InferSpec(t.Context(), digits); err != nil {
 		t.Fatal(err)
 	}
-	if in := r.GetSpec().GetInputs(); in[0].GetNumeric() == nil || in[1].GetCategorical().GetMaxCategories() != 2 {
-		t.Errorf("%v, want a number and a category", in)
-	}
-	if notes := strings.Join(r.GetNotes(), " "); !strings.HasPrefix(notes, "the first line of the table is line 3: ") || !strings.Contains(notes, "Is y a class?") {
-		t.Errorf("notes %q", notes)
-	}
+	in := r.GetSpec().GetInputs()
+	assert.True(t, in[0].GetNumeric() != nil && in[1].GetCategorical().GetMaxCategories() == 2, "%v, want a number and a category", in)
+	notes := strings.Join(r.GetNotes(), " ")
+	assert.True(t, strings.HasPrefix(notes, "the first line of the table is line 3: ") && strings.Contains(notes, "Is y a class?"), "notes %q", notes)
 	digits.Texts = []string{"c"}
 	_, err = c.models.InferSpec(t.Context(), digits)
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", `there is no column "c"`)

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/model"
 )
@@ -18,9 +20,7 @@ func TestListLearners(t *testing.T) {
 	fields := map[string]*hindsightv1.LearnerField{}
 	for _, l := range r.GetLearners() {
 		names = append(names, l.GetName())
-		if l.GetDescription() == "" || len(l.GetFields()) == 0 {
-			t.Errorf("%s: described as %q, with %d fields", l.GetName(), l.GetDescription(), len(l.GetFields()))
-		}
+		assert.True(t, l.GetDescription() != "" && len(l.GetFields()) != 0, "%s: described as %q, with %d fields", l.GetName(), l.GetDescription(), len(l.GetFields()))
 		for _, f := range l.GetFields() {
 			fields[l.GetName()+"."+f.GetName()] = f
 			if f.GetType() == "" || f.GetDescription() == "" || strings.Contains(f.GetDescription(), "\n") || (f.GetType() == "enum" || f.GetType() == "Kernel") != (len(f.GetValues()) > 0) {
@@ -28,9 +28,7 @@ func TestListLearners(t *testing.T) {
 			}
 		}
 	}
-	if names[0] != model.DefaultLearner {
-		t.Errorf("the first is %s", names[0])
-	}
+	assert.Equal(t, model.DefaultLearner, names[0], "the first")
 	want := model.LearnerNames()
 	slices.Sort(names)
 	if slices.Sort(want); !slices.Equal(names, want) {
@@ -46,8 +44,6 @@ func TestListLearners(t *testing.T) {
 		"linear_awv.lambdas": {Type: "double", Repeated: true},
 	} {
 		f := fields[name]
-		if f.GetType() != want.GetType() || f.GetRepeated() != want.GetRepeated() || !slices.Equal(f.GetValues(), want.GetValues()) {
-			t.Errorf("%s is %v, want %v", name, f, want)
-		}
+		assert.True(t, f.GetType() == want.GetType() && f.GetRepeated() == want.GetRepeated() && slices.Equal(f.GetValues(), want.GetValues()), "%s is %v, want %v", name, f, want)
 	}
 }

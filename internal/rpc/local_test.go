@@ -47,9 +47,7 @@ func TestLocalCalls(t *testing.T) {
 		inside, outside := c.response(), c.response()
 		insideErr := within.Invoke(t.Context(), c.method, c.request, inside)
 		outsideErr := s.connection.Invoke(t.Context(), c.method, c.request, outside)
-		if !sameStatus(insideErr, outsideErr) || !proto.Equal(inside, outside) {
-			t.Errorf("%s: from within %v, %v; from outside %v, %v", name, inside, insideErr, outside, outsideErr)
-		}
+		assert.True(t, sameStatus(insideErr, outsideErr) && proto.Equal(inside, outside), "%s: from within %v, %v; from outside %v, %v", name, inside, insideErr, outside, outsideErr)
 	}
 }
 
@@ -72,17 +70,14 @@ func TestLocalLimits(t *testing.T) {
 	assert.Equal(t, codes.ResourceExhausted, status.Code(err), err)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := within.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); status.Code(err) != codes.Canceled {
-		t.Errorf("a call that was given up: %v", err)
-	}
+	_, err = within.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})
+	assert.Equal(t, codes.Canceled, status.Code(err), "a call that was given up: %v", err)
 	ctx, cancel = context.WithTimeout(t.Context(), -time.Second)
 	defer cancel()
-	if _, err := within.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); status.Code(err) != codes.DeadlineExceeded {
-		t.Errorf("a call without time: %v", err)
-	}
-	if err := s.local(t).Invoke(t.Context(), "/hindsight.v1.PredictionService/Guess", &hindsightv1.PredictRequest{}, &hindsightv1.PredictResponse{}); status.Code(err) != codes.Unimplemented {
-		t.Errorf("an unknown method: %v", err)
-	}
+	_, err = within.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})
+	assert.Equal(t, codes.DeadlineExceeded, status.Code(err), "a call without time: %v", err)
+	err = s.local(t).Invoke(t.Context(), "/hindsight.v1.PredictionService/Guess", &hindsightv1.PredictRequest{}, &hindsightv1.PredictResponse{})
+	assert.Equal(t, codes.Unimplemented, status.Code(err), "an unknown method: %v", err)
 }
 
 // Streams end with the server.
@@ -110,9 +105,8 @@ func TestLocalStreams(t *testing.T) {
 		_, err = watch.Recv()
 	}
 	assert.Equal(t, "SHUTTING_DOWN", reason(status.Convert(err)), err)
-	if _, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"}); reason(status.Convert(err)) != "SHUTTING_DOWN" {
-		t.Errorf("a stream after the end: %v", err)
-	}
+	_, err = within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
+	assert.Equal(t, "SHUTTING_DOWN", reason(status.Convert(err)), "a stream after the end: %v", err)
 }
 
 // A connection from outside needs the server's credentials, one from within does not.
@@ -128,9 +122,8 @@ func TestLocalNeedsNoTLS(t *testing.T) {
 	}
 	assert.NoError(t, err)
 	outside := hindsightv1.NewModelServiceClient(s.connection)
-	if _, err := outside.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}); status.Code(err) != codes.Unavailable {
-		t.Errorf("plaintext from outside: %v", err)
-	}
+	_, err = outside.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+	assert.Equal(t, codes.Unavailable, status.Code(err), "plaintext from outside: %v", err)
 }
 
 // A server answers until it drains, also one that says that it does not serve.

@@ -69,9 +69,8 @@ func TestGetModelShowsWhatWasLearnedOfInputs(t *testing.T) {
 	s := serve(t)
 	m := s.create(t, "m", named(t, shop))
 	const dimension = 2 + 1 + 2 + (3 + 1 + 1) + (8 + 1) + (2 + 1 + 1) + 3
-	if d := m.GetSpec().GetDimension(); d != dimension || m.GetSpec().GetInputs()[3].GetCategorical().GetMaxCategories() != 3 {
-		t.Fatalf("dimension %d, want %d: %v", d, dimension, m)
-	}
+	d := m.GetSpec().GetDimension()
+	require.True(t, d == dimension && m.GetSpec().GetInputs()[3].GetCategorical().GetMaxCategories() == 3, "dimension %d, want %d: %v", d, dimension, m)
 	for n, city := range []string{`"Malmö"`, `"Oslo"`, `"Malmö"`, `null`} {
 		s.observes(t, "m", goodRow(t, fmt.Sprintf(`{"city": %s, "load": %d, "größe": null}`, city, 2*n)), 1)
 	}
@@ -164,9 +163,7 @@ func TestInputsOfAModelThatExists(t *testing.T) {
 	_, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: other})
 	rejected(t, err, codes.AlreadyExists, "MODEL_EXISTS")
 	valid, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: named(t, shop)})
-	if err != nil || !proto.Equal(valid.GetSpec(), m.GetSpec()) || valid.GetFeatures() != m.GetSpec().GetDimension()+1 {
-		t.Errorf("%v, %v", valid, err)
-	}
+	assert.True(t, err == nil && proto.Equal(valid.GetSpec(), m.GetSpec()) && valid.GetFeatures() == m.GetSpec().GetDimension()+1, "%v, %v", valid, err)
 	spec := named(t, shop)
 	spec.Dimension = 3
 	_, err = s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: spec})

@@ -96,9 +96,7 @@ func remedies(t *testing.T, rejections map[string]rejection) {
 	text := must(os.ReadFile("../../api/proto/hindsight/v1/error.proto"))(t)
 	for _, found := range regexp.MustCompile(`((?:  // .*\n)+)  ([A-Z_]+) = [1-9]`).FindAllStringSubmatch(string(text), -1) {
 		r, ok := rejections[found[2]]
-		if !ok {
-			t.Errorf("no call is rejected with %s", found[2])
-		}
+		assert.True(t, ok, "no call is rejected with %s", found[2])
 		words := strings.Fields(strings.ReplaceAll(strings.TrimSuffix(found[1], ".\n"), "  // ", ""))
 		words[0] = strings.ToLower(words[0][:1]) + words[0][1:]
 		r.remedy = strings.Join(words, " ")

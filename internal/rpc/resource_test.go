@@ -72,17 +72,13 @@ func TestMetadata(t *testing.T) {
 	would, err := s.models.CreateModel(t.Context(), checked)
 	require.NoError(t, err)
 	sameMetadata(t, would.GetModel(), request)
-	if would.GetModel().GetCreateTime() != nil || would.GetModel().GetEtag() != "" || would.GetModel().GetSpec().GetOutputs() != 1 {
-		t.Errorf("it would be %v", would)
-	}
+	assert.True(t, would.GetModel().GetCreateTime() == nil && would.GetModel().GetEtag() == "" && would.GetModel().GetSpec().GetOutputs() == 1, "it would be %v", would)
 	_, err = s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
 	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
 	created := must(s.models.CreateModel(t.Context(), request))(t)
 	m := created.GetModel()
 	sameMetadata(t, m, request)
-	if m.GetEtag() == "" || !m.GetUpdateTime().AsTime().Equal(m.GetCreateTime().AsTime()) || m.GetDeleteTime() != nil || m.GetPurgeTime() != nil {
-		t.Errorf("created %v", m)
-	}
+	assert.True(t, m.GetEtag() != "" && m.GetUpdateTime().AsTime().Equal(m.GetCreateTime().AsTime()) && m.GetDeleteTime() == nil && m.GetPurgeTime() == nil, "created %v", m)
 	again, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: linear(1), DisplayName: "other"})
 	assert.True(t, err == nil && proto.Equal(again.GetModel(), m), "created again it is %v, %v; want %v", again, err, m)
 	s.end()
@@ -110,9 +106,7 @@ func TestUpdateModel(t *testing.T) {
 		request.ValidateOnly = false
 		r := must(s.models.UpdateModel(t.Context(), request))(t)
 		sameMetadata(t, would.GetModel(), r.GetModel())
-		if r.GetModel().GetEtag() == now.GetEtag() || !r.GetModel().GetUpdateTime().AsTime().After(now.GetCreateTime().AsTime()) {
-			t.Errorf("the etag of %v is that of before", r)
-		}
+		assert.True(t, r.GetModel().GetEtag() != now.GetEtag() && r.GetModel().GetUpdateTime().AsTime().After(now.GetCreateTime().AsTime()), "the etag of %v is that of before", r)
 		now = r.GetModel()
 		got = s.get(t)
 		assert.True(t, proto.Equal(got, now), "got %v, want %v", got, now)
@@ -246,16 +240,13 @@ func TestDeleteAndUndelete(t *testing.T) {
 	s = serveOver(t, fs, kept)
 	gone()
 	back, err := s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "m"})
-	if err != nil || back.GetModel().GetDeleteTime() != nil || back.GetModel().GetPurgeTime() != nil || back.GetModel().GetSequence() != 5 {
-		t.Fatalf("back %v, %v", back, err)
-	}
+	require.True(t, err == nil && back.GetModel().GetDeleteTime() == nil && back.GetModel().GetPurgeTime() == nil && back.GetModel().GetSequence() == 5, "back %v, %v", back, err)
 	sameMetadata(t, back.GetModel(), created.GetModel())
 	again, err := s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "m"})
 	assert.True(t, err == nil && proto.Equal(again, back), "brought back again %v, %v", again, err)
 	assert.Equal(t, digest, s.digest(t), "it came back in another state")
-	if _, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: waiting.GetPrediction().GetPredictionId(), Target: label(1)}); err != nil {
-		t.Errorf("the label of a prediction of before: %v", err)
-	}
+	_, err = s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: waiting.GetPrediction().GetPredictionId(), Target: label(1)})
+	assert.NoError(t, err, "the label of a prediction of before")
 	twice, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{4}, Target: label(1), ObservationId: "4"})
 	assert.True(t, err == nil && twice.GetOutcome().GetDuplicate(), "an observation of before: %v, %v", twice, err)
 	_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "none"})
@@ -312,9 +303,7 @@ func TestListModels(t *testing.T) {
 	require.NoError(t, err)
 	for _, m := range all.GetModels() {
 		summaries[m.GetId()] = m.GetSummary()
-		if m.GetSummary().GetState() != hindsightv1.ModelSummary_STATE_LOADED || (m.GetSequence() > 0) != (m.GetSummary().GetObservationRate() > 0) {
-			t.Errorf("summary %v", m)
-		}
+		assert.True(t, m.GetSummary().GetState() == hindsightv1.ModelSummary_STATE_LOADED && (m.GetSequence() > 0) == (m.GetSummary().GetObservationRate() > 0), "summary %v", m)
 		if at := m.GetSummary().GetObserveTime(); (m.GetSequence() > 0) != (at != nil) || (at != nil && at.AsTime().Before(m.GetCreateTime().AsTime())) {
 			t.Errorf("%s with %d observations was observed at %v", m.GetId(), m.GetSequence(), at)
 		}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -56,15 +57,11 @@ func TestWhatTheParametricPartSaid(t *testing.T) {
 		if said.ParametricValue != nil {
 			values = append(values, said.GetParametricValue())
 		}
-		if len(values) != has || has == 2 && math.Abs(values[0]+values[1]) > 1e-12 || has > 0 && math.Abs(values[0]) < 1 {
-			t.Errorf("%s: the parametric part says %v", model, values)
-		}
+		assert.False(t, len(values) != has || has == 2 && math.Abs(values[0]+values[1]) > 1e-12 || has > 0 && math.Abs(values[0]) < 1, "%s: the parametric part says %v", model, values)
 		learn()
-		if again := ask(model, "p"); !proto.Equal(again, said) {
-			t.Errorf("%s: said %v, then %v", model, said, again)
-		}
-		if now := ask(model, "q"); has == 1 && now.GetParametricValue() == said.GetParametricValue() {
-			t.Errorf("%s: %v after it has learned", model, now)
-		}
+		again := ask(model, "p")
+		assert.True(t, proto.Equal(again, said), "%s: said %v, then %v", model, said, again)
+		now := ask(model, "q")
+		assert.True(t, has != 1 || now.GetParametricValue() != said.GetParametricValue(), "%s: %v after it has learned", model, now)
 	}
 }

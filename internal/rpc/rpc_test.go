@@ -166,17 +166,13 @@ func TestRound(t *testing.T) {
 		Dimension: 2, Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
 	})
 	l := m.GetSpec().GetPkawvTaylor()
-	if m.GetLearner() != "pkawv_taylor" || l.GetDegree() != 30 || l.GetSigma() != 1 || l.GetLambda() != 0.1 || l.GetMaxFeatures() != 512 {
-		t.Errorf("defaults: %v", m)
-	}
+	assert.True(t, m.GetLearner() == "pkawv_taylor" && l.GetDegree() == 30 && l.GetSigma() == 1 && l.GetLambda() == 0.1 && l.GetMaxFeatures() == 512, "defaults: %v", m)
 	p := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "demo", Features: []float64{0.1, -0.4}}))(t)
 	request := &hindsightv1.ObserveRequest{Model: "demo", PredictionId: p.GetPrediction().GetPredictionId(), Target: label(0)}
 	first := must(s.Observe(t.Context(), request))(t)
 	assert.True(t, first.GetOutcome().GetSequence() == 1 && first.GetOutcome().ServedPrediction != nil, "outcome %v", first)
 	again := must(s.Observe(t.Context(), request))(t)
-	if !again.GetOutcome().GetDuplicate() {
-		t.Errorf("a retry is answered %v", again)
-	}
+	assert.True(t, again.GetOutcome().GetDuplicate(), "a retry is answered %v", again)
 	again.GetOutcome().Duplicate = false
 	assert.True(t, proto.Equal(first, again), "a retry is answered %v, first %v", again, first)
 	stats := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "demo", IncludeEffectiveDimension: true}))(t)
@@ -290,9 +286,7 @@ func TestModels(t *testing.T) {
 	valid, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{
 		Dimension: 25, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
 	}})
-	if err != nil || valid.GetFeatures() != 351 || valid.GetSpec().GetPkawvTaylor().GetDegree() != 2 || valid.GetStateBytes() < 351*352*4 {
-		t.Errorf("valid %v, %v", valid, err)
-	}
+	assert.True(t, err == nil && valid.GetFeatures() == 351 && valid.GetSpec().GetPkawvTaylor().GetDegree() == 2 && valid.GetStateBytes() >= 351*352*4, "valid %v, %v", valid, err)
 }
 
 // Every learner that is served can be created by name alone, is shown with its
@@ -330,18 +324,13 @@ func TestEveryLearner(t *testing.T) {
 		descent := slices.Contains([]string{"raker", "ada_raker", "fogd"}, name)
 		absent := []bool{st.CertificateOk == nil, st.RegretBound == nil, (st.Certificate == nil) != descent}
 		determinant := !slices.Contains([]string{"raker", "ada_raker", "fogd", "auto"}, name)
-		if slices.Contains(absent, st.GetCertified()) || st.GetCertificateOk() != st.GetCertified() || (st.LogDeterminant != nil) != determinant {
-			t.Errorf("%s: %v", name, st)
-		}
-		if st.GetObservations() != 40 || (st.EffectiveDimension == nil) != (name == "auto") || (name != "auto" && st.GetEffectiveDimension() <= 0) {
-			t.Errorf("%s: %v", name, st)
-		}
+		assert.False(t, slices.Contains(absent, st.GetCertified()) || st.GetCertificateOk() != st.GetCertified() || (st.LogDeterminant != nil) != determinant, "%s: %v", name, st)
+		assert.False(t, st.GetObservations() != 40 || (st.EffectiveDimension == nil) != (name == "auto") || (name != "auto" && st.GetEffectiveDimension() <= 0), "%s: %v", name, st)
 		// The theorems hold behind the default scaling too. That of online Newton steps wants
 		// a range, and first-order learners have none.
 		without := []string{"raker", "ada_raker", "fogd", "fourier_kons", "pros_n_kons", "kons"}
-		if certified := !slices.Contains(without, name); st.GetCertified() != certified || (st.GetDictionary() > 1) != (name == "pkawv_nystrom" || name == "pros_n_kons") {
-			t.Errorf("%s: %v", name, st)
-		}
+		certified := !slices.Contains(without, name)
+		assert.True(t, st.GetCertified() == certified && (st.GetDictionary() > 1) == (name == "pkawv_nystrom" || name == "pros_n_kons"), "%s: %v", name, st)
 	}
 }
 
@@ -386,9 +375,7 @@ func TestSeveralOutputs(t *testing.T) {
 	rejected(t, err, codes.InvalidArgument, "NOT_FINITE", "labels[1]")
 	answer := must(s.Observe(t.Context(), labels(3, -1)))(t)
 	o := answer.GetOutcome()
-	if o.GetLoss() != 4 || o.GetServedLoss() != 4 || len(o.GetPredictions()) != 2 || len(o.GetServedPredictions()) != 2 || o.Prediction != nil || o.ServedPrediction != nil {
-		t.Errorf("%v", o)
-	}
+	assert.True(t, o.GetLoss() == 4 && o.GetServedLoss() == 4 && len(o.GetPredictions()) == 2 && len(o.GetServedPredictions()) == 2 && o.Prediction == nil && o.ServedPrediction == nil, o)
 }
 
 // must returns the value of a call that must not fail.

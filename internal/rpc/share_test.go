@@ -132,9 +132,7 @@ func TestScopeOfAShare(t *testing.T) {
 		observation.Key = key
 		_, learned := g.Observe(a, observation)
 		for _, err := range []error{single, batch, learned} {
-			if (err == nil) != (single == nil) || err != nil && reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
-				t.Errorf("key %s: %v", key, err)
-			}
+			assert.True(t, (err == nil) == (single == nil) && (err == nil || reason(status.Convert(err)) == "MODEL_OUT_OF_SCOPE"), "key %s: %v", key, err)
 		}
 		if single == nil {
 			answered++

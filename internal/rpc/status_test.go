@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -43,15 +44,11 @@ func TestEverySentinelHasARow(t *testing.T) {
 			for _, sentinel := range declared.FindAllStringSubmatch(string(source), -1) {
 				found++
 				// The engine says ErrCorrupt or ErrInvalidRequest for these.
-				if !inTable[sentinel[2]] && sentinel[1] != "ErrCorruptState" && sentinel[1] != "ErrRecord" {
-					t.Errorf("%s: %s has no row", file, sentinel[1])
-				}
+				assert.True(t, inTable[sentinel[2]] || sentinel[1] == "ErrCorruptState" || sentinel[1] == "ErrRecord", "%s: %s has no row", file, sentinel[1])
 			}
 		}
 	}
-	if found < 20 {
-		t.Errorf("%d sentinels found", found)
-	}
+	assert.True(t, found >= 20, "%d sentinels found", found)
 }
 
 // Package client has a sentinel for every reason of the table, and for no other.
@@ -118,9 +115,7 @@ func TestStatusOfStorageErrors(t *testing.T) {
 			t.Errorf("%v:\n%v %q %v %q", c.err, s.Code(), reason, retry, s.Message())
 		}
 	}
-	if slices.ContainsFunc(rpc.Sentinels(), func(err error) bool { return errors.Is(cause, err) }) {
-		t.Error("the test's cause is in the table")
-	}
+	assert.False(t, slices.ContainsFunc(rpc.Sentinels(), func(err error) bool { return errors.Is(cause, err) }), "the test's cause is in the table")
 }
 
 // An error quotes a part of what the request has: clients have little room for trailers.

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/zap"
@@ -33,30 +35,22 @@ func TestRejectionsAreCounted(t *testing.T) {
 	c := &counted{by: map[string]int{}}
 	s := serve(t, func(o *rpc.Options) { o.Rejected = c.count })
 	s.create(t, "m", linear(1))
-	if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
-		t.Error("a model that is not there predicts")
-	}
-	if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}}); err == nil {
-		t.Error("two features of one")
-	}
+	_, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"})
+	assert.Error(t, err, "a model that is not there predicts")
+	_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})
+	assert.Error(t, err, "two features of one")
 	for model, want := range map[string]codes.Code{"none": codes.NotFound, "m": codes.OK} {
 		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: model, Features: []float64{1}, Target: label(1)})
-		if status.Code(err) != want {
-			t.Errorf("%s: %v", model, err)
-		}
+		assert.Equal(t, want, status.Code(err), "%s: %v", model, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	want := map[string]int{"MODEL_NOT_FOUND": 2, "DIMENSION_MISMATCH": 1}
 	known := rpc.Reasons()
 	for reason, n := range c.by {
-		if want[reason] != n || !slices.Contains(known, reason) {
-			t.Errorf("%s was counted %d times, want %d", reason, n, want[reason])
-		}
+		assert.True(t, want[reason] == n && slices.Contains(known, reason), "%s was counted %d times, want %d", reason, n, want[reason])
 	}
-	if len(c.by) != len(want) {
-		t.Errorf("counted %v, want %v", c.by, want)
-	}
+	assert.Len(t, c.by, len(want), "counted, want %v", want)
 	if slices.Sort(known); len(slices.Compact(known)) != len(rpc.Reasons()) || !slices.Contains(known, "UNAUTHENTICATED") {
 		t.Errorf("reasons %v", known)
 	}
@@ -71,9 +65,8 @@ func TestSpans(t *testing.T) {
 	})
 	s.create(t, "m", linear(1))
 	must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)}))(t)
-	if _, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"}); err == nil {
-		t.Fatal("a model that is not there predicts")
-	}
+	_, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"})
+	require.Error(t, err, "a model that is not there predicts")
 	s.end()
 	byName := map[string][]sdk.ReadOnlySpan{}
 	for _, span := range spans.Ended() {
@@ -81,12 +74,8 @@ func TestSpans(t *testing.T) {
 	}
 	const service = "hindsight.v1.PredictionService/"
 	observed, rejected := byName[service+"Observe"], byName[service+"Predict"]
-	if len(observed) != 1 || len(rejected) != 1 || len(byName["queue"]) != 1 {
-		t.Fatalf("spans %v", byName)
-	}
-	if byName["queue"][0].Parent().SpanID() != observed[0].SpanContext().SpanID() {
-		t.Error("the queue is of another span")
-	}
+	require.True(t, len(observed) == 1 && len(rejected) == 1 && len(byName["queue"]) == 1, "spans %v", byName)
+	assert.True(t, byName["queue"][0].Parent().SpanID() == observed[0].SpanContext().SpanID(), "the queue is of another span")
 	found := lines.FilterMessage("call rejected").FilterFieldKey("trace_id").All()
 	if len(found) != 1 || found[0].ContextMap()["trace_id"] != rejected[0].SpanContext().TraceID().String() ||
 		found[0].ContextMap()["span_id"] != rejected[0].SpanContext().SpanID().String() {

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -27,9 +28,7 @@ func TestExportIsRejectedBeforeItsBytesAreMade(t *testing.T) {
 		must(s.PredictBatch(t.Context(), r))(t)
 	}
 	whole := len(s.export(t, "waits"))
-	if whole < limit/2 || whole > limit {
-		t.Fatalf("an export of %d bytes, the room is %d", whole, limit)
-	}
+	require.True(t, whole >= limit/2 && whole <= limit, "an export of %d bytes, the room is %d", whole, limit)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	unread := must(s.models.ExportModel(ctx, &hindsightv1.ExportModelRequest{Model: "waits"}))(t)

@@ -86,9 +86,8 @@ func TestTimeTravel(t *testing.T) {
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "sequence")
 	_, err = s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "nobody"})
 	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "nobody")
-	if m, err := s.importFrom(t, "copy", exported); err != nil || m.GetSequence() != 3 || digest("copy") != at3 {
-		t.Errorf("%v, %v", m, err)
-	}
+	m, err := s.importFrom(t, "copy", exported)
+	assert.True(t, err == nil && m.GetSequence() == 3 && digest("copy") == at3, "%v, %v", m, err)
 	_, err = s.importFrom(t, "copy", exported)
 	rejected(t, err, codes.AlreadyExists, "MODEL_EXISTS")
 	_, err = s.importFrom(t, "other", exported[:len(exported)-1])

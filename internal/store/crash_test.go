@@ -184,15 +184,11 @@ func cutPower[K comparable](
 				counts := map[K]int{}
 				for n, left := range some(rng, all) {
 					counts[outcome(t, left, set)]++
-					if t.Failed() {
-						t.Fatalf("at cut %d", n)
-					}
+					require.False(t, t.Failed(), "at cut %d", n)
 				}
 				t.Log(counts)
 				for _, o := range outcomes {
-					if counts[o] == 0 {
-						t.Errorf("no power cut left %v", o)
-					}
+					assert.True(t, counts[o] != 0, "no power cut left %v", o)
 				}
 			})
 		}
@@ -247,9 +243,8 @@ func rewindOutcome(t *testing.T, left vfs.FS, set func(*store.Options), back sto
 	last := must(m.Last())(t)
 	switch {
 	case outcome == "rewinding":
-		if records := replayed(t, m); records[0].First != 1 || records[len(records)-1].Last != learned {
-			t.Errorf("the log is from %d to %d", records[0].First, records[len(records)-1].Last)
-		}
+		records := replayed(t, m)
+		assert.True(t, records[0].First == 1 && records[len(records)-1].Last == learned, "the log is from %d to %d", records[0].First, records[len(records)-1].Last)
 		ahead := back
 		ahead.Sequence, ahead.Last = back.Sequence+1, nil
 		assert.Error(t, m.Rewind(t.Context(), ahead), "another rewind was taken before the first was completed")
@@ -308,9 +303,8 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 		there = true
 		last, err1 := e.Model.Last()
 		state, err2 := e.Model.ReadSnapshot(from.Sequence)
-		if err := errors.Join(e.Err, err1, err2); err != nil || last != from.Sequence || string(state) != "state" || string(e.Value) != "value" {
-			t.Errorf("the log ends at %d, snapshot %q, value %q, %v", last, state, e.Value, err)
-		}
+		err := errors.Join(e.Err, err1, err2)
+		assert.True(t, err == nil && last == from.Sequence && string(state) == "state" && string(e.Value) == "value", "the log ends at %d, snapshot %q, value %q, %v", last, state, e.Value, err)
 		if got := idsOf(t, e.Model); len(got) != len(from.IDs) || e.Model.CountPending() != int64(len(from.Pending)) {
 			t.Errorf("%d ids, %d wait, want %d", len(got), e.Model.CountPending(), len(from.IDs))
 		}
@@ -327,9 +321,8 @@ func importOutcome(t *testing.T, left vfs.FS, set func(*store.Options), from sto
 		m := create(t, s, fmt.Sprint("new", n))
 		last, err1 := m.Last()
 		kept, err2 := m.Snapshots()
-		if err := errors.Join(err1, err2); err != nil || last != 0 || len(kept) > 0 || m.CountPending() != 0 || len(idsOf(t, m)) > 0 {
-			t.Errorf("a new model's log ends at %d, snapshots %v, %v", last, kept, err)
-		}
+		err := errors.Join(err1, err2)
+		assert.True(t, err == nil && last == 0 && len(kept) == 0 && m.CountPending() == 0 && len(idsOf(t, m)) == 0, "a new model's log ends at %d, snapshots %v, %v", last, kept, err)
 	}
 	return there
 }

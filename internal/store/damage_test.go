@@ -88,9 +88,7 @@ func TestDamagedRecords(t *testing.T) {
 			defer closed(t, s)
 			var corrupt *store.CorruptError
 			err := find(t, s, "m").Replay(t.Context(), 0, func(storage.Record) error { return nil })
-			if !errors.As(err, &corrupt) || corrupt.Sequence != damage.sequence || corrupt.Model != "m" || !errors.Is(err, storage.ErrCorrupt) {
-				t.Errorf("%v, want sequence %d", err, damage.sequence)
-			}
+			assert.True(t, errors.As(err, &corrupt) && corrupt.Sequence == damage.sequence && corrupt.Model == "m" && errors.Is(err, storage.ErrCorrupt), "%v, want sequence %d", err, damage.sequence)
 		})
 	}
 }

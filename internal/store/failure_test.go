@@ -248,9 +248,8 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 			_, waits, err1 := m.GetPending(strconv.Itoa(k))
 			_, seen, err2 := m.ID(strconv.Itoa(k))
 			_, with, err3 := m.ID("with-" + strconv.Itoa(k))
-			if err := errors.Join(err1, err2, err3); err != nil || !waits || !seen || !with {
-				t.Fatalf("%d of %d that Sync covered: waits %v, remembered %v and %v, %v", k, covered, waits, seen, with, err)
-			}
+			err := errors.Join(err1, err2, err3)
+			require.True(t, err == nil && waits && seen && with, "%d of %d that Sync covered: waits %v, remembered %v and %v, %v", k, covered, waits, seen, with, err)
 		}
 		closed(t, s)
 		_, err := cut.Stat("data/pending.damaged-1")

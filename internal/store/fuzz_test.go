@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/store"
 )
 
@@ -15,23 +17,16 @@ func FuzzStoredBytes(f *testing.F) {
 	f.Add([]byte{}, []byte{1})
 	f.Fuzz(func(t *testing.T, k, v []byte) {
 		r, err := store.DecodeRecord("m", k, v)
-		if err == nil && (r.First > r.Last || len(r.Data) != len(v)-12) {
-			t.Errorf("decoded %+v", r)
-		}
-		if _, _, id, err := store.SplitAged(k); err == nil && len(id) != len(k)-17 {
-			t.Errorf("id %q of %q", id, k)
-		}
-		if _, value, err := store.SplitTimed(v); err == nil && len(value) != len(v)-8 {
-			t.Errorf("value %q of %q", value, v)
-		}
-		if _, value, err := store.SplitEntry(v); err == nil && len(value) != len(v)-8 {
-			t.Errorf("value %q of %q", value, v)
-		}
-		if sequence, err := store.SplitRewind(v); err == nil && !bytes.Equal(numbered(0, sequence)[1:], v) {
-			t.Errorf("sequence %d of %q", sequence, v)
-		}
-		if _, err := store.SplitModel(k); err == nil && len(k) < 9 {
-			t.Errorf("a model out of %q", k)
-		}
+		assert.True(t, err != nil || (r.First <= r.Last && len(r.Data) == len(v)-12), "decoded %+v", r)
+		_, _, id, err := store.SplitAged(k)
+		assert.True(t, err != nil || len(id) == len(k)-17, "id %q of %q", id, k)
+		_, value, err := store.SplitTimed(v)
+		assert.True(t, err != nil || len(value) == len(v)-8, "value %q of %q", value, v)
+		_, value, err = store.SplitEntry(v)
+		assert.True(t, err != nil || len(value) == len(v)-8, "value %q of %q", value, v)
+		sequence, err := store.SplitRewind(v)
+		assert.True(t, err != nil || bytes.Equal(numbered(0, sequence)[1:], v), "sequence %d of %q", sequence, v)
+		_, err = store.SplitModel(k)
+		assert.True(t, err != nil || len(k) >= 9, "a model out of %q", k)
 	})
 }

@@ -69,13 +69,11 @@ func checkSent(t *testing.T, s *store.Store) {
 	}
 	p := s.Position()
 	assert.True(t, p == (storage.Position{Index: 10}), "position %v", p)
-	if base, err := s.Base(); err != nil || base != 12 {
-		t.Errorf("base %d, %v", base, err)
-	}
+	base, err := s.Base()
+	assert.True(t, err == nil && base == 12, "base %d, %v", base, err)
 	models := 0
-	if err := s.Models(t.Context(), func(storage.RegistryEntry) error { models++; return nil }); err != nil || models != 1 {
-		t.Errorf("%d models, %v", models, err)
-	}
+	err = s.Models(t.Context(), func(storage.RegistryEntry) error { models++; return nil })
+	assert.True(t, err == nil && models == 1, "%d models, %v", models, err)
 }
 
 // receiver is the disk of a member with another model.
@@ -144,9 +142,7 @@ func TestReceivedCheckpointAndPowerCuts(t *testing.T) {
 		}
 		closed(t, s)
 	}
-	if !completed {
-		t.Error("no power cut came after the end")
-	}
+	assert.True(t, completed, "no power cut came after the end")
 	var cuts []*vfs.MemFS
 	s := open(t, inject(disk, func(op errorfs.Op) error {
 		if op.Kind.ReadOrWrite() == errorfs.OpIsWrite && !strings.HasPrefix(op.Path, "data/log/") && !strings.HasPrefix(op.Path, "data/pending/") {

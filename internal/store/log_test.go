@@ -8,6 +8,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/storage"
 )
@@ -29,9 +31,7 @@ func TestEndBesideAppend(t *testing.T) {
 	appendTo := func(n uint64) error {
 		return m.Append(t.Context(), storage.Commit{Record: storage.Record{First: n, Last: n, Data: []byte("r")}})
 	}
-	if err := appendTo(1); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, appendTo(1))
 	armed.Store(true)
 	appended := make(chan error, 1)
 	go func() { appended <- appendTo(2) }()
@@ -48,9 +48,8 @@ func TestEndBesideAppend(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		if last, err := m.Last(); last != 2 || err != nil {
-			t.Errorf("%s: the log ends at %d, %v, and is replayed to 2", when, last, err)
-		}
+		last, err := m.Last()
+		assert.True(t, last == 2 && err == nil, "%s: the log ends at %d, %v, and is replayed to 2", when, last, err)
 	}
 	// The sync begins beside the step that makes the record visible.
 	within(t, "the record is visible", func() {
@@ -60,8 +59,6 @@ func TestEndBesideAppend(t *testing.T) {
 	})
 	check("in the append")
 	close(resume)
-	if err := <-appended; err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, <-appended)
 	check("after the append")
 }

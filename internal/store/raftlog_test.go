@@ -351,9 +351,7 @@ func TestRaftLogDamage(t *testing.T) {
 		l, err := tryRaft(fs, store.SmallMemTables)
 		images[err == nil]++
 		if err != nil {
-			if (strings.HasSuffix(file, ".log") || strings.HasSuffix(file, ".sst")) && !errors.Is(err, storage.ErrCorrupt) {
-				t.Errorf("%s: %v", file, err)
-			}
+			assert.True(t, (!strings.HasSuffix(file, ".log") && !strings.HasSuffix(file, ".sst")) || errors.Is(err, storage.ErrCorrupt), "%s: %v", file, err)
 			continue
 		}
 		got, err := readRaft(l)

@@ -214,12 +214,10 @@ func TestUnfinishedSnapshots(t *testing.T) {
 	closed(t, s)
 	s = open(t, fs)
 	defer closed(t, s)
-	if got, err := find(t, s, "m").Snapshots(); err != nil || !slices.Equal(got, []uint64{100, 20}) {
-		t.Errorf("snapshots %v, %v", got, err)
-	}
-	if files, err := fs.List("data/snapshots/1"); err != nil || len(files) != 2 {
-		t.Errorf("files %v, %v", files, err)
-	}
+	got, err := find(t, s, "m").Snapshots()
+	assert.True(t, err == nil && slices.Equal(got, []uint64{100, 20}), "snapshots %v, %v", got, err)
+	files, err := fs.List("data/snapshots/1")
+	assert.True(t, err == nil && len(files) == 2, "files %v, %v", files, err)
 	f, err := find(t, s, "m").StatSnapshot(20, 9)
 	assert.True(t, err == nil && f.Place == "data/snapshots/1/00000000000000000020.hs" && string(f.Head) == "20", "%+v, %v", f, err)
 }
@@ -277,15 +275,12 @@ func TestPowerCuts(t *testing.T) {
 			got := replayed(t, m)
 			require.GreaterOrEqual(t, uint64(len(got)), minIDs[n], "model %d: %d records after the cut, %d acknowledged", n, len(got), minIDs[n])
 			for k, r := range got {
-				if !reflect.DeepEqual(r, record(uint64(k+1))) {
-					t.Fatalf("model %d, record %d: %+v", n, k+1, r)
-				}
+				require.True(t, reflect.DeepEqual(r, record(uint64(k+1))), "model %d, record %d: %+v", n, k+1, r)
 			}
 			// The ids of a commit are there if and only if its record is.
 			for k := range uint64(42) {
-				if _, ok, err := m.ID("with-" + strconv.FormatUint(k, 10)); err != nil || ok != (k >= 1 && k <= uint64(len(got))) {
-					t.Fatalf("model %d: the id of record %d of %d is there: %v, %v", n, k, len(got), ok, err)
-				}
+				_, ok, err := m.ID("with-" + strconv.FormatUint(k, 10))
+				require.True(t, err == nil && ok == (k >= 1 && k <= uint64(len(got))), "model %d: the id of record %d of %d is there: %v, %v", n, k, len(got), ok, err)
 			}
 		}
 		// The last seen write before Sync may still have been on its way.
@@ -374,17 +369,15 @@ func kill(t *testing.T, async string) {
 	require.NoError(t, err)
 	defer closed(t, s)
 	assert.Len(t, replayed(t, find(t, s, "m")), 1)
-	if p, ok, err := find(t, s, "m").GetPending("p"); err != nil || !ok || string(p.Value) != "kept" {
-		t.Errorf("pending: %+v, %v, %v", p, ok, err)
-	}
+	p, ok, err := find(t, s, "m").GetPending("p")
+	assert.True(t, err == nil && ok && string(p.Value) == "kept", "pending: %+v, %v, %v", p, ok, err)
 	second := exec.CommandContext(t.Context(), os.Args[0])
 	second.Env = victim.Env
 	out, err = second.CombinedOutput()
 	want := "store: data directory " + dir + " is in use by another process"
 	assert.True(t, err != nil && strings.Contains(string(out), want), "a second process: %v: %s", err, out)
-	if _, err := store.Open(dir, store.Options{}); !errors.Is(err, store.ErrInUse) {
-		t.Errorf("a second opener: %v", err)
-	}
+	_, err = store.Open(dir, store.Options{})
+	assert.ErrorIs(t, err, store.ErrInUse, "a second opener")
 }
 
 func TestAsyncSyncsInTheBackground(t *testing.T) {

@@ -104,9 +104,8 @@ func damageTail(t *testing.T, rng *rand.Rand, name string, left *vfs.MemFS, reco
 		if !errors.As(err, &tail) || !errors.Is(err, storage.ErrCorrupt) || !strings.Contains(err.Error(), path) {
 			t.Fatalf("%s: damage at byte %d of %d: %v, want a TailError that names %s", name, at, len(data), err, path)
 		}
-		if _, _, err := store.Inspect("data", store.Options{FS: fs}); !errors.As(err, &tail) {
-			t.Fatalf("%s: inspected with %v, want a TailError", name, err)
-		}
+		_, _, err = store.Inspect("data", store.Options{FS: fs})
+		require.True(t, errors.As(err, &tail), "%s: inspected with %v, want a TailError", name, err)
 		require.NoError(t, store.CutTail("data", store.Options{FS: fs}))
 		s = open(t, fs)
 		closed(t, s)

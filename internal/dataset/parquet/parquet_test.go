@@ -3,7 +3,6 @@ package parquet_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"io"
 	"math"
 	"os"
@@ -82,9 +81,8 @@ func TestParquet(t *testing.T) {
 		if record, err = table.Read(); err != nil || record[slices.Index(table.Columns(), "y")] != "7" {
 			t.Errorf("%s: second row %q, %v", name, record, err)
 		}
-		if _, err := table.Read(); !errors.Is(err, io.EOF) {
-			t.Errorf("%s: after the last row %v", name, err)
-		}
+		_, err = table.Read()
+		assert.ErrorIs(t, err, io.EOF, "%s: after the last row", name)
 	}
 }
 
@@ -118,18 +116,15 @@ func TestParquetErrors(t *testing.T) {
 	file := written(t, []row{{"1", 1}, {"two", 2}})
 	table, err := parquetfile.NewTable(bytes.NewReader(file), "a.parquet", 0)
 	require.NoError(t, err)
-	if _, err := dataset.NewReader(table, dataset.Selection{Target: "z"}); err == nil || !strings.Contains(err.Error(), `no target column "z" among x, y`) {
-		t.Errorf("no target: %v", err)
-	}
+	_, err = dataset.NewReader(table, dataset.Selection{Target: "z"})
+	assert.True(t, err != nil && strings.Contains(err.Error(), `no target column "z" among x, y`), "no target: %v", err)
 	r, err := dataset.NewReader(table, dataset.Selection{Target: "y"})
 	require.NoError(t, err)
 	var y [1]float64
-	if x, err := r.Read(nil, y[:]); err != nil || x[0] != 1 {
-		t.Fatal(x, err)
-	}
-	if _, err := r.Read(nil, y[:]); err == nil || err.Error() != `a.parquet: row 2, column 1 (x): "two" is not a number` {
-		t.Errorf("a text: %v", err)
-	}
+	x, err := r.Read(nil, y[:])
+	require.True(t, err == nil && x[0] == 1, "%v %v", x, err)
+	_, err = r.Read(nil, y[:])
+	assert.True(t, err != nil && err.Error() == `a.parquet: row 2, column 1 (x): "two" is not a number`, "a text: %v", err)
 	for cut := 4; cut < len(file); cut++ {
 		_, err := parquetfile.NewTable(bytes.NewReader(file[:cut]), "a.parquet", 0)
 		require.Error(t, err, "%v %v", cut, len(file))

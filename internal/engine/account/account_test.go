@@ -90,9 +90,7 @@ func same(t *testing.T, what string, got, want account.Performance) {
 	t.Helper()
 	a, b := numbers(got), numbers(want)
 	for i := range a {
-		if !(math.Abs(a[i]-b[i]) <= 1e-9*(1+math.Abs(b[i]))) {
-			t.Fatalf("%s: got %+v, want %+v", what, got, want)
-		}
+		require.True(t, math.Abs(a[i]-b[i]) <= 1e-9*(1+math.Abs(b[i])), "%s: got %+v, want %+v", what, got, want)
 	}
 }
 
@@ -168,15 +166,11 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 			}
 			s := a.Summary()
 			covered := int(s.Recent.Observations)
-			if covered < min(len(n.rounds), recent.Observations) || covered > recent.Observations+50 {
-				t.Fatalf("the recent figures are of %d of %d observations", covered, round+1)
-			}
+			require.True(t, covered >= min(len(n.rounds), recent.Observations) && covered <= recent.Observations+50, "the recent figures are of %d of %d observations", covered, round+1)
 			same(t, "whole", s.Whole, n.total(0, 1))
 			same(t, "recent", s.Recent, n.total(len(n.rounds)-covered, 1))
 			same(t, "discounted", a.Discounted(), n.total(0, 0.999))
-			if s.Predicted != predicted || !near(s.Served, only) {
-				t.Fatalf("%d had been predicted, %+v; want %d, %+v", s.Predicted, s.Served, predicted, only)
-			}
+			require.True(t, s.Predicted == predicted && near(s.Served, only), "%d had been predicted, %+v; want %d, %+v", s.Predicted, s.Served, predicted, only)
 			require.InDelta(t, excess, s.Excess, 1e-9*(1+math.Abs(excess)), "excess %g, want %g", s.Excess, excess)
 		}
 		if len(a.Intervals()) != outputs || len(a.Summary().Intervals) != len(levels) {
@@ -200,9 +194,7 @@ func TestTheFirstObservationIsNotScored(t *testing.T) {
 		}, squared)
 		if n == 0 {
 			s := a.Summary()
-			if s.Predicted != 0 || s.Whole != (account.Performance{}) || s.Recent != s.Whole || a.Discounted() != s.Whole {
-				t.Errorf("after the first: %+v", s)
-			}
+			assert.True(t, s.Predicted == 0 && s.Whole == (account.Performance{}) && s.Recent == s.Whole && a.Discounted() == s.Whole, "after the first: %+v", s)
 			assert.True(t, s.Excess == squared(0, y)-loss, "an excess of %g", s.Excess)
 			if !math.IsNaN(s.Whole.MeanLoss(&s.Whole.Served)) || math.Float64bits(s.Whole.MeanLoss(&s.Whole.Served)) != math.Float64bits(math.NaN()) {
 				t.Error("the mean loss of none has other bits than math.NaN")
@@ -324,9 +316,7 @@ func TestInterval(t *testing.T) {
 	for output := range 2 {
 		lower, upper, ok := account.Interval(5, notes, 2, 2, output, 0, nil)
 		wideLower, wideUpper, wideOK := account.Interval(5, notes, 2, 2, output, 1, nil)
-		if !ok || !wideOK || !(wideLower < lower && lower < 5 && 5 < upper && upper < wideUpper) {
-			t.Errorf("output %d: [%g, %g] within [%g, %g]", output, lower, upper, wideLower, wideUpper)
-		}
+		assert.True(t, ok && wideOK && wideLower < lower && lower < 5 && 5 < upper && upper < wideUpper, "output %d: [%g, %g] within [%g, %g]", output, lower, upper, wideLower, wideUpper)
 		assert.InDelta(t, (upper - 5), 5-lower, 1e-12, "[%g, %g] is not around 5", lower, upper)
 	}
 }
@@ -358,13 +348,9 @@ func TestIntervalsOfPossibleLabels(t *testing.T) {
 	for what, c := range map[string][2]float64{
 		"coverage": {got.Coverage, inside / scored}, "width": {got.MeanWidth, width / scored}, "score": {got.MeanScore, score / scored},
 	} {
-		if !(math.Abs(c[0]-c[1]) <= 1e-9*(1+c[1])) {
-			t.Errorf("%s %g, want %g", what, c[0], c[1])
-		}
+		assert.True(t, math.Abs(c[0]-c[1]) <= 1e-9*(1+c[1]), "%s %g, want %g", what, c[0], c[1])
 	}
-	if !(got.Coverage > 0.87) {
-		t.Errorf("%+v", got)
-	}
+	assert.True(t, got.Coverage > 0.87, "%+v", got)
 }
 
 // Labels as large as a model takes keep every figure finite.

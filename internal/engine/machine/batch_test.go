@@ -160,18 +160,15 @@ func TestPredictionsOfManyAreThoseOfOne(t *testing.T) {
 	for n := range inputs {
 		inputs[n].Features, all[n] = r.Observations[n].Features, new(model.ClassPrediction)
 	}
-	if _, err := m.PredictAll(all, inputs); err != nil {
-		t.Fatal(err)
-	}
+	_, err = m.PredictAll(all, inputs)
+	require.NoError(t, err)
 	for n, in := range inputs {
 		var alone model.ClassPrediction
-		if err := m.Predict(&alone, in); err != nil || !reflect.DeepEqual(*all[n], alone) {
-			t.Fatalf("input %d: %+v together, %+v alone, %v", n, *all[n], alone, err)
-		}
+		err := m.Predict(&alone, in)
+		require.True(t, err == nil && reflect.DeepEqual(*all[n], alone), "input %d: %+v together, %+v alone, %v", n, *all[n], alone, err)
 	}
 	assert.Equal(t, len(inputs), counted.together)
 	inputs[133].Features = []float64{1}
-	if at, err := m.PredictAll(all, inputs); at != 133 || !errors.Is(err, model.ErrDimensionMismatch) {
-		t.Errorf("a bad input: at %d, %v", at, err)
-	}
+	at, err := m.PredictAll(all, inputs)
+	assert.True(t, at == 133 && errors.Is(err, model.ErrDimensionMismatch), "a bad input: at %d, %v", at, err)
 }

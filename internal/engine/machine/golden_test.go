@@ -64,9 +64,8 @@ func TestGoldenSnapshots(t *testing.T) {
 				writeGolden(t, spec, func(m *machine.Machine) { apply(t, m, all, nil) }, path, text)
 			}
 			m := readGolden(t, spec, path, text)
-			if data, err := os.ReadFile(path); err != nil || !bytes.Equal(encoded(t, m), data) {
-				t.Errorf("written again it is another (%v)", err)
-			}
+			data, err := os.ReadFile(path)
+			assert.True(t, err == nil && bytes.Equal(encoded(t, m), data), "written again it is another (%v)", err)
 			apply(t, m, all[:100], nil)
 		})
 	}

@@ -87,9 +87,7 @@ func TestApplyIsTheLearner(t *testing.T) {
 			recent := answers[sequence].Recent
 			assert.True(t, sequence != 0 || math.IsNaN(recent.Loss), "a recent loss of %g of no scored observation", recent.Loss)
 			answers[sequence].Recent = want.Recent // Package account tests them.
-			if !reflect.DeepEqual(answers[sequence], want) {
-				t.Fatalf("answer %d is %+v, want %+v", sequence+1, answers[sequence], want)
-			}
+			require.True(t, reflect.DeepEqual(answers[sequence], want), "answer %d is %+v, want %+v", sequence+1, answers[sequence], want)
 			sequence++
 		}
 	}
@@ -233,9 +231,8 @@ func TestHistoryWithoutStatistics(t *testing.T) {
 		sequence += uint64(len(r.Observations))
 	}
 	for n, p := range points {
-		if told := uint64(n) >= sequence; math.IsNaN(p.Regret) == told || math.IsNaN(p.RegretBound) == told || p.Performance.Observations != float64(min(n, 1)) {
-			t.Errorf("point %d is %+v", n, p)
-		}
+		told := uint64(n) >= sequence
+		assert.True(t, math.IsNaN(p.Regret) != told && math.IsNaN(p.RegretBound) != told && p.Performance.Observations == float64(min(n, 1)), "point %d is %+v", n, p)
 	}
 }
 

@@ -125,9 +125,7 @@ func TestTaskThatRunsWithoutACaller(t *testing.T) {
 		assert.ErrorIs(t, err, context.DeadlineExceeded)
 		close(release)
 		group.Wait()
-		if !ended {
-			t.Error("it did not end")
-		}
+		assert.True(t, ended, "it did not end")
 	})
 }
 
@@ -183,9 +181,8 @@ func TestCloseAndDrop(t *testing.T) {
 			if drop {
 				want, rejected = "[] [1]", gone
 			}
-			if got := fmt.Sprint(r.batches, r.rejected); got != want || !errors.Is(behind, rejected) {
-				t.Errorf("%s: handled and rejected %s, want %s; the task behind got %v", name, got, want, behind)
-			}
+			got := fmt.Sprint(r.batches, r.rejected)
+			assert.True(t, got == want && errors.Is(behind, rejected), "%s: handled and rejected %s, want %s; the task behind got %v", name, got, want, behind)
 			assert.ErrorIs(t, box.Put(2, 1), gone, name)
 			assert.ErrorIs(t, box.Do(t.Context(), nil), gone, name)
 		})

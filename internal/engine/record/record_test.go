@@ -95,9 +95,8 @@ func TestWaitingOfAParametricPart(t *testing.T) {
 	}
 	w = samplePending()
 	w.Classes, w.Class, w.Probabilities, w.Parametric = []string{"a"}, 0, []float64{1}, []float64{7}
-	if got, err := record.DecodePending(w.Encode(true), 1); err != nil || got.Parametric != nil {
-		t.Errorf("of a classifier %+v, %v", got, err)
-	}
+	got, err = record.DecodePending(w.Encode(true), 1)
+	assert.True(t, err == nil && got.Parametric == nil, "of a classifier %+v, %v", got, err)
 }
 
 func samplePending() record.Pending {
@@ -128,12 +127,10 @@ func TestCarriedRoundTrip(t *testing.T) {
 		_, err := record.DecodeCarried(data[:n], 1)
 		assert.Error(t, err, "%v %v", n, len(data))
 	}
-	if _, err := record.DecodeCarried(data, 2); err == nil {
-		t.Error("values of a model of one output are read as those of two")
-	}
-	if _, err := record.DecodeCarried(append(bytes.Clone(data), 0), 1); err == nil {
-		t.Error("a byte more is read")
-	}
+	_, err = record.DecodeCarried(data, 2)
+	assert.Error(t, err, "values of a model of one output are read as those of two")
+	_, err = record.DecodeCarried(append(bytes.Clone(data), 0), 1)
+	assert.Error(t, err, "a byte more is read")
 }
 
 func sampleEntry() record.RegistryValue {
@@ -290,15 +287,13 @@ func FuzzDecode(f *testing.F) {
 		if r, err := record.Decode(data); err == nil {
 			again, err := record.Decode(r.Append(nil))
 			require.NoError(t, err, again)
-			if a, b := r.Append(nil), again.Append(nil); !bytes.Equal(a, b) {
-				t.Fatalf("%x became %x", a, b)
-			}
+			a, b := r.Append(nil), again.Append(nil)
+			require.True(t, bytes.Equal(a, b), "%x became %x", a, b)
 		}
 		if c, err := record.DecodeCarried(data, 1); err == nil {
 			again, err := record.DecodeCarried(c.Encode(), 1)
-			if a, b := c.Encode(), again.Encode(); err != nil || !bytes.Equal(a, b) {
-				t.Fatalf("%x became %x, %v", a, b, err)
-			}
+			a, b := c.Encode(), again.Encode()
+			require.True(t, err == nil && bytes.Equal(a, b), "%x became %x, %v", a, b, err)
 		}
 		if e, err := record.DecodeRegistryValue(data); err == nil {
 			again, err := record.DecodeRegistryValue(e.Encode())

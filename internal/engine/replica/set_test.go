@@ -3,6 +3,8 @@ package replica_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/engine/replica"
 )
 
@@ -19,8 +21,6 @@ func TestTheLogIsKeptOnceForSeveralFollowers(t *testing.T) {
 		{[]uint64{2 * limit, limit + 1, 2}, 3 * limit, 2*limit + 1},
 		{[]uint64{2, limit + 1, 2 * limit}, 3 * limit, 2*limit + 1},
 	} {
-		if got := replica.NeededBy(test.learned, test.through); got != test.want {
-			t.Errorf("followers that have learned %v need %d of a log up to %d, want %d", test.learned, got, test.through, test.want)
-		}
+		assert.Equal(t, test.want, replica.NeededBy(test.learned, test.through), "followers that have learned %v need of a log up to %d", test.learned, test.through)
 	}
 }

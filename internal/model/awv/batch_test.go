@@ -37,9 +37,7 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 					single[n] = answerOf(t, l, x[n])
 				}
 				for n, x := range slices.Backward(x) {
-					if again := answerOf(t, l, x); again != single[n] {
-						t.Fatalf("seed %d, row %d: %s, at first %s", seed, n, again, single[n])
-					}
+					require.Equal(t, single[n], answerOf(t, l, x), "seed %d, row %d, at first", seed, n)
 				}
 				var group sync.WaitGroup
 				together := make([]string, rows)
@@ -47,14 +45,10 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 					group.Go(func() { together[n] = answerOf(t, l, x[n]) })
 				}
 				group.Wait()
-				if !slices.Equal(together, single) {
-					t.Errorf("seed %d: predicted at once, rows get other answers", seed)
-				}
+				assert.True(t, slices.Equal(together, single), "seed %d: predicted at once, rows get other answers", seed)
 				after, err := l.AppendBinary(nil)
 				require.NoError(t, err)
-				if !bytes.Equal(state, after) {
-					t.Errorf("seed %d: predicting changed the state", seed)
-				}
+				assert.True(t, bytes.Equal(state, after), "seed %d: predicting changed the state", seed)
 			}
 		})
 	}
@@ -93,9 +87,7 @@ func TestLateLabelsDoNotChangeWhatWasServed(t *testing.T) {
 					}
 				}
 				for n, x := range x {
-					if got := answerOf(t, copied, x); got != served[n] {
-						t.Errorf("batch %d, row %d: %s, served %s", batch, n, got, served[n])
-					}
+					assert.Equal(t, served[n], answerOf(t, copied, x), "batch %d, row %d, served", batch, n)
 					out := must(modeltest.Observe(l, x, math.Sin(x[0])+rng.NormFloat64(), 1))(t)
 					if n == 0 {
 						near(t, fmt.Sprintf("batch %d: prequential prediction", batch), out.Prediction, first, 1, 1e-12)

@@ -27,9 +27,7 @@ func recorded(t *testing.T, k kernel.Kernel, centres [][]float64, sizes []int, s
 		}
 	}
 	var chol mat.Cholesky
-	if !chol.Factorize(gram) {
-		t.Fatal("the centres are not independent")
-	}
+	require.True(t, chol.Factorize(gram), "the centres are not independent")
 	var lower mat.TriDense
 	chol.LTo(&lower)
 	rows := make([][]float64, len(samples))
@@ -92,12 +90,9 @@ func TestAGrowingDictionaryIsCertified(t *testing.T) {
 		near(t, name+": hindsight", s.HindsightLoss, smallest, energy, 1e-8)
 		near(t, name+": regret", s.Regret, loss-smallest, energy, 1e-8)
 		near(t, name+": log determinant", s.LogDeterminant, logDet, 1, 1e-8)
-		if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate*(1+1e-12) || s.Certificate > s.RegretBound*(1+1e-12) {
-			t.Errorf("%s: %+v", name, s)
-		}
-		if first, last := sizes[0], sizes[rounds-1]; last < first+5 {
-			t.Errorf("%s: the dictionary grew from %d to %d", name, first, last)
-		}
+		assert.False(t, !s.Certified || !s.CertificateOK || s.Regret > s.Certificate*(1+1e-12) || s.Certificate > s.RegretBound*(1+1e-12), "%s: %+v", name, s)
+		first, last := sizes[0], sizes[rounds-1]
+		assert.True(t, last >= first+5, "%s: the dictionary grew from %d to %d", name, first, last)
 		worst = math.Max(worst, s.Regret/s.Certificate)
 	}
 	assert.GreaterOrEqual(t, worst, 0.1, "regret is at most %g of the certificate: the adversaries do nothing", worst)

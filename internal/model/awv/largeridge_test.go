@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
@@ -23,9 +25,7 @@ func TestMixturesOfLargeRidges(t *testing.T) {
 		var o model.Outcome
 		for round := range 200 {
 			x := []float64{100 * rng.NormFloat64(), rng.NormFloat64()}
-			if err := l.Observe(&o, x, []float64{1e10 * (1 + rng.NormFloat64())}, math.Exp(rng.NormFloat64())/3); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, l.Observe(&o, x, []float64{1e10 * (1 + rng.NormFloat64())}, math.Exp(rng.NormFloat64())/3))
 			if s := l.Stats(); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound {
 				t.Fatalf("%s, round %d: regret %g, certificate %g, bound %g, loss %g", name, round, s.Regret, s.Certificate, s.RegretBound, s.Loss)
 			}

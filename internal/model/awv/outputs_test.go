@@ -87,9 +87,7 @@ func TestOutputsAreLearnersThatShareAFactor(t *testing.T) {
 			near(t, "label bound", got.LabelBound, math.Sqrt(bound), 0, 1e-12)
 			near(t, "unpenalized regret", whole.Report(model.ReportOptions{}).RegretUnpenalized, unpenalized, 0, 1e-9)
 			near(t, "effective dimension", whole.Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension, single[0].Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension, 0, 1e-12)
-			if !got.CertificateOK {
-				t.Errorf("%+v", got)
-			}
+			assert.True(t, got.CertificateOK, "%+v", got)
 		})
 	}
 }
@@ -180,9 +178,7 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 				y[n%k] = s.Y
 				require.NoError(t, late.Observe(&o, s.X, y[:k], s.Weight))
 				require.NoError(t, all.Observe(&p, s.X, y, s.Weight))
-				if o.Loss != p.Loss || o.Regret != p.Regret || !slices.Equal(o.Predictions, p.Predictions[:k]) {
-					t.Fatalf("round %d: %+v, with all outputs %+v", n, o, p)
-				}
+				require.True(t, o.Loss == p.Loss && o.Regret == p.Regret && slices.Equal(o.Predictions, p.Predictions[:k]), "round %d: %+v, with all outputs %+v", n, o, p)
 			}
 			if late.Stats() != all.Stats() {
 				t.Errorf("%+v, with all outputs %+v", late.Stats(), all.Stats())

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -136,20 +137,15 @@ func TestDegreesDenseOracle_HAL_2019(t *testing.T) {
 					for m, o := range oracles {
 						f := o.Figures()
 						own := f.Certificate + mixture.certificate(m, degree+1)
-						if loss-f.Hindsight > own+1e-9*energy {
-							t.Fatalf("%s: regret %g against degree %d, certificate %g", what, loss-f.Hindsight, m, own)
-						}
+						require.False(t, loss-f.Hindsight > own+1e-9*energy, "%s: regret %g against degree %d, certificate %g", what, loss-f.Hindsight, m, own)
 						certificate = math.Min(certificate, own+f.Hindsight-all.Hindsight)
 					}
 					near(t, what+": loss", s.Loss, loss, energy, 1e-9)
 					near(t, what+": regret", s.Regret, loss-all.Hindsight, energy, 1e-9)
 					near(t, what+": certificate", s.Certificate, certificate, energy, 1e-9)
-					if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate+1e-9*energy || s.Certificate > s.RegretBound+1e-9*energy {
-						t.Fatalf("%s: %+v", what, s)
-					}
-					if own := plain.Stats(); s.HindsightLoss != own.HindsightLoss || s.LogDeterminant != own.LogDeterminant {
-						t.Fatalf("%s: another factor than without the mixture: %+v, want %+v", what, s, own)
-					}
+					require.False(t, !s.Certified || !s.CertificateOK || s.Regret > s.Certificate+1e-9*energy || s.Certificate > s.RegretBound+1e-9*energy, "%s: %+v", what, s)
+					own := plain.Stats()
+					require.True(t, s.HindsightLoss == own.HindsightLoss && s.LogDeterminant == own.LogDeterminant, "%s: another factor than without the mixture: %+v, want %+v", what, s, own)
 				}
 				report := l.Report(model.ReportOptions{HindsightPath: true})
 				w := mixture.weights(degree + 1)
@@ -206,9 +202,8 @@ func TestPrefixesOfADictionary(t *testing.T) {
 					t.Fatalf("%s, window %d, round %d: %+v", name, window, n, s)
 				}
 			}
-			if a, b := l.Stats(), plain.Stats(); a.Dictionary < 10 || a.HindsightLoss != b.HindsightLoss {
-				t.Errorf("%s, window %d: %+v, without prefixes %+v", name, window, a, b)
-			}
+			a, b := l.Stats(), plain.Stats()
+			assert.True(t, a.Dictionary >= 10 && a.HindsightLoss == b.HindsightLoss, "%s, window %d: %+v, without prefixes %+v", name, window, a, b)
 		}
 	}
 }

@@ -44,9 +44,7 @@ func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 					binary.LittleEndian.PutUint64(state[at:], place)
 					restored := awv.NewNystrom(o)
 					err := restored.Restore(state)
-					if (err == nil) != (place == right) {
-						t.Errorf("place %d, want %d: %v", place, right, err)
-					}
+					assert.Equal(t, (place == right), (err == nil), "place %d, want %d: %v", place, right, err)
 					if err != nil {
 						continue
 					}
@@ -127,9 +125,8 @@ func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
 		require.True(t, got == want, "round %d: %v, with the window %v", n, got, want)
 		if m == centres && !freed {
 			freed = true
-			if got, kept := l.Size(), last.Size(); got >= kept {
-				t.Errorf("%d bytes with a full dictionary, %d with the window", got, kept)
-			}
+			got, kept := l.Size(), last.Size()
+			assert.True(t, got < kept, "%d bytes with a full dictionary, %d with the window", got, kept)
 		}
 		state := stateOf(t, l)
 		restored := learner(window, true)

@@ -39,9 +39,7 @@ func (d *denseRidge) observe(t *testing.T, z []float64, y, weight float64) float
 	asked.SymRankOne(d.a, 1, v)
 	d.a.SymRankOne(d.a, weight, v)
 	var c mat.Cholesky
-	if !c.Factorize(asked) {
-		t.Fatal("not positive definite")
-	}
+	require.True(t, c.Factorize(asked), "not positive definite")
 	var w mat.VecDense
 	require.NoError(t, c.SolveVecTo(&w, d.b))
 	f := mat.Dot(v, &w)

@@ -76,9 +76,7 @@ func TestEveryRidgeIsThePlainLearner(t *testing.T) {
 					var p, q model.Prediction
 					require.NoError(t, plain.Predict(&p, s.X))
 					require.NoError(t, one.Predict(&q, s.X))
-					if fmt.Sprint(p) != fmt.Sprint(q) {
-						t.Fatalf("round %d: %v, the plain learner %v", n, q, p)
-					}
+					require.Equal(t, fmt.Sprint(q), fmt.Sprint(p), "round %d: %v, the plain learner %v", n, q, p)
 					learnAll(t, plain, samples[n:n+1])
 					learnAll(t, one, samples[n:n+1])
 				}
@@ -144,9 +142,8 @@ func TestRegretAgainstEveryRidge_COLT_2014(t *testing.T) {
 					}
 					require.NoError(t, l.Observe(&model.Outcome{}, x, y, weight))
 					s := l.Stats()
-					if slack := 1e-9 * (1 + s.Loss); !s.Certified || !s.CertificateOK || s.Regret > s.Certificate+slack || s.Certificate > s.RegretBound+slack {
-						t.Fatalf("round %d: %+v", n, s)
-					}
+					slack := 1e-9 * (1 + s.Loss)
+					require.False(t, !s.Certified || !s.CertificateOK || s.Regret > s.Certificate+slack || s.Certificate > s.RegretBound+slack, "round %d: %+v", n, s)
 				}
 			})
 		}
@@ -181,13 +178,10 @@ func TestRidgesOfConstantLabels(t *testing.T) {
 					label = math.Nextafter(y, 1)
 				}
 				out := must(modeltest.Observe(l, []float64{1}, label, 1))(t)
-				if math.IsNaN(out.Prediction) || math.Abs(out.Prediction) > 2*math.Nextafter(y, math.Inf(1)) {
-					t.Fatalf("label %g, round %d: %g", label, n, out.Prediction)
-				}
+				require.False(t, math.IsNaN(out.Prediction) || math.Abs(out.Prediction) > 2*math.Nextafter(y, math.Inf(1)), "label %g, round %d: %g", label, n, out.Prediction)
 			}
-			if s := l.Stats(); !s.CertificateOK {
-				t.Errorf("label %g: %+v", y, s)
-			}
+			s := l.Stats()
+			assert.True(t, s.CertificateOK, "label %g: %+v", y, s)
 		}
 	}
 }

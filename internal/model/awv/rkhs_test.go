@@ -98,9 +98,7 @@ func TestRegretAgainstTheKernelsSpace_HAL_Thm31(t *testing.T) {
 			case c.name == "kernel_awv":
 				near(t, what, r.RegretRKHS, loss-least, energy, 1e-9)
 			case c.features == nil:
-				if r.RegretRKHS > loss-1e-6*energy && name == "signs" {
-					t.Errorf("%s: at most %g of a loss of %g says nothing", what, r.RegretRKHS, loss)
-				}
+				assert.False(t, r.RegretRKHS > loss-1e-6*energy && name == "signs", "%s: at most %g of a loss of %g says nothing", what, r.RegretRKHS, loss)
 			default:
 				of, tail := c.features(t, c.Learner), 0.0
 				for n, x := range points {
@@ -135,9 +133,8 @@ func TestNoRegretAgainstAKernelsSpace(t *testing.T) {
 		awv.New(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 1, Forgetting: 0.9}), awv.New(feature.NewAffine(2), awv.Options{Lambda: 1}),
 	} {
 		learnOne(t, l, modeltest.Samples(1, 2, 20))
-		if r := l.Report(model.ReportOptions{RegretRKHS: true}).RegretRKHS; !math.IsNaN(r) {
-			t.Errorf("%T: %g", l, r)
-		}
+		r := l.Report(model.ReportOptions{RegretRKHS: true}).RegretRKHS
+		assert.True(t, math.IsNaN(r), "%T: %g", l, r)
 	}
 }
 
@@ -178,9 +175,7 @@ func TestAGrowingHistoryIsCertified_NeurIPS_Eq4(t *testing.T) {
 			if guarantee := s.LabelBound*s.LabelBound*s.LogDeterminant + grown; n > 5 {
 				near(t, what+": guarantee", s.RegretBound, guarantee, guarantee, 1e-9)
 			}
-			if !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound*(1+1e-9) {
-				t.Fatalf("%s: %+v", what, s)
-			}
+			require.False(t, !s.Certified || !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound*(1+1e-9), "%s: %+v", what, s)
 			if n > 20 {
 				tightest = math.Max(tightest, s.Regret/s.Certificate)
 			}

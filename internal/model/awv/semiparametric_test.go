@@ -104,9 +104,7 @@ func parametricRidge(t *testing.T, d *denseRidge, width int, parametric []int) [
 		}
 	}
 	var c mat.Cholesky
-	if !c.Factorize(block) {
-		t.Fatal("not positive definite")
-	}
+	require.True(t, c.Factorize(block), "not positive definite")
 	var pi mat.VecDense
 	require.NoError(t, c.SolveVecTo(&pi, d.b.SliceVec(0, width)))
 	var weights []model.Weight
@@ -145,9 +143,7 @@ func TestTheParametricPartComesFirst(t *testing.T) {
 		got := a.Weights[k]
 		assert.True(t, got.Output == want.Output && got.Input == want.Input, "weight %d is of output %d, input %d", k, got.Output, got.Input)
 	}
-	if !(*a.ParametricShare > *b.ParametricShare && *b.ParametricShare > 0) {
-		t.Errorf("shares %g and, of a larger whole, %g", *a.ParametricShare, *b.ParametricShare)
-	}
+	assert.True(t, *a.ParametricShare > *b.ParametricShare && *b.ParametricShare > 0, "shares %g and, of a larger whole, %g", *a.ParametricShare, *b.ParametricShare)
 }
 
 // What the parametric part says alone is the value of the function that its weights are,
@@ -196,9 +192,7 @@ func TestTheParametricPartIsTold(t *testing.T) {
 	for k, want := range []float64{3, -2, 5} {
 		near(t, fmt.Sprint("weight ", k), r.Weights[k].Value, want, 0, 1e-6)
 	}
-	if *r.ParametricShare < 1-1e-6 || *r.ParametricShare > 1 {
-		t.Errorf("it explains %g of an affine relation", *r.ParametricShare)
-	}
+	assert.False(t, *r.ParametricShare < 1-1e-6 || *r.ParametricShare > 1, "it explains %g of an affine relation", *r.ParametricShare)
 }
 
 // The measured bars of docs/theory.md: on no stream the whole loses more than either

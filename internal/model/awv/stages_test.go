@@ -197,8 +197,6 @@ func TestStagesOfAnArm_Thesis_Figure84(t *testing.T) {
 			quarter[2] += out.Loss
 		}
 		t.Logf("friction %g: two stages, parametric, kernel: %.3g", friction, losses)
-		if losses[0][0] > losses[0][2] || losses[2][0] > losses[2][2] || friction > 0 && losses[3][0] > losses[3][1]/4 {
-			t.Errorf("friction %g: %v", friction, losses)
-		}
+		assert.False(t, losses[0][0] > losses[0][2] || losses[2][0] > losses[2][2] || friction > 0 && losses[3][0] > losses[3][1]/4, "friction %g: %v", friction, losses)
 	}
 }

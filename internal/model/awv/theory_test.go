@@ -48,9 +48,7 @@ func projected(t *testing.T, k kernel.Kernel, centres [][]float64) func(a, b []f
 		}
 	}
 	var chol mat.Cholesky
-	if !chol.Factorize(gram) {
-		t.Fatal("the centres are not independent")
-	}
+	require.True(t, chol.Factorize(gram), "the centres are not independent")
 	values := func(x []float64) *mat.VecDense {
 		v := mat.NewVecDense(m, nil)
 		for i, c := range centres {
@@ -401,9 +399,7 @@ func TestRegretAgainstTheWholeSpace_HAL_Thm31(t *testing.T) {
 					regret := p.regret(f)
 					bound := lambda*f.norm*f.norm + logDet + 2*n*f.norm*(f.norm+1)*math.Sqrt(math.Max(left, 0))
 					tightest = math.Min(tightest, bound-regret)
-					if regret > bound*(1+1e-9) {
-						t.Errorf("seed %d, σ = %g, M = %d, ‖f‖ = %g: regret %g, bound %g", seed, sigma, m, f.norm, regret, bound)
-					}
+					assert.False(t, regret > bound*(1+1e-9), "seed %d, σ = %g, M = %d, ‖f‖ = %g: regret %g, bound %g", seed, sigma, m, f.norm, regret, bound)
 				}
 			}
 		}
@@ -430,9 +426,7 @@ func TestRegretWithTheDegreeOfTheTheorem_HAL_Thm41(t *testing.T) {
 				k := spectrumOf(t, gaussian(c.sigma).At, p.points)
 				worst, bound := p.loss-k.hindsight(p.labels[0], 2*c.lambda), 2*k.logDet(c.lambda)
 				used = math.Max(used, worst/bound)
-				if worst > bound {
-					t.Errorf("seed %d, %s, %+v, M = %d: regret %g, bound %g", seed, name, c, m, worst, bound)
-				}
+				assert.False(t, worst > bound, "seed %d, %s, %+v, M = %d: regret %g, bound %g", seed, name, c, m, worst, bound)
 			}
 		}
 	}
@@ -466,17 +460,13 @@ func TestTaylorIsWithinItsErrorOfKernelAWV_HAL_Lemma44(t *testing.T) {
 					off := math.Abs(got.Prediction - want.Prediction)
 					worst[i] = math.Max(worst[i], off)
 					bound := float64(round) * feature.TaylorError(1, c.sigma, degrees[i]) * math.Sqrt(energy) / c.lambda
-					if off > bound+1e-11 {
-						t.Fatalf("seed %d, %+v, round %d, M = %d: %g off, bound %g", seed, c, round, degrees[i], off, bound)
-					}
+					require.False(t, off > bound+1e-11, "seed %d, %+v, round %d, M = %d: %g off, bound %g", seed, c, round, degrees[i], off, bound)
 				}
 				energy += y * y
 			}
 			t.Logf("σ = %g, λ = %g, degrees %v: largest deviations %.2g", c.sigma, c.lambda, degrees, worst)
 			for i := 1; i < len(degrees); i++ {
-				if worst[i] > 0.5*worst[i-1] && worst[i-1] > 1e-12 {
-					t.Errorf("seed %d, %+v: degree %d deviates by %g, degree %d by %g", seed, c, degrees[i-1], worst[i-1], degrees[i], worst[i])
-				}
+				assert.False(t, worst[i] > 0.5*worst[i-1] && worst[i-1] > 1e-12, "seed %d, %+v: degree %d deviates by %g, degree %d by %g", seed, c, degrees[i-1], worst[i-1], degrees[i], worst[i])
 			}
 		}
 	}
@@ -513,9 +503,7 @@ func TestNystromIsWithinMuOfKernelAWV_NeurIPS_Prop5(t *testing.T) {
 				if round > 0 {
 					used = math.Max(used, off/bound)
 				}
-				if off > bound+1e-9 {
-					t.Fatalf("seed %d, μ = %g, round %d: %g off, bound %g", seed, mu, round, off, bound)
-				}
+				require.False(t, off > bound+1e-9, "seed %d, μ = %g, round %d: %g off, bound %g", seed, mu, round, off, bound)
 				energy += y * y
 			}
 			m := l.Stats().Dictionary

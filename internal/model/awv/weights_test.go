@@ -82,9 +82,7 @@ func TestWeightsDoNotChangeWhatIsScored(t *testing.T) {
 				}
 				s := l.Stats()
 				near(t, fmt.Sprintf("weights %v: loss sum", weights), s.Loss, loss, 0, 1e-9)
-				if !s.CertificateOK {
-					t.Errorf("weights %v: %+v", weights, s)
-				}
+				assert.True(t, s.CertificateOK, "weights %v: %+v", weights, s)
 			}
 		})
 	}
@@ -130,14 +128,11 @@ func TestCertificateOfWeightsDenseOracle(t *testing.T) {
 						near(t, what+": loss sum", got.Loss, f.Loss, o.Energy(), 1e-9)
 						near(t, what+": hindsight", got.HindsightLoss, f.Hindsight, o.Energy(), 1e-9)
 						near(t, what+": regret", got.Regret, f.Regret, o.Energy(), 1e-9)
-						if !got.Certified || !got.CertificateOK {
-							t.Fatalf("%s: %+v", what, got)
-						}
+						require.True(t, got.Certified && got.CertificateOK, "%s: %+v", what, got)
 						near(t, what+": certificate", got.Certificate, f.Certificate, o.Energy(), 1e-9)
 						near(t, what+": bound", got.RegretBound, f.Bound, o.Energy(), 1e-9)
-						if slack := 1e-9 * o.Energy(); f.Regret > f.Certificate+slack || f.Certificate > f.Bound+slack {
-							t.Fatalf("%s: regret %g, certificate %g, bound %g", what, f.Regret, f.Certificate, f.Bound)
-						}
+						slack := 1e-9 * o.Energy()
+						require.False(t, f.Regret > f.Certificate+slack || f.Certificate > f.Bound+slack, "%s: regret %g, certificate %g, bound %g", what, f.Regret, f.Certificate, f.Bound)
 						worst = math.Max(worst, f.Regret/f.Certificate)
 					}
 				}
@@ -159,9 +154,7 @@ func TestHeavyWeightsAreCertifiedAfterwards(t *testing.T) {
 	must(modeltest.Observe(l, []float64{1}, 0, 100))(t)
 	after := l.Stats()
 	growth := after.Regret - before.Regret
-	if !after.Certified || !after.CertificateOK || !(growth > 5) || math.Abs(after.Certificate-before.Certificate-growth) > 1e-9 {
-		t.Errorf("before %+v, after %+v", before, after)
-	}
+	assert.False(t, !after.Certified || !after.CertificateOK || !(growth > 5) || math.Abs(after.Certificate-before.Certificate-growth) > 1e-9, "before %+v, after %+v", before, after)
 	for range 10 {
 		must(modeltest.Observe(l, []float64{1}, 1, 1))(t)
 	}

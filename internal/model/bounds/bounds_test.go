@@ -124,9 +124,7 @@ func (n *naive) round(t *testing.T, l model.Learner, x, y []float64, weight, for
 
 func near(t *testing.T, round int, what string, got, want, size float64) {
 	t.Helper()
-	if !(math.Abs(got-want) <= 1e-9*(1+math.Abs(size)+math.Abs(want))) {
-		t.Fatalf("round %d: %s %g, want %g", round, what, got, want)
-	}
+	require.True(t, math.Abs(got-want) <= 1e-9*(1+math.Abs(size)+math.Abs(want)), "round %d: %s %g, want %g", round, what, got, want)
 }
 
 // A gate before bounds keeps its comparison on rows that it set aside.

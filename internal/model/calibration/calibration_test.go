@@ -247,9 +247,7 @@ func TestProbabilities(t *testing.T) {
 		c.Probabilities(p, scores, counts, total)
 		sum := 0.0
 		for _, v := range p {
-			if !(v > 0 && v < 1) {
-				t.Fatalf("round %d: probabilities %v of %v", n, p, scores)
-			}
+			require.True(t, v > 0 && v < 1, "round %d: probabilities %v of %v", n, p, scores)
 			sum += v
 		}
 		require.InDelta(t, 1, sum, 1e-12, "round %d: a sum of %.17g", n, sum)

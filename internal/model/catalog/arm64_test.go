@@ -4,6 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // On arm64 the loops of NEON have the bits of Go, and all learners the states that this
@@ -19,11 +22,8 @@ func TestArm64GivesTheSameState(t *testing.T) {
 	// Other packages have no code of their own for arm64.
 	loops := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-short", "-exec", emulator, "hindsight/internal/model/loops")
 	loops.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
-	if out, err := loops.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := loops.CombinedOutput()
+	require.NoError(t, err, "\n%s", out)
 	want := digests(t, nil, buildDigests(t, nil), "400")
-	if got := digests(t, nil, emulator, buildDigests(t, []string{"GOARCH=arm64"}), "400"); got != want {
-		t.Errorf("%s\nwant %s", got, want)
-	}
+	assert.Equal(t, want, digests(t, nil, emulator, buildDigests(t, []string{"GOARCH=arm64"}), "400"))
 }

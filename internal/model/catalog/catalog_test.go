@@ -142,12 +142,9 @@ func TestRejections(t *testing.T) {
 	} {
 		_, _, err := catalog.Complete(c.spec)
 		var field *model.FieldError
-		if !errors.Is(err, c.err) || !errors.As(err, &field) || field.Field != c.field || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := catalog.New(c.spec); err == nil {
-			t.Errorf("%s: made", name)
-		}
+		assert.True(t, errors.Is(err, c.err) && errors.As(err, &field) && field.Field == c.field && strings.Contains(err.Error(), c.says), "%s: %v", name, err)
+		_, err = catalog.New(c.spec)
+		assert.Error(t, err, "%s: made", name)
 	}
 }
 

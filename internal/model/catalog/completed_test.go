@@ -52,9 +52,7 @@ func TestCompletedSpecsStayAsTheyAre(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, now.Bytes(), 0o600))
 	}
 	for _, name := range model.LearnerNames() {
-		if !covered[name] {
-			t.Errorf("no line completes a spec of %s", name)
-		}
+		assert.True(t, covered[name], "no line completes a spec of %s", name)
 	}
 }
 

@@ -43,9 +43,8 @@ func TestRawColumns(t *testing.T) {
 				if name == "rlsc" { // It takes no real labels.
 					continue
 				}
-				if loss := lossOf(t, named(t, name, len(kept[0].X)), kept); !(loss < trivial) {
-					t.Errorf("%s: loss %g, that of the mean is %g", name, loss, trivial)
-				}
+				loss := lossOf(t, named(t, name, len(kept[0].X)), kept)
+				assert.True(t, loss < trivial, "%s: loss %g, that of the mean is %g", name, loss, trivial)
 			}
 		})
 	}
@@ -103,9 +102,7 @@ func TestRegretIsKnownFromTheFirstObservation(t *testing.T) {
 			o := must(modeltest.Observe(l, s.X, s.Y, 1))(t)
 			loss, mean = loss+o.Loss, mean+s.Y
 			stats, solved := l.Stats(), l.Report(model.ReportOptions{})
-			if math.IsNaN(solved.Regret) || math.IsNaN(stats.Regret) != (stats.ReportFlops > 0) {
-				t.Fatalf("%s after %d observations: %+v, %+v", name, n+1, stats, solved)
-			}
+			require.False(t, math.IsNaN(solved.Regret) || math.IsNaN(stats.Regret) != (stats.ReportFlops > 0), "%s after %d observations: %+v, %+v", name, n+1, stats, solved)
 			if n < 31 && name != "auto" {
 				best := 0.0
 				for _, earlier := range samples[:n+1] {
@@ -116,9 +113,7 @@ func TestRegretIsKnownFromTheFirstObservation(t *testing.T) {
 				}
 				continue
 			}
-			if stats.Certified != certified[name] || !stats.CertificateOK || (stats.Certified && stats.Regret > stats.Certificate) {
-				t.Fatalf("%s after %d observations: %+v", name, n+1, stats)
-			}
+			require.False(t, stats.Certified != certified[name] || !stats.CertificateOK || (stats.Certified && stats.Regret > stats.Certificate), "%s after %d observations: %+v", name, n+1, stats)
 		}
 	}
 }
@@ -143,13 +138,9 @@ func observes(t *testing.T, spec model.Spec, rounds int) model.Learner {
 			y[j] = float64(n % 5 * (j + 1))
 		}
 		require.NoError(t, l.Predict(&p, x))
-		if err := observe(l, &o, x, y, n); err != nil {
-			t.Fatalf("%s, round %d: %v", spec.Name(), n, err)
-		}
+		require.NoError(t, observe(l, &o, x, y, n), "%s, round %d", spec.Name(), n)
 		for _, v := range append(append(append([]float64{o.Loss}, p.Values...), p.StandardErrors...), o.Predictions...) {
-			if math.IsNaN(v) || math.IsInf(v, 0) {
-				t.Fatalf("%s, round %d: %+v, %+v", spec.Name(), n, p, o)
-			}
+			require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "%s, round %d: %+v, %+v", spec.Name(), n, p, o)
 		}
 	}
 	return l

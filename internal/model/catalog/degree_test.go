@@ -63,9 +63,7 @@ func TestAutomaticDegreeUsesItsFeatures(t *testing.T) {
 	}
 	automatic, eight := loss(&model.PKAWVTaylor{}), loss(&model.PKAWVTaylor{Degree: ptr(8)})
 	t.Logf("loss %.4f, of degree 8 %.4f", automatic, eight)
-	if !(automatic < eight*2/3) {
-		t.Errorf("loss %g, of degree 8 %g", automatic, eight)
-	}
+	assert.True(t, automatic < eight*2/3, "loss %g, of degree 8 %g", automatic, eight)
 }
 
 // Every degree is mixed in, without anything else that mixes or forgets.
@@ -87,9 +85,7 @@ func TestMixDegrees(t *testing.T) {
 		assert.ErrorIs(t, err, model.ErrInvalidSpec, name)
 	}
 	off, _, err := catalog.Complete(taylor(func(p *model.PKAWVTaylor) { p.MixDegrees = ptr(false) }))
-	if err != nil || off.PKAWVTaylor.MixDegrees != nil {
-		t.Errorf("a completed spec has mix_degrees %v: %v", off.PKAWVTaylor.MixDegrees, err)
-	}
+	assert.True(t, err == nil && off.PKAWVTaylor.MixDegrees == nil, "a completed spec has mix_degrees %v: %v", off.PKAWVTaylor.MixDegrees, err)
 	for _, s := range []model.Spec{
 		taylor(func(*model.PKAWVTaylor) {}),
 		{Dimension: 2, PKAWVNystrom: &model.PKAWVNystrom{MixSizes: ptr(true), MaxDictionary: ptr(20)}},
@@ -100,8 +96,7 @@ func TestMixDegrees(t *testing.T) {
 			require.NoError(t, l.Observe(&o, sample.X, []float64{sample.Y}, 1))
 		}
 		names, experts := model.WeightNames(l), l.Report(model.ReportOptions{}).Experts
-		if stats := l.Stats(); len(names) < 4 || len(experts) != len(names) || experts[1].Name != names[1] || !stats.Certified || !stats.CertificateOK {
-			t.Errorf("experts %v, %+v, stats %+v", names, experts, stats)
-		}
+		stats := l.Stats()
+		assert.True(t, len(names) >= 4 && len(experts) == len(names) && experts[1].Name == names[1] && stats.Certified && stats.CertificateOK, "experts %v, %+v, stats %+v", names, experts, stats)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/cpu"
 
 	"hindsight/internal/model/modeltest"
@@ -19,9 +20,8 @@ func buildDigests(t *testing.T, environment []string, flags ...string) string {
 	binary := filepath.Join(t.TempDir(), "digests")
 	build := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", binary}, flags...), "hindsight/internal/model/modeltest/digests")...)
 	build.Env = append(append(os.Environ(), "CGO_ENABLED=0"), environment...)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("build digests with %v %v: %v\n%s", environment, flags, err, out)
-	}
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "build digests with %v %v\n%s", environment, flags, out)
 	return binary
 }
 
@@ -31,9 +31,7 @@ func digests(t *testing.T, environment []string, name string, args ...string) st
 	command := exec.CommandContext(t.Context(), name, args...)
 	command.Env = append(os.Environ(), environment...)
 	out, err := command.CombinedOutput()
-	if err != nil || len(strings.Fields(string(out))) < 60 {
-		t.Fatalf("%v %s %v: %v\n%s", environment, name, args, err, out)
-	}
+	require.True(t, err == nil && len(strings.Fields(string(out))) >= 60, "%v %s %v: %v\n%s", environment, name, args, err, out)
 	return string(out)
 }
 

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/modeltest"
@@ -103,9 +105,7 @@ func TestDirtyInputs(t *testing.T) {
 				counted, _ := loss(t, spec, c.stream)
 				ratio := counted / base[c.whole]
 				t.Logf("%s, %s: %.3f of the clean loss", name, c.name, ratio)
-				if !(ratio <= c.bar) {
-					t.Errorf("%s, %s: %.3f of the clean loss, want at most %g", name, c.name, ratio, c.bar)
-				}
+				assert.True(t, ratio <= c.bar, "%s, %s: %.3f of the clean loss, want at most %g", name, c.name, ratio, c.bar)
 			}
 		})
 	}

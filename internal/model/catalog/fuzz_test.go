@@ -207,14 +207,10 @@ func TestRestoreOfOneWrongNumber(t *testing.T) {
 						state := append([]byte(nil), good...)
 						binary.LittleEndian.PutUint64(state[at:], v)
 						ok, odd, err := use(spec, state, samples[:4])
-						if err != nil {
-							t.Fatalf("%#x (%g) at %d of %d: %v", v, math.Float64frombits(v), at, len(good), err)
-						}
+						require.NoError(t, err, "%#x (%g) at %d of %d", v, math.Float64frombits(v), at, len(good))
 						// A factor that is not that of the inputs makes exact
 						// Kernel-AWV unstable; to check it costs O(t³).
-						if odd != nil && spec.KernelAWV == nil {
-							t.Errorf("%#x (%g) at %d of %d: %v", v, math.Float64frombits(v), at, len(good), odd)
-						}
+						assert.True(t, odd == nil || spec.KernelAWV != nil, "%#x (%g) at %d of %d: %v", v, math.Float64frombits(v), at, len(good), odd)
 						if ok {
 							taken++
 						} else {

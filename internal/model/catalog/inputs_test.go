@@ -112,9 +112,8 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 	}
 	assert.True(t, rejections >= 100 && changed >= 100, "%d rejections, %d whose features have changed", rejections, changed)
 	var field *model.FieldError
-	if _, _, err := catalog.Complete(tight(t, 1+1e-6)); !errors.As(err, &field) || field.Field != "spec.inputs[0]" {
-		t.Errorf("%v, want a rejection of the first input", err)
-	}
+	_, _, err = catalog.Complete(tight(t, 1+1e-6))
+	assert.True(t, errors.As(err, &field) && field.Field == "spec.inputs[0]", "%v, want a rejection of the first input", err)
 }
 
 // A learner whose limit is that of every number takes what a scaling makes of the

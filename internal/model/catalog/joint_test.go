@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -82,9 +83,7 @@ func TestCategoriesBesideNumbers(t *testing.T) {
 		for _, m := range []struct{ effect, limit float64 }{{0, c.meaningless}, {0.5, c.meaning}} {
 			texts, codes := lossOfCategories(t, c.spec, m.effect, false), lossOfCategories(t, c.spec, m.effect, true)
 			t.Logf("%s, effects of %g: %.4g as texts, %.4g as codes: %.3f", name, m.effect, texts, codes, texts/codes)
-			if texts > m.limit*codes {
-				t.Errorf("%s, effects of %g: %.4g as texts, %.4g as codes, want at most %g times that", name, m.effect, texts, codes, m.limit)
-			}
+			assert.False(t, texts > m.limit*codes, "%s, effects of %g: %.4g as texts, %.4g as codes, want at most %g times that", name, m.effect, texts, codes, m.limit)
 		}
 	}
 }

@@ -23,9 +23,7 @@ func TestAutoOfManyClasses(t *testing.T) {
 	learner := func() model.Classifier {
 		l := must(catalog.New(spec))(t)
 		c, ok := l.(model.Classifier)
-		if !ok {
-			t.Fatalf("%T is no classifier", l)
-		}
+		require.True(t, ok, "%T is no classifier", l)
 		return c
 	}
 	rng := rand.New(rand.NewPCG(1, 37))

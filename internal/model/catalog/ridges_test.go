@@ -67,9 +67,8 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 		given := slices.Clone(names)
 		named, _, err := catalog.Complete(spec(model.SemiparametricAWV{ParametricInputs: given}))
 		require.NoError(t, err)
-		if got := named.SemiparametricAWV; !slices.Equal(got.ParametricInputs, []string{"city", "price"}) || got.Parametric != nil || !slices.Equal(given, names) {
-			t.Errorf("%v, given %v, became %+v", names, given, got)
-		}
+		got := named.SemiparametricAWV
+		assert.True(t, slices.Equal(got.ParametricInputs, []string{"city", "price"}) && got.Parametric == nil && slices.Equal(given, names), "%v, given %v, became %+v", names, given, got)
 		// The features of load are 0 and 1, those of city 2 to 5.
 		numbered, _, err := catalog.Complete(spec(model.SemiparametricAWV{Parametric: []int{2, 3, 4, 5, 6}}))
 		require.NoError(t, err)
@@ -111,9 +110,7 @@ func TestTheParametricPartIsInTheUnitsOfTheCaller(t *testing.T) {
 			tolerance = 0.2
 		}
 		want := []model.Weight{{Input: 0, Value: 3}, {Input: 2, Value: -2}, {Input: model.NoInput, Value: 5}}
-		if len(r.Weights) != len(want) || r.ParametricShare == nil || *r.ParametricShare < 0.9 || *r.ParametricShare > 1 {
-			t.Fatalf("%s: %+v", name, r)
-		}
+		require.False(t, len(r.Weights) != len(want) || r.ParametricShare == nil || *r.ParametricShare < 0.9 || *r.ParametricShare > 1, "%s: %+v", name, r)
 		for k, w := range want {
 			got := r.Weights[k]
 			assert.True(t, got.Input == w.Input && math.Abs(got.Value-w.Value) <= tolerance, "%s: weight %d is %+v, want %+v", name, k, got, w)

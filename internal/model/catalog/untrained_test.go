@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 )
@@ -29,13 +32,9 @@ func TestUntrainedEffectiveDimensionIsZero(t *testing.T) {
 		} {
 			spec.Dimension, spec.Scaling = 3, model.Unscaled()
 			learner, err := catalog.New(spec)
-			if err != nil {
-				t.Fatalf("%s, lambda = %g: %v", spec.Name(), lambda, err)
-			}
+			require.NoError(t, err, "%s, lambda = %g", spec.Name(), lambda)
 			got := learner.Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension
-			if math.Float64bits(got) != 0 {
-				t.Errorf("%s, lambda = %g: an effective dimension of %g", spec.Name(), lambda, got)
-			}
+			assert.EqualValues(t, 0, math.Float64bits(got), "%s, lambda = %g: an effective dimension of %g", spec.Name(), lambda, got)
 		}
 	}
 }

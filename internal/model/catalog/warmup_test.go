@@ -60,9 +60,8 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 	s, err := codec.Decode(data)
 	require.NoError(t, err)
 	restored := fresh()
-	if err := restored.Restore(s.Learner); err != nil || s.Sequence != uint64(at) {
-		t.Fatalf("sequence %d: %v", s.Sequence, err)
-	}
+	err = restored.Restore(s.Learner)
+	require.True(t, err == nil && s.Sequence == uint64(at), "sequence %d: %v", s.Sequence, err)
 	assert.Equal(t, s.Learner, learn(restored, nil), "another state is encoded than was restored")
 	whole := fresh()
 	got, want := learn(restored, samples[at:]), learn(whole, samples)

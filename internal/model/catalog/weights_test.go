@@ -79,9 +79,7 @@ func TestConstantWeightsDoNotDegradeNewtonSteps(t *testing.T) {
 				unit, first = s, skill
 				continue
 			}
-			if !(math.Abs(skill-first) < 1e-6) || !s.CertificateOK || s.Certified != unit.Certified {
-				t.Errorf("%s, weight %g: skill %.4f, with weight 1 %.4f: %+v", c.learner, weight, skill, first, s)
-			}
+			assert.True(t, math.Abs(skill-first) < 1e-6 && s.CertificateOK && s.Certified == unit.Certified, "%s, weight %g: skill %.4f, with weight 1 %.4f: %+v", c.learner, weight, skill, first, s)
 			for name, of := range map[string][2]float64{
 				"loss": {s.Loss, unit.Loss}, "certificate": {s.Certificate, unit.Certificate}, "bound": {s.RegretBound, unit.RegretBound},
 				"regret": {s.Regret, unit.Regret},
@@ -89,9 +87,7 @@ func TestConstantWeightsDoNotDegradeNewtonSteps(t *testing.T) {
 				if math.IsNaN(of[0]) && math.IsNaN(of[1]) {
 					continue
 				}
-				if !(math.Abs(of[0]-weight*of[1]) <= 1e-6*weight*(math.Abs(of[1])+unit.Loss)) {
-					t.Errorf("%s, weight %g: %s %g, with weight 1 %g", c.learner, weight, name, of[0], of[1])
-				}
+				assert.True(t, math.Abs(of[0]-weight*of[1]) <= 1e-6*weight*(math.Abs(of[1])+unit.Loss), "%s, weight %g: %s %g, with weight 1 %g", c.learner, weight, name, of[0], of[1])
 			}
 		}
 	}
@@ -120,9 +116,8 @@ func TestAHeavyWeightIsTheNewUnitOfNewtonSteps(t *testing.T) {
 				}
 				_, err := modeltest.Observe(l, s.X, s.Y, weight)
 				require.NoError(t, err, "%v %v %v", learner, i, weight)
-				if s := l.Stats(); !s.CertificateOK || s.Certificate > s.RegretBound*(1+1e-9) {
-					t.Fatalf("%s, round %d: %+v", learner, i, s)
-				}
+				s := l.Stats()
+				require.False(t, !s.CertificateOK || s.Certificate > s.RegretBound*(1+1e-9), "%s, round %d: %+v", learner, i, s)
 			}
 			skill[first] = 1 - loss/trivial
 		}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -47,9 +48,8 @@ func TestReliabilityOfEveryLearner(t *testing.T) {
 				spec.Dimension, spec.Classes = len(stream[0].X), &model.Classes{}
 				y := run(t, create(t, spec), rounds)
 				t.Log(y)
-				if worst, bins := y.worst(); worst > 0.05 || bins == 0 {
-					t.Errorf("a bin of %d is off by %.3f", bins, worst)
-				}
+				worst, bins := y.worst()
+				assert.False(t, worst > 0.05 || bins == 0, "a bin of %d is off by %.3f", bins, worst)
 			})
 		}
 	}
@@ -64,8 +64,7 @@ func run(t *testing.T, l model.Classifier, stream []modeltest.Sample) *tally {
 		require.NoError(t, l.ObserveClass(&o, s.X, strconv.Itoa(int(s.Y)), 1, nil))
 		y.add(&o)
 	}
-	if s := l.Stats(); !s.CertificateOK {
-		t.Errorf("%+v", s)
-	}
+	s := l.Stats()
+	assert.True(t, s.CertificateOK, "%+v", s)
 	return &y
 }

@@ -77,9 +77,7 @@ func TestTheFirstClasses(t *testing.T) {
 	l := affine(options())
 	x := []float64{1, 2, 3}
 	p := predict(t, l, x)
-	if p.Class != model.NoClass || p.Name() != "" || len(p.Classes) != 0 || len(p.Probabilities) != 0 || p.Leverage <= 0 {
-		t.Errorf("%+v, want no class", p)
-	}
+	assert.False(t, p.Class != model.NoClass || p.Name() != "" || len(p.Classes) != 0 || len(p.Probabilities) != 0 || p.Leverage <= 0, "%+v, want no class", p)
 	var raw model.Prediction
 	err := l.Predict(&raw, x)
 	assert.True(t, err == nil && len(raw.Values) == 0 && len(raw.StandardErrors) == 0, "%+v, %v, want no score", raw, err)

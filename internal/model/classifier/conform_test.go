@@ -63,9 +63,7 @@ func create(tb testing.TB, spec model.Spec) model.Classifier {
 	l, err := catalog.New(spec)
 	require.NoError(tb, err)
 	c, ok := l.(model.Classifier)
-	if !ok {
-		tb.Fatalf("%T of a spec of classes", l)
-	}
+	require.True(tb, ok, "%T of a spec of classes", l)
 	return c
 }
 

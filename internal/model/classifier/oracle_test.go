@@ -50,9 +50,7 @@ func TestALateClassIsOneFromTheStartThroughScaling(t *testing.T) {
 				y[got.Class] = 1
 				require.NoError(t, f.Observe(&out, s.X, y, s.Weight))
 				same := got.Regret == out.Regret || math.IsNaN(got.Regret) && math.IsNaN(out.Regret)
-				if got.Loss != out.Loss || !same || fmt.Sprint(got.Prediction.Values) != fmt.Sprint(out.Predictions[:known]) {
-					t.Fatalf("round %d: %+v, want %+v", n, got, out)
-				}
+				require.True(t, got.Loss == out.Loss && same && fmt.Sprint(got.Prediction.Values) == fmt.Sprint(out.Predictions[:known]), "round %d: %+v, want %+v", n, got, out)
 				require.True(t, len(l.Classes()) != classes || bytes.HasSuffix(encoded(t, l), encoded(t, f)), "round %d: the learner is another", n)
 				if l.Stats().Loss != f.Stats().Loss {
 					t.Fatalf("round %d: %+v, want %+v", n, l.Stats(), f.Stats())
@@ -121,9 +119,7 @@ func TestTwoClassesAreTheSign(t *testing.T) {
 					if fmt.Sprint(p.Values, p.StandardErrors, p.Leverage, p.Advice[:len(raw.Advice)]) != fmt.Sprint(raw.Values, raw.StandardErrors, raw.Leverage, raw.Advice) {
 						t.Fatalf("round %d: %+v, want %+v", n, p, raw)
 					}
-					if name != "auto" && len(p.Classes) == 2 && (p.Class == 1) != (raw.Values[0] > 0) {
-						t.Fatalf("round %d: class %d of %v", n, p.Class, raw.Values)
-					}
+					require.True(t, name == "auto" || len(p.Classes) != 2 || (p.Class == 1) == (raw.Values[0] > 0), "round %d: class %d of %v", n, p.Class, raw.Values)
 					y := 1.0
 					if s.Class == "class 0" {
 						y = -1
@@ -145,12 +141,8 @@ func TestTwoClassesAreTheSign(t *testing.T) {
 					}
 					require.NoError(t, observe())
 					same := got.Regret == want.Regret || math.IsNaN(got.Regret) && math.IsNaN(want.Regret)
-					if got.Prediction.Values[0] != want.Predictions[0] || got.Loss != want.Loss || !same {
-						t.Fatalf("round %d: %+v, want %+v", n, got, want)
-					}
-					if both := l.LossOfClass(raw.Values, got.Class); both != lossOf(plain, raw.Values[0], y) {
-						t.Fatalf("round %d: a loss of %g", n, both)
-					}
+					require.True(t, got.Prediction.Values[0] == want.Predictions[0] && got.Loss == want.Loss && same, "round %d: %+v, want %+v", n, got, want)
+					require.Equal(t, lossOf(plain, raw.Values[0], y), l.LossOfClass(raw.Values, got.Class), "round %d: a loss", n)
 				}
 				assert.True(t, bytes.HasSuffix(encoded(t, l), encoded(t, plain)), "the learner is another")
 			})
@@ -198,20 +190,14 @@ func TestMoreClassesAreLearnersOneAgainstTheRest(t *testing.T) {
 						}
 						require.NoError(t, one.Observe(&want, s.X, []float64{y}, s.Weight))
 						v := got.Prediction.Values[k]
-						if math.Abs(v-want.Predictions[0]) > tolerance*(1+math.Abs(v)) {
-							t.Fatalf("round %d, class %d: %.17g, want %.17g", n, k, v, want.Predictions[0])
-						}
+						require.False(t, math.Abs(v-want.Predictions[0]) > tolerance*(1+math.Abs(v)), "round %d, class %d: %.17g, want %.17g", n, k, v, want.Predictions[0])
 						sum += want.Loss
 						if k < len(got.Prediction.Classes) && v > largest {
 							best, largest = k, v
 						}
 					}
-					if got.Prediction.Class != best {
-						t.Fatalf("round %d: class %d of %v", n, got.Prediction.Class, got.Prediction.Values)
-					}
-					if math.Abs(got.Loss-sum) > 1e-10*(1+sum) {
-						t.Fatalf("round %d: a loss of %g, want %g", n, got.Loss, sum)
-					}
+					require.Equal(t, best, got.Prediction.Class, "round %d: class of %v", n, got.Prediction.Values)
+					require.False(t, math.Abs(got.Loss-sum) > 1e-10*(1+sum), "round %d: a loss of %g, want %g", n, got.Loss, sum)
 				}
 				if s := l.Stats(); s.Certified {
 					summed := 0.0
@@ -240,9 +226,8 @@ func TestLimitsOfTheLearner(t *testing.T) {
 	}
 	assert.Error(t, l.CheckClass(all[5].X, all[5].Class, 1), "an observation too many is accepted")
 	plain := without(t, spec)
-	if got, want := admitter.Admit(all[0].X, 1e9), plain.(model.Admitter).Admit(all[0].X, 1e9); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("admitted: %v, want %v", got, want)
-	}
+	got, want := admitter.Admit(all[0].X, 1e9), plain.(model.Admitter).Admit(all[0].X, 1e9)
+	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(got), "admitted: %v, want %v", got, want)
 	unbounded := create(t, of(2, model.Spec{LinearAWV: &model.LinearAWV{}}))
 	assert.EqualValues(t, math.MaxInt, unbounded.(model.Bounded).Remaining())
 }

@@ -183,7 +183,5 @@ func TestRidgesOfRLSCAreDenseForecastersMixed(t *testing.T) {
 	stats := l.Stats()
 	near(t, "loss", stats.Loss, total, 1e-9)
 	near(t, "hindsight loss", stats.HindsightLoss, hindsight, 1e-9)
-	if !stats.Certified || !stats.CertificateOK || stats.Regret > stats.Certificate || stats.Certificate > stats.RegretBound {
-		t.Errorf("%+v", stats)
-	}
+	assert.False(t, !stats.Certified || !stats.CertificateOK || stats.Regret > stats.Certificate || stats.Certificate > stats.RegretBound, "%+v", stats)
 }

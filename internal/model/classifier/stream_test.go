@@ -110,9 +110,8 @@ func TestDigits(t *testing.T) {
 		y := run(t, fourier(stream, 200, 1, rlsc{Lambda: 0.01, Recoding: a, MaxClasses: 256}), stream)
 		t.Logf("a = %g: %s", a, y)
 		assert.LessOrEqual(t, y.errors, y.rounds*25/1000, "a = %g: %d errors in %d rounds", a, y.errors, y.rounds)
-		if worst, bins := y.worst(); worst > 0.05 || bins == 0 {
-			t.Errorf("a = %g: a bin of %d is off by %.3f", a, bins, worst)
-		}
+		worst, bins := y.worst()
+		assert.False(t, worst > 0.05 || bins == 0, "a = %g: a bin of %d is off by %.3f", a, bins, worst)
 	}
 	y := run(t, newRLSC(feature.NewAffine(len(stream[0].X)), rlsc{Lambda: 1, MaxClasses: 10}), stream)
 	t.Logf("affine: %s", y)
@@ -158,8 +157,6 @@ func TestAWithheldDigitIsFound(t *testing.T) {
 			}
 		}
 		t.Logf("a = %g: %.0f %% of the first %d wrong, %.1f %% of the others", c.a, 100*missed/seen, early, 100*errors/after)
-		if missed > c.wrong*seen || errors > c.others*after {
-			t.Errorf("a = %g: %g of %g wrong, %g of %g others", c.a, missed, seen, errors, after)
-		}
+		assert.False(t, missed > c.wrong*seen || errors > c.others*after, "a = %g: %g of %g wrong, %g of %g others", c.a, missed, seen, errors, after)
 	}
 }

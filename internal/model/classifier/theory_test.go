@@ -70,9 +70,7 @@ func TestDecisionsAreThoseOfDenseRLSC(t *testing.T) {
 					}
 				}
 				got := predict(t, l, s.X)
-				if got.Class != best && math.Abs(coded[got.Class]-coded[best]) > 1e-10 {
-					t.Fatalf("a = %g, round %d: class %d of %v, want %d", a, n, got.Class, coded, best)
-				}
+				require.False(t, got.Class != best && math.Abs(coded[got.Class]-coded[best]) > 1e-10, "a = %g, round %d: class %d of %v, want %d", a, n, got.Class, coded, best)
 			}
 			k := number(names, s.Class)
 			if k == len(names) {
@@ -172,9 +170,8 @@ func TestLearnerIsItsTheory(t *testing.T) {
 						scores[k] = n.oracles[k].Predict(s.X, 1).Prediction
 					}
 					p := predict(t, l, s.X)
-					if best, coded := n.class(scores); p.Class != best && math.Abs(coded[p.Class]-coded[best]) > 1e-9 {
-						t.Fatalf("round %d: class %d of %v", round, p.Class, coded)
-					}
+					best, coded := n.class(scores)
+					require.False(t, p.Class != best && math.Abs(coded[p.Class]-coded[best]) > 1e-9, "round %d: class %d of %v", round, p.Class, coded)
 					q := n.oracles[0].Predict(s.X, 1).Q
 					near(t, "leverage", p.Leverage, q/(1+q), 1e-10)
 				}
@@ -191,9 +188,8 @@ func TestLearnerIsItsTheory(t *testing.T) {
 				require.NoError(t, l.ObserveClass(&out, s.X, s.Class, s.Weight, nil))
 				near(t, "loss", out.Loss, loss, 1e-10)
 				require.True(t, out.Class == number(n.names, s.Class) && len(out.Prediction.Probabilities) == before, "round %d: %+v", round, out)
-				if got := out.Prediction.Class; before > 0 && got != wanted && math.Abs(coded[got]-coded[wanted]) > 1e-9 {
-					t.Fatalf("round %d: prequential class %d of %v", round, got, coded)
-				}
+				got := out.Prediction.Class
+				require.False(t, before > 0 && got != wanted && math.Abs(coded[got]-coded[wanted]) > 1e-9, "round %d: prequential class %d of %v", round, got, coded)
 			}
 			compare(t, l.Stats(), l.Report(model.ReportOptions{EffectiveDimension: true}), n)
 		})
@@ -246,9 +242,8 @@ func TestScoresAddUpToTheConstantLabel(t *testing.T) {
 			require.NoError(t, err)
 			near(t, "sum of the scores", sum, want.Value, 1e-13)
 			learn(t, l, []sample{s})
-			if _, err := modeltest.Observe(one, s.X, 1, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			_, err = modeltest.Observe(one, s.X, 1, s.Weight)
+			require.NoError(t, err)
 		}
 	}
 }

@@ -135,8 +135,6 @@ func FuzzDecode(f *testing.F) {
 		again, err := codec.Encode(s)
 		require.NoError(t, err)
 		back, err := codec.Decode(again)
-		if err != nil || !bytes.Equal(back.Learner, s.Learner) || !bytes.Equal(back.History, s.History) || back.Sequence != s.Sequence {
-			t.Fatalf("%+v, %v", back, err)
-		}
+		require.True(t, err == nil && bytes.Equal(back.Learner, s.Learner) && bytes.Equal(back.History, s.History) && back.Sequence == s.Sequence, "%+v, %v", back, err)
 	})
 }

@@ -80,9 +80,7 @@ func TestEnds(t *testing.T) {
 	got := make([]float64, len(x))
 	exponential.Exp(got, x)
 	for i, v := range want {
-		if got[i] != v && !(math.IsNaN(v) && math.IsNaN(got[i])) {
-			t.Errorf("of %g: %g, want %g", x[i], got[i], v)
-		}
+		assert.True(t, got[i] == v || math.IsNaN(v) && math.IsNaN(got[i]), "of %g: %g, want %g", x[i], got[i], v)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/exponential"
 )
@@ -21,9 +22,7 @@ func TestLog(t *testing.T) {
 			want = math.Log(x*0x1p200) - 200*math.Ln2
 		}
 		unit := math.Nextafter(math.Abs(want), math.Inf(1)) - math.Abs(want)
-		if !(math.Abs(got-want) <= unit) {
-			t.Fatalf("log %g is %.17g, want %.17g", x, got, want)
-		}
+		require.True(t, math.Abs(got-want) <= unit, "log %g is %.17g, want %.17g", x, got, want)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 200_000 {
@@ -68,9 +67,7 @@ func TestLog1p(t *testing.T) {
 		got, want := exponential.Log1p(x), math.Log1p(x)
 		unit := math.Nextafter(math.Abs(want), math.Inf(1)) - math.Abs(want)
 		worst = max(worst, math.Abs(got-want)/unit)
-		if !(math.Abs(got-want) <= unit) {
-			t.Fatalf("log1p %g is %.17g, want %.17g", x, got, want)
-		}
+		require.True(t, math.Abs(got-want) <= unit, "log1p %g is %.17g, want %.17g", x, got, want)
 	}
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200_000 {

@@ -56,9 +56,7 @@ func TestTaylorFeatures_HAL_Eq10(t *testing.T) {
 			slices.Sort(want)
 			require.True(t, len(got) == len(want), "%+v: %d features, want %d", c, len(got), len(want))
 			for i := range got {
-				if math.Abs(got[i]-want[i]) > 1e-14 {
-					t.Fatalf("%+v at %v: feature %g, want %g", c, x, got[i], want[i])
-				}
+				require.False(t, math.Abs(got[i]-want[i]) > 1e-14, "%+v at %v: feature %g, want %g", c, x, got[i], want[i])
 			}
 		}
 	}

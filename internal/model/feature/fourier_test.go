@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 )
@@ -36,12 +38,10 @@ func TestFourierApproximatesItsKernel(t *testing.T) {
 			rng := source(4)
 			for range 10 {
 				a, b := vector(rng, 3, rng.Float64()), vector(rng, 3, rng.Float64())
-				if got, want := inner(f, a, b), k.At(a, b); math.Abs(got-want) > 0.04 {
-					t.Errorf("%s, orthogonal %v: %g, want %g", k.Kind, orthogonal, got, want)
-				}
-				if self := inner(f, a, a); math.Abs(self-1) > 1e-12 {
-					t.Errorf("%s: ‖z‖² = %g", k.Kind, self)
-				}
+				got, want := inner(f, a, b), k.At(a, b)
+				assert.False(t, math.Abs(got-want) > 0.04, "%s, orthogonal %v: %g, want %g", k.Kind, orthogonal, got, want)
+				self := inner(f, a, a)
+				assert.False(t, math.Abs(self-1) > 1e-12, "%s: ‖z‖² = %g", k.Kind, self)
 			}
 		}
 	}
@@ -55,7 +55,6 @@ func TestFourierIsThatOfItsSeed(t *testing.T) {
 		feature.NewFourier(k, 3, 7, true, source(seed)).Map(out, x)
 		return fmt.Sprint(out)
 	}
-	if first, again := z(1), z(1); first != again || first == z(2) {
-		t.Error("the features are not those of their seed")
-	}
+	first, again := z(1), z(1)
+	assert.True(t, first == again && first != z(2), "the features are not those of their seed")
 }

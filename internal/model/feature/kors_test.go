@@ -4,6 +4,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/kernel"
@@ -46,21 +48,15 @@ func TestKORSProbability_ICML_Alg2(t *testing.T) {
 					right.SetVec(i, scale[i]*k.At(points[i], x))
 				}
 				var chol mat.Cholesky
-				if !chol.Factorize(gram) {
-					t.Fatal("not positive definite")
-				}
+				require.True(t, chol.Factorize(gram), "not positive definite")
 				var solved mat.VecDense
-				if err := chol.SolveVecTo(&solved, right); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, chol.SolveVecTo(&solved, right))
 				tau := (1 + epsilon) / mu * (k.At(x, x) - mat.Dot(right, &solved))
-				if want := math.Min(beta*tau, 1); math.Abs(got-want) > 1e-9*want {
-					t.Fatalf("%s, seed %d, point %d: probability %.15g, want %.15g", k.Kind, seed, n, got, want)
-				}
+				want := math.Min(beta*tau, 1)
+				require.False(t, math.Abs(got-want) > 1e-9*want, "%s, seed %d, point %d: probability %.15g, want %.15g", k.Kind, seed, n, got, want)
 			}
-			if m := len(s.kept); m == 0 || m > 59 {
-				t.Errorf("%s, seed %d: %d of 60 points kept", k.Kind, seed, m)
-			}
+			m := len(s.kept)
+			assert.True(t, m != 0 && m <= 59, "%s, seed %d: %d of 60 points kept", k.Kind, seed, m)
 		}
 	}
 }

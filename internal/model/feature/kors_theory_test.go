@@ -168,9 +168,7 @@ func leverages(t *testing.T, gram *mat.SymDense, mu float64) []float64 {
 		shifted.SetSym(i, i, shifted.At(i, i)+mu)
 	}
 	var chol mat.Cholesky
-	if !chol.Factorize(shifted) {
-		t.Fatal("not positive definite")
-	}
+	require.True(t, chol.Factorize(shifted), "not positive definite")
 	var l mat.TriDense
 	chol.LTo(&l)
 	out := make([]float64, n)
@@ -297,9 +295,7 @@ func TestKORSAccuracy_ICML_Thm2(t *testing.T) {
 				t.Logf("μ = %g: %d of %d kept, used of ε %.2f, of μ %.2g, of the size %.3f, of 3ρβ d_onl %.3f, of Lemma 3 %.3f; τ̃/τ %.3f to %.3f",
 					mu, kept, n, worst.accuracy, worst.projection, worst.size, worst.online, worst.chain, worst.low, worst.high)
 			}
-			if !sampled {
-				t.Error("nearly all points were kept: nothing was sampled")
-			}
+			assert.True(t, sampled, "nearly all points were kept: nothing was sampled")
 		})
 	}
 }
@@ -441,14 +437,11 @@ func TestKORSLeverageInFeatureSpace_ICML_Eq4(t *testing.T) {
 				with.SymRankOne(a, 1, z)
 				var chol mat.Cholesky
 				var solved mat.VecDense
-				if !chol.Factorize(&with) {
-					t.Fatal("not positive definite")
-				}
+				require.True(t, chol.Factorize(&with), "not positive definite")
 				require.NoError(t, chol.SolveVecTo(&solved, z))
 				want := math.Min(1, beta*(1+epsilon)*mat.Dot(z, &solved))
-				if got := s.probabilities[i]; math.Abs(got-want) > 1e-7*want {
-					t.Fatalf("μ = %g, seed %d, point %d: probability %.15g, want %.15g", mu, seed, i, got, want)
-				}
+				got := s.probabilities[i]
+				require.False(t, math.Abs(got-want) > 1e-7*want, "μ = %g, seed %d, point %d: probability %.15g, want %.15g", mu, seed, i, got, want)
 				if next < len(s.kept) && s.kept[next] == i {
 					a.SymRankOne(a, 1/s.probabilities[i], z)
 					next++

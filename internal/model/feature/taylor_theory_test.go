@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/feature"
@@ -32,9 +34,8 @@ func TestTaylorErrorIsPointwise_HAL_Lemma44(t *testing.T) {
 				sigma := math.Exp(rng.NormFloat64())
 				radius := ratio * sigma
 				bound := lemma44(radius, sigma, c.m)
-				if got := feature.TaylorError(radius, sigma, c.m); math.Abs(got-bound) > 1e-12*bound {
-					t.Fatalf("seed %d, %+v, R/σ = %g: TaylorError %g, want %g", seed, c, ratio, got, bound)
-				}
+				got := feature.TaylorError(radius, sigma, c.m)
+				require.False(t, math.Abs(got-bound) > 1e-12*bound, "seed %d, %+v, R/σ = %g: TaylorError %g, want %g", seed, c, ratio, got, bound)
 				taylor, kernel := feature.NewTaylor(c.d, sigma, c.m), modeltest.Gaussian(sigma)
 				a := vector(rng, c.d, radius)
 				opposite := make([]float64, c.d)
@@ -45,9 +46,7 @@ func TestTaylorErrorIsPointwise_HAL_Lemma44(t *testing.T) {
 				z := features(taylor, a)
 				for _, b := range [][]float64{a, opposite, within, vector(rng, c.d, radius)} {
 					off := math.Abs(kernel(a, b) - dot(z, features(taylor, b)))
-					if off > bound+1e-14 {
-						t.Errorf("seed %d, %+v, R/σ = %g: error %g, bound %g", seed, c, ratio, off, bound)
-					}
+					assert.False(t, off > bound+1e-14, "seed %d, %+v, R/σ = %g: error %g, bound %g", seed, c, ratio, off, bound)
 					if bound > 1e-10 {
 						used = math.Max(used, off/bound)
 					}
@@ -59,16 +58,13 @@ func TestTaylorErrorIsPointwise_HAL_Lemma44(t *testing.T) {
 						tail += term
 					}
 				}
-				if got := 1 - dot(z, z); math.Abs(got-tail) > 1e-13 {
-					t.Errorf("seed %d, %+v, R/σ = %g: 1−‖z‖² = %g, want %g", seed, c, ratio, got, tail)
-				}
+				got = 1 - dot(z, z)
+				assert.False(t, math.Abs(got-tail) > 1e-13, "seed %d, %+v, R/σ = %g: 1−‖z‖² = %g, want %g", seed, c, ratio, got, tail)
 			}
 		}
 	}
 	t.Logf("of the bound at most %.3f is used", used)
-	if used < 0.5 {
-		t.Errorf("of the bound only %g is used", used)
-	}
+	assert.False(t, used < 0.5, "of the bound only %g is used", used)
 }
 
 // Theorem 4.1, first part: the M that it chooses has at most

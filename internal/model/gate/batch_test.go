@@ -99,9 +99,7 @@ func observesTogether(t *testing.T, s model.Spec, d mixture, seed uint64) model.
 		}
 		require.NoError(t, many.ObserveAll(got, all))
 		for n := range want {
-			if fmt.Sprint(got[n]) != fmt.Sprint(want[n]) {
-				t.Fatalf("seed %d, row %d, %d of %d: %+v, alone %+v", seed, row, n, count, got[n], want[n])
-			}
+			require.Equal(t, fmt.Sprint(want[n]), fmt.Sprint(got[n]), "seed %d, row %d, %d of %d: %+v, alone %+v", seed, row, n, count, got[n], want[n])
 		}
 		require.Equal(t, stateOf(t, many), stateOf(t, one), "%v %v %v", seed, count, row)
 		if row += count; count > 1 {
@@ -109,9 +107,7 @@ func observesTogether(t *testing.T, s model.Spec, d mixture, seed uint64) model.
 		}
 	}
 	g := one.Stats().Gate
-	if alone != 0 || together < batched/2 || batched < d.rows/3 {
-		t.Errorf("seed %d: %d of %d rows reached the learner together, %d alone; %+v", seed, together, batched, alone, g)
-	}
+	assert.True(t, alone == 0 && together >= batched/2 && batched >= d.rows/3, "seed %d: %d of %d rows reached the learner together, %d alone; %+v", seed, together, batched, alone, g)
 	return g
 }
 

@@ -191,9 +191,7 @@ func holds(t *testing.T, v version, d dirt, clean []modeltest.Sample, base []flo
 	if *whole {
 		t.Logf("%.3f of a clean run; %d set aside, %d new starts, the last at %d", loss/want, stats.Gate.SetAside, stats.Gate.Starts, stats.Gate.LastStart)
 	}
-	if !(loss <= d.bar*want) {
-		t.Errorf("%.4g times the loss of a clean run, want at most %g", loss/want, d.bar)
-	}
+	assert.True(t, loss <= d.bar*want, "%.4g times the loss of a clean run, want at most %g", loss/want, d.bar)
 	assert.True(t, stats.Certified && stats.CertificateOK, "%+v", stats)
 	assert.True(t, d.name != "none" || stats.Gate.SetAside <= 0 && stats.Gate.Starts <= 0, "%+v", stats.Gate)
 }
@@ -261,8 +259,6 @@ func TestGrowth(t *testing.T) {
 		}
 		mean := loss / (2500 - 128)
 		assert.True(t, name != "t" && name != "-t" || mean <= 0.1, "%s: mean loss %g, want at most .1", name, mean)
-		if !(loss < 0.05*last) {
-			t.Errorf("%s: loss %g, the last label's %g", name, loss, last)
-		}
+		assert.True(t, loss < 0.05*last, "%s: loss %g, the last label's %g", name, loss, last)
 	}
 }

@@ -63,9 +63,8 @@ func TestRareAmountsAreLearned(t *testing.T) {
 						}
 						s := l.Stats()
 						t.Logf("%.3f of the mean label; %+v", predicted/truth, s.Gate)
-						if ratio := predicted / truth; !(ratio > 0.9 && ratio < 1.1) || !s.CertificateOK {
-							t.Errorf("mean prediction %.3f of the mean label, want .9 to 1.1; %+v", ratio, s)
-						}
+						ratio := predicted / truth
+						assert.True(t, ratio > 0.9 && ratio < 1.1 && s.CertificateOK, "mean prediction %.3f of the mean label, want .9 to 1.1; %+v", ratio, s)
 					})
 				}
 			}

@@ -4,6 +4,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/modeltest"
@@ -17,9 +20,7 @@ func skill(t *testing.T, l model.Learner, seed uint64, rows int, draw func(rng *
 	for row := range rows {
 		x, y := draw(rng, row)
 		o, err := modeltest.Observe(l, x, y, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		loss, sum, squares = loss+o.Loss, sum+y, squares+y*y
 	}
 	return 1 - loss/(squares-sum*sum/float64(rows))
@@ -47,9 +48,7 @@ func TestEventsAreLearned(t *testing.T) {
 		with, without := skill(t, l, seed, rows, flagged), skill(t, auto.New(o), seed, rows, flagged)
 		s := l.Stats()
 		t.Logf("skill %.3f, without a gate %.3f; %d set aside, the last at %d", with, without, s.Gate.SetAside, s.Gate.LastSetAside)
-		if with < 0.8 || s.Gate.SetAside < 2 || s.Gate.LastSetAside > 1000 || !s.CertificateOK || s.Gate.SetAsideLoss != 0 {
-			t.Errorf("skill %g, want at least .8; %+v", with, s)
-		}
+		assert.False(t, with < 0.8 || s.Gate.SetAside < 2 || s.Gate.LastSetAside > 1000 || !s.CertificateOK || s.Gate.SetAsideLoss != 0, "skill %g, want at least .8; %+v", with, s)
 	}
 }
 
@@ -71,9 +70,8 @@ func TestEventsOfSeveralShapes(t *testing.T) {
 			}
 			return x, y
 		})
-		if s := l.Stats().Gate; s.LastSetAside > 5000 {
-			t.Errorf("%s: %+v", name, s)
-		}
+		s := l.Stats().Gate
+		assert.True(t, s.LastSetAside <= 5000, "%s: %+v", name, s)
 	}
 }
 
@@ -113,8 +111,6 @@ func TestErrorsAtAnyInputAreSetAside(t *testing.T) {
 		if *whole {
 			t.Logf("%s: let in in %d of %d runs", name, opened, runs)
 		}
-		if opened > 1+runs/100 {
-			t.Errorf("%s: let in in %d of %d runs", name, opened, runs)
-		}
+		assert.True(t, opened <= 1+runs/100, "%s: let in in %d of %d runs", name, opened, runs)
 	}
 }

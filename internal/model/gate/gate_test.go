@@ -221,9 +221,7 @@ func accounts(t *testing.T, v version, seed uint64) {
 	s := l.Stats()
 	near := func(what string, got, want float64) {
 		t.Helper()
-		if !(math.Abs(got-want) <= 1e-9*(math.Abs(want)+loss)) {
-			t.Errorf("%s %g, want %g", what, got, want)
-		}
+		assert.True(t, math.Abs(got-want) <= 1e-9*(math.Abs(want)+loss), "%s %g, want %g", what, got, want)
 	}
 	near("loss", s.Loss, loss)
 	near("regret", s.Regret, regret)
@@ -346,16 +344,13 @@ func TestLightRowsAreNoEvidence(t *testing.T) {
 			x := []float64{rng.NormFloat64(), float64(rng.IntN(2))}
 			require.NoError(t, alone.Observe(&o, x, []float64{y}, 1))
 			require.NoError(t, beside.Observe(&p, x, []float64{y}, 1))
-			if o.SetAside != p.SetAside {
-				t.Fatalf("seed %d, row %d: label %g set aside %v, beside light rows %v", seed, row, y, o.SetAside, p.SetAside)
-			}
+			require.Equal(t, p.SetAside, o.SetAside, "seed %d, row %d: label %g set aside, beside light rows", seed, row, y)
 			for range rng.IntN(3) {
 				light := math.Pow(10, 12*rng.Float64()) * rng.NormFloat64()
 				require.NoError(t, beside.Observe(&p, x, []float64{light}, model.MinWeight))
 			}
-			if a, b := alone.Stats().Gate, beside.Stats().Gate; a.Starts != b.Starts {
-				t.Fatalf("seed %d, row %d: %d starts, %d beside light rows", seed, row, a.Starts, b.Starts)
-			}
+			a, b := alone.Stats().Gate, beside.Stats().Gate
+			require.Equal(t, b.Starts, a.Starts, "seed %d, row %d starts beside light rows", seed, row)
 		}
 	}
 }

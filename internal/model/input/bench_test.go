@@ -53,9 +53,8 @@ func TestARequestAllocatesTwice(t *testing.T) {
 	e.Learn(record(t, s, from.AsMap()))
 	n := testing.AllocsPerRun(100, func() {
 		var r input.Record
-		if err := fromStruct(s, &r, from); err != nil || len(e.Encode(nil, &r)) != s.Dimension() {
-			t.Error("features are missing:", err)
-		}
+		err := fromStruct(s, &r, from)
+		assert.True(t, err == nil && len(e.Encode(nil, &r)) == s.Dimension(), "features are missing: %v", err)
 	})
 	assert.LessOrEqual(t, n, 2.0, "%g allocations, want 2", n)
 }

@@ -306,9 +306,8 @@ func TestColumnsInAnotherOrderAndBytesBetween(t *testing.T) {
 		rest, err := again.Decode(append(record(t, s, other).Append(nil), 7))
 		require.True(t, err == nil && len(rest) == 1 && s.Settle(&again) == nil, "row %d: %v, %d bytes are left", n, err, len(rest))
 		same(t, "bytes of the same record", again.Append(nil), bytes)
-		if x, y := a.Encode(nil, first), b.Encode(nil, &again); !slices.Equal(x, y) {
-			t.Fatalf("row %d: %v and %v", n, x, y)
-		}
+		x, y := a.Encode(nil, first), b.Encode(nil, &again)
+		require.True(t, slices.Equal(x, y), "row %d: %v and %v", n, x, y)
 		a.Learn(first)
 		b.Learn(&again)
 	}
@@ -325,9 +324,8 @@ func TestARenamedCategoryChangesNamesAlone(t *testing.T) {
 			m["city"] = strings.ReplaceAll(m["city"].(string), "city 1", "Ålesund")
 		}
 		renamed := record(t, s, m)
-		if x, y := a.Encode(nil, r), b.Encode(nil, renamed); !slices.Equal(x, y) {
-			t.Fatalf("%v and %v", x, y)
-		}
+		x, y := a.Encode(nil, r), b.Encode(nil, renamed)
+		require.True(t, slices.Equal(x, y), "%v and %v", x, y)
 		a.Learn(r)
 		b.Learn(renamed)
 	}
@@ -412,9 +410,7 @@ func TestHardNumbers(t *testing.T) {
 		}
 		r := record(t, s, m)
 		for _, v := range e.Encode(nil, r) {
-			if !(math.Abs(v) <= model.MaxMagnitude) {
-				t.Fatalf("record %d: %g", n, v)
-			}
+			require.True(t, math.Abs(v) <= model.MaxMagnitude, "record %d: %g", n, v)
 		}
 		e.Learn(r)
 	}

@@ -40,21 +40,16 @@ func TestCompleteWithKeys(t *testing.T) {
 	for i, in := range got {
 		assert.Equal(t, want[i], in.Categorical, in.Name)
 	}
-	if again, err := input.Complete(got, true); err != nil || !reflect.DeepEqual(again, got) {
-		t.Errorf("completed again: %+v, %v", again, err)
-	}
+	again, err := input.Complete(got, true)
+	assert.True(t, err == nil && reflect.DeepEqual(again, got), "completed again: %+v, %v", again, err)
 	// A learner without keys has the same inputs by their encodings.
 	without, err := input.Complete(got[:2], false)
-	if err != nil || without[0].Categorical.Key || without[1].Categorical.Key || *without[0].Categorical.MaxCategories != 64 {
-		t.Errorf("%+v, %v", without, err)
-	}
-	if _, err := input.Complete(got, false); err == nil || !strings.Contains(err.Error(), "hash_buckets") {
-		t.Errorf("a key alone without keys: %v", err)
-	}
+	assert.True(t, err == nil && !without[0].Categorical.Key && !without[1].Categorical.Key && *without[0].Categorical.MaxCategories == 64, "%+v, %v", without, err)
+	_, err = input.Complete(got, false)
+	assert.True(t, err != nil && strings.Contains(err.Error(), "hash_buckets"), "a key alone without keys: %v", err)
 	scaled := &model.Input{Name: "user", Categorical: &model.CategoricalInput{Key: true, JointScale: ptr(true)}}
-	if _, err := input.Complete([]*model.Input{scaled}, true); err == nil {
-		t.Error("a key alone has a scale")
-	}
+	_, err = input.Complete([]*model.Input{scaled}, true)
+	assert.Error(t, err, "a key alone has a scale")
 }
 
 // The key of an input follows its other features, and depends on the text of the category
@@ -90,9 +85,7 @@ func TestKeys(t *testing.T) {
 			}
 			r := record(t, s, row{"city": c.value, "shop": shop, "user": c.value, "x": 1.0})
 			x, want := e.Encode(nil, r), keyOf(c.text)
-			if x[4] != want || x[9] != want || (c.value != nil && x[8] != want) {
-				t.Errorf("%v has the features %v, want the key %g", c.value, x, want)
-			}
+			assert.True(t, x[4] == want && x[9] == want && (c.value == nil || x[8] == want), "%v has the features %v, want the key %g", c.value, x, want)
 			assert.True(t, x[4] >= 1 && x[4] < 1<<52, "the key of %v is %g", c.value, x[4])
 			e.Learn(r)
 		}
@@ -172,9 +165,8 @@ func TestTextsOfKeys(t *testing.T) {
 				counts[k.input]++
 				feature, _ := s.Key(k.input)
 				got, ok := e.KeyOf(feature, uint64(keyOf(k.text)))
-				if want := (input.Key{Input: k.input, Text: k.text, Known: true}); !ok || got != want {
-					t.Fatalf("record %d of %d texts: %+v, want %+v", n, most, got, want)
-				}
+				want := (input.Key{Input: k.input, Text: k.text, Known: true})
+				require.True(t, ok && got == want, "record %d of %d texts: %+v, want %+v", n, most, got, want)
 			}
 			if e.Statistics(0).Keys != counts[0] || e.Statistics(1).Keys != counts[1] || e.Statistics(0).Outside != outside {
 				t.Fatalf("record %d of %d texts: %+v and %+v, want %v texts, %d outside", n, most, e.Statistics(0), e.Statistics(1), counts, outside)

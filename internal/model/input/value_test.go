@@ -70,9 +70,7 @@ func TestErrorsNameTheInput(t *testing.T) {
 		var r input.Record
 		err = fromStruct(s, &r, from)
 		var field *model.FieldError
-		if !errors.Is(err, c.err) || !errors.As(err, &field) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: %v, want %s (%v)", name, err, c.says, c.err)
-		}
+		assert.True(t, errors.Is(err, c.err) && errors.As(err, &field) && strings.Contains(err.Error(), c.says), "%s: %v, want %s (%v)", name, err, c.says, c.err)
 	}
 	var short input.Record
 	short.Reset(3)
@@ -86,9 +84,8 @@ func TestDistance(t *testing.T) {
 	}{
 		{"", "", 0}, {"", "ab", 2}, {"city", "city", 0}, {"city", "ctiy", 1}, {"temprature", "temperature", 1}, {"kitten", "sitting", 3}, {"Ås", "As", 1}, {"ca", "abc", 3},
 	} {
-		if got, back := input.Distance(c.a, c.b), input.Distance(c.b, c.a); got != c.want || back != got {
-			t.Errorf("%q to %q: %d and %d, want %d", c.a, c.b, got, back, c.want)
-		}
+		got, back := input.Distance(c.a, c.b), input.Distance(c.b, c.a)
+		assert.True(t, got == c.want && back == got, "%q to %q: %d and %d, want %d", c.a, c.b, got, back, c.want)
 	}
 }
 
@@ -109,9 +106,8 @@ func TestComplete(t *testing.T) {
 		{Name: "u", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay, model.CycleDayOfYear}, Trend: ptr(false)}, Missing: model.MissingIndicator},
 	}
 	assert.Equal(t, want, got)
-	if again, err := input.Complete(got, false); err != nil || !reflect.DeepEqual(again, got) {
-		t.Errorf("completed again: %+v, %v", again, err)
-	}
+	again, err := input.Complete(got, false)
+	assert.True(t, err == nil && reflect.DeepEqual(again, got), "completed again: %+v, %v", again, err)
 	many := make([]*model.Input, 4097)
 	number := &model.NumericInput{}
 	for field, inputs := range map[string][]*model.Input{
@@ -281,9 +277,7 @@ func FuzzTime(f *testing.F) {
 			return
 		}
 		_, offset := want.Zone()
-		if got.Seconds != want.Unix() || int(got.Nanos) != want.Nanosecond() || 60*int(got.Offset) != offset {
-			t.Fatalf("%q: %+v, want %v", text, got, want)
-		}
+		require.True(t, got.Seconds == want.Unix() && int(got.Nanos) == want.Nanosecond() && 60*int(got.Offset) == offset, "%q: %+v, want %v", text, got, want)
 		checkAngles(t, got, want)
 	})
 }
@@ -296,9 +290,7 @@ func checkAngles(t *testing.T, got input.Time, at time.Time) {
 	for name, c := range map[string][2]float64{
 		"hour": {hour, day}, "week": {week, (float64((at.Weekday()+6)%7) + day) / 7}, "year": {year, (float64(at.YearDay()-1) + day) / float64(length)},
 	} {
-		if math.Abs(c[0]-2*math.Pi*c[1]) > 1e-12 || c[0] < 0 || c[0] > 2*math.Pi {
-			t.Fatalf("%v: the %s has the angle %g, want %g", at, name, c[0], 2*math.Pi*c[1])
-		}
+		require.False(t, math.Abs(c[0]-2*math.Pi*c[1]) > 1e-12 || c[0] < 0 || c[0] > 2*math.Pi, "%v: the %s has the angle %g, want %g", at, name, c[0], 2*math.Pi*c[1])
 	}
 }
 
@@ -325,14 +317,10 @@ func FuzzRecord(f *testing.F) {
 		var r, again input.Record
 		rest, err := r.Decode(data)
 		if err != nil {
-			if !errors.Is(err, input.ErrRecord) || r.Len() != 0 {
-				t.Fatalf("%v, %d values", err, r.Len())
-			}
+			require.True(t, errors.Is(err, input.ErrRecord) && r.Len() == 0, "%v, %d values", err, r.Len())
 			return
 		}
-		if r.Len() > len(data) || len(rest) > len(data) {
-			t.Fatalf("%d values of %d bytes", r.Len(), len(data))
-		}
+		require.True(t, r.Len() <= len(data) && len(rest) <= len(data), "%d values of %d bytes", r.Len(), len(data))
 		written := r.Append(nil)
 		if rest, err = again.Decode(written); err != nil || len(rest) > 0 {
 			t.Fatalf("written, it is not read: %v", err)
@@ -344,9 +332,7 @@ func FuzzRecord(f *testing.F) {
 		e := input.NewEncoder(s)
 		for range 3 {
 			for _, v := range e.Encode(nil, &r) {
-				if !(math.Abs(v) <= model.MaxMagnitude) {
-					t.Fatalf("a feature of %g", v)
-				}
+				require.True(t, math.Abs(v) <= model.MaxMagnitude, "a feature of %g", v)
 			}
 			e.Learn(&r)
 		}

@@ -148,9 +148,7 @@ func TestTextsHaveTokens(t *testing.T) {
 			if i < len(c.pairs) {
 				wantPair = token(c.pairs[i])
 			}
-			if words[i] != want || pairs[i] != wantPair || others[i] != 0 {
-				t.Fatalf("%.20q: tokens %d are %g, %g, %g, want %g, %g, 0", c.text, i, words[i], pairs[i], others[i], want, wantPair)
-			}
+			require.True(t, words[i] == want && pairs[i] == wantPair && others[i] == 0, "%.20q: tokens %d are %g, %g, %g, want %g, %g, 0", c.text, i, words[i], pairs[i], others[i], want, wantPair)
 		}
 	}
 	words, _, others := tokens("a", "a")

@@ -64,9 +64,8 @@ func TestRationalQuadraticTendsToTheGaussian(t *testing.T) {
 	}
 	// A small α has heavy tails.
 	k := kernel.Kernel{Kind: kernel.RationalQuadratic, Sigma: 1, Alpha: 1e-3}
-	if got, want := k.At([]float64{3}, []float64{0}), math.Pow(1+4500, -1e-3); math.Abs(got-want) > 1e-14 {
-		t.Errorf("α = 1e-3: %.17g, want %.17g", got, want)
-	}
+	got, want := k.At([]float64{3}, []float64{0}), math.Pow(1+4500, -1e-3)
+	assert.False(t, math.Abs(got-want) > 1e-14, "α = 1e-3: %.17g, want %.17g", got, want)
 }
 
 func TestPositiveDefiniteAndSymmetric(t *testing.T) {
@@ -78,9 +77,8 @@ func TestPositiveDefiniteAndSymmetric(t *testing.T) {
 		for i := range x {
 			x[i] = vector(rng, 3)
 			for j := range i + 1 {
-				if a, b := k.At(x[i], x[j]), k.At(x[j], x[i]); a != b {
-					t.Errorf("%s: k(x,y) = %g, k(y,x) = %g", k.Kind, a, b)
-				}
+				a, b := k.At(x[i], x[j]), k.At(x[j], x[i])
+				assert.Equal(t, b, a, "%s: k(x,y) =, k(y,x) =", k.Kind)
 				gram.SetSym(i, j, k.At(x[i], x[j]))
 			}
 			self := k.At(x[i], x[i])
@@ -98,9 +96,8 @@ func TestFarApart(t *testing.T) {
 			continue
 		}
 		for _, v := range []float64{1e200, 1e300} {
-			if got := k.At([]float64{v, 0}, []float64{-v / 2, 1}); !(got >= 0 && got < 1e-100) {
-				t.Errorf("%s at %g: %g", k.Kind, v, got)
-			}
+			got := k.At([]float64{v, 0}, []float64{-v / 2, 1})
+			assert.True(t, got >= 0 && got < 1e-100, "%s at %g: %g", k.Kind, v, got)
 		}
 	}
 }
@@ -132,9 +129,8 @@ func TestSpectralDensities(t *testing.T) {
 		}
 		// Five standard deviations of the mean.
 		limit := 5 / math.Sqrt(draws)
-		if got, want := sum/draws, k.At(a, b); math.Abs(got-want) > limit {
-			t.Errorf("%s: %g, want %g", k.Kind, got, want)
-		}
+		got, want := sum/draws, k.At(a, b)
+		assert.False(t, math.Abs(got-want) > limit, "%s: %g, want %g", k.Kind, got, want)
 		assert.LessOrEqual(t, math.Abs(lengths/draws), 2*limit, "%s: radius and frequency differ by %g", k.Kind, lengths/draws)
 	}
 }
@@ -151,9 +147,8 @@ func TestValuesAreAt(t *testing.T) {
 			}
 			k.Values(values, points, x)
 			for i, got := range values {
-				if want := k.At(points[3*i:3*i+3], x); math.Float64bits(got) != math.Float64bits(want) {
-					t.Errorf("%s, point %d of %d: %g, want %g", k.Kind, i, n, got, want)
-				}
+				want := k.At(points[3*i:3*i+3], x)
+				assert.Equal(t, math.Float64bits(want), math.Float64bits(got), "%s, point %d of %d: %g, want %g", k.Kind, i, n, got, want)
 			}
 		}
 		allocated := testing.AllocsPerRun(10, func() { k.Values(make([]float64, 0), nil, nil) })

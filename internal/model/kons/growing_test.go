@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/kons"
@@ -29,9 +30,7 @@ func TestTheoremOverAGrowingDictionary(t *testing.T) {
 			for i := range samples {
 				s := &samples[i]
 				p, err := modeltest.Predict(l, s.X)
-				if err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, err)
 				if s.Y = middle + c*math.Tanh(2*s.X[0]); kind == 1 {
 					s.Y = middle + math.Copysign(c, middle-p.Value)
 				}
@@ -51,9 +50,7 @@ func TestTheoremOverAGrowingDictionary(t *testing.T) {
 				}
 			}
 			var chol mat.Cholesky
-			if !chol.Factorize(gram) {
-				t.Fatal("the centres are not independent")
-			}
+			require.True(t, chol.Factorize(gram), "the centres are not independent")
 			var lower mat.TriDense
 			chol.LTo(&lower)
 			rows := map[*float64][]float64{}
@@ -69,9 +66,7 @@ func TestTheoremOverAGrowingDictionary(t *testing.T) {
 				rows[&samples[n].X[0]] = row
 			}
 			stats := l.Stats()
-			if !stats.Certified || !stats.CertificateOK || !(stats.Certificate <= stats.RegretBound) || m < 5 {
-				t.Fatalf("%s, %d centres: %+v", name, m, stats)
-			}
+			require.True(t, stats.Certified && stats.CertificateOK && stats.Certificate <= stats.RegretBound && m >= 5, "%s, %d centres: %+v", name, m, stats)
 			best := minOver(o, func(x []float64) []float64 { return rows[&x[0]] }, samples, middle, c)
 			if left := loss - best; !(left <= stats.Certificate*(1+1e-9)) {
 				t.Errorf("%s, labels %d: loss %g, best %g: %g, certificate %g", name, kind, loss, best, left, stats.Certificate)

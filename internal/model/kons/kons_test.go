@@ -187,9 +187,7 @@ func TestOutputsAreLearnersOfTheirOwn(t *testing.T) {
 					one, err := modeltest.Observe(l, s.X, labels[j], s.Weight)
 					require.NoError(t, err)
 					loss += one.Loss
-					if one.Prediction != out.Predictions[j] {
-						t.Fatalf("%s, %s, round %d, output %d: %g, alone %g", name, kind, n, j, out.Predictions[j], one.Prediction)
-					}
+					require.Equal(t, out.Predictions[j], one.Prediction, "%s, %s, round %d, output %d, alone", name, kind, n, j)
 				}
 				near(t, "loss", out.Loss, loss, 1, 1e-14)
 			}

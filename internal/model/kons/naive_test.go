@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/kons"
 	"hindsight/internal/model/losses"
@@ -373,15 +376,11 @@ func sign(y float64) float64 {
 func observe(t *testing.T, l model.Learner, s modeltest.Sample) modeltest.Outcome {
 	t.Helper()
 	o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return o
 }
 
 func near(t *testing.T, what string, got, want, scale, tolerance float64) {
 	t.Helper()
-	if !(math.Abs(got-want) <= tolerance*(scale+math.Abs(want))) {
-		t.Errorf("%s is %.17g, want %.17g", what, got, want)
-	}
+	assert.True(t, math.Abs(got-want) <= tolerance*(scale+math.Abs(want)), "%s is %.17g, want %.17g", what, got, want)
 }

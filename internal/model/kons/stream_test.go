@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kons"
@@ -81,9 +83,7 @@ func TestNewtonOnRealStreams(t *testing.T) {
 			}
 			s := l.Stats()
 			t.Logf("%.5g; %+v", got, s)
-			if !(got <= c.largest) || !s.Certified || !s.CertificateOK {
-				t.Errorf("%.5g, want at most %g; %+v", got, c.largest, s)
-			}
+			assert.True(t, got <= c.largest && s.Certified && s.CertificateOK, "%.5g, want at most %g; %+v", got, c.largest, s)
 		})
 	}
 }
@@ -100,9 +100,7 @@ func TestNystromOnRealStreams(t *testing.T) {
 		_, errors[restart] = modeltest.Scores(t, l, samples)
 		t.Logf("restart %v: %.4f, %+v", restart, errors[restart], l.Stats())
 	}
-	if !(errors[false] <= 0.1) || !(errors[true] > errors[false]) {
-		t.Errorf("errors %v, want at most 0.1 of the one that grows", errors)
-	}
+	assert.True(t, errors[false] <= 0.1 && errors[true] > errors[false], "errors %v, want at most 0.1 of the one that grows", errors)
 }
 
 // Over 500 rounds of real streams every learner takes the steps of eq. (1) as they are

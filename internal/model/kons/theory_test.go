@@ -77,9 +77,7 @@ func TestPredictionsAreThoseOfLemmas1And2_ICML_2017(t *testing.T) {
 			ridge.SetSym(i, i, ridge.At(i, i)+alpha)
 		}
 		var factor mat.Cholesky
-		if !factor.Factorize(ridge) {
-			t.Fatal("not positive definite")
-		}
+		require.True(t, factor.Factorize(ridge), "not positive definite")
 		coefficients := mat.NewVecDense(max(m, 1), append([]float64(nil), append(b, make([]float64, max(1-m, 0))...)...))
 		var product, solved, along mat.VecDense
 		product.MulVec(rescaled, coefficients)
@@ -139,9 +137,7 @@ func TestExactIsTheDenseRecursion_ICML_2017_Algorithm3(t *testing.T) {
 				if s.Certified {
 					near(t, "certificate", s.Certificate, n.certificate, 1, n.rounding())
 				}
-				if (gamma < 1) != (entered > 0 && entered < 200) || (gamma < 1 && s.Certified) {
-					t.Errorf("%d of 200 rounds entered the matrix: %+v", entered, s)
-				}
+				assert.False(t, (gamma < 1) != (entered > 0 && entered < 200) || (gamma < 1 && s.Certified), "%d of 200 rounds entered the matrix: %+v", entered, s)
 			})
 		}
 	}
@@ -189,9 +185,7 @@ func TestNystromIsTheDenseRecursion_NeurIPS_2017_Algorithm1(t *testing.T) {
 						}
 					}
 					n.observe(t, s, out.Prediction)
-					if !restart && p.Value != out.Prediction {
-						t.Errorf("Predict says %g, Observe %g", p.Value, out.Prediction)
-					}
+					assert.True(t, restart || p.Value == out.Prediction, "Predict says %g, Observe %g", p.Value, out.Prediction)
 				}
 				m := l.Stats().Dictionary
 				assert.True(t, m >= 5 && m <= 190, "%d centres", m)

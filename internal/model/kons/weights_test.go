@@ -66,9 +66,7 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 						require.NoError(t, err)
 						out := observe(t, l, s)
 						n.observe(t, s, out.Prediction)
-						if p.Value != out.Prediction {
-							t.Errorf("round %d: Predict says %g, Observe %g", at, p.Value, out.Prediction)
-						}
+						assert.Equal(t, out.Prediction, p.Value, "round %d: Predict says, Observe", at)
 						units[n.unit] = true
 					}
 					s := l.Stats()
@@ -76,12 +74,8 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 					if s.Certified {
 						near(t, "certificate", s.Certificate, n.certificate, 1, n.rounding())
 					}
-					if !s.CertificateOK || s.Certificate > s.RegretBound*(1+1e-9) || len(units) < 4 {
-						t.Errorf("%d units: %+v", len(units), s)
-					}
-					if t.Failed() {
-						t.Fatalf("seed %d", seed)
-					}
+					assert.False(t, !s.CertificateOK || s.Certificate > s.RegretBound*(1+1e-9) || len(units) < 4, "%d units: %+v", len(units), s)
+					require.False(t, t.Failed(), "seed %d", seed)
 					if resets += n.resets; n.gram {
 						resets = 1
 					}
@@ -187,7 +181,5 @@ func regretOfAllSizes(t *testing.T, raised int) {
 	near(t, "regret", s.Regret, loss-smallest, energy, 1e-11)
 	near(t, "regret of the outcome", last, s.Regret, 0, 0)
 	near(t, "regret without the penalty", l.Report(model.ReportOptions{}).RegretUnpenalized, loss-smallest+o.Alpha*n*mat.Dot(&w, &w), energy, 1e-11)
-	if !s.CertificateOK {
-		t.Errorf("%+v", s)
-	}
+	assert.True(t, s.CertificateOK, "%+v", s)
 }

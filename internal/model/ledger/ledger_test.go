@@ -43,9 +43,7 @@ func TestReconciles(t *testing.T) {
 }
 
 func TestPlausible(t *testing.T) {
-	if !filled().Plausible() {
-		t.Error("an account is not plausible")
-	}
+	assert.True(t, filled().Plausible(), "an account is not plausible")
 	for _, by := range []float64{-100, math.NaN(), math.Inf(1)} {
 		loss, energy := filled(), filled()
 		loss.Loss.Add(by)

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/loops"
 )
 
@@ -105,9 +107,7 @@ func TestLoopsAreTheirTwins(t *testing.T) {
 				if !sameBits(v, twinV) || !sameBits(w, twinW) || !sameBits([]float64{got}, []float64{want}) {
 					t.Fatalf("%s of %d numbers at %d: %g\n%v\n%v, in Go %g\n%v\n%v", name, n, offset, got, v, w, want, twinV, twinW)
 				}
-				if !sameBits(v[:offset], a[:offset]) || !sameBits(v[offset+n:], a[offset+n:]) {
-					t.Fatalf("%s of %d numbers at %d writes beside them", name, n, offset)
-				}
+				require.True(t, sameBits(v[:offset], a[:offset]) && sameBits(v[offset+n:], a[offset+n:]), "%s of %d numbers at %d writes beside them", name, n, offset)
 			}
 		}
 	}
@@ -122,17 +122,13 @@ func TestCombineIsItsTwin(t *testing.T) {
 			twin := clone(y)
 			loops.Combine(y[1:n+1], columns, x)
 			loops.CombineGo(twin[1:n+1], columns, x)
-			if !sameBits(y, twin) {
-				t.Fatalf("%d columns of %d numbers: %v, in Go %v", d, n, y, twin)
-			}
+			require.True(t, sameBits(y, twin), "%d columns of %d numbers: %v, in Go %v", d, n, y, twin)
 			for i, got := range y[1 : n+1] {
 				want := 0.0
 				for j, v := range x {
 					want += float64(v * columns[j*n+i])
 				}
-				if !sameBits([]float64{got}, []float64{want}) {
-					t.Fatalf("%d columns of %d numbers: entry %d is %g, want %g", d, n, i, got, want)
-				}
+				require.True(t, sameBits([]float64{got}, []float64{want}), "%d columns of %d numbers: entry %d is %g, want %g", d, n, i, got, want)
 			}
 		}
 	}
@@ -156,9 +152,7 @@ func TestAddSquaresIsOneByOne(t *testing.T) {
 					}
 				}
 			}
-			if !sameBits(packed, plain) {
-				t.Fatalf("%d rows of %d numbers: %v, one by one %v", count, order, packed, plain)
-			}
+			require.True(t, sameBits(packed, plain), "%d rows of %d numbers: %v, one by one %v", count, order, packed, plain)
 		}
 	}
 }

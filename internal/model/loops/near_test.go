@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model/loops"
 )
 
@@ -23,9 +25,7 @@ func TestDistancesHaveTheBitsOfGo(t *testing.T) {
 			got, want := make([]float32, n), make([]float32, n)
 			loops.Distances(got, rows, stride, z, weights)
 			loops.DistancesGo(want, rows, stride, z, weights)
-			if !slices.Equal(got, want) {
-				t.Errorf("%d rows of %d columns: %g, want %g", n, columns, got, want)
-			}
+			assert.True(t, slices.Equal(got, want), "%d rows of %d columns: %g, want %g", n, columns, got, want)
 		}
 	}
 }
@@ -44,8 +44,6 @@ func TestMinimaHaveTheBitsOfGo(t *testing.T) {
 		want = got
 		loops.Minima(&got, distances)
 		loops.MinimaGo(&want, distances)
-		if got != want {
-			t.Errorf("%d distances: %v, want %v", n, got, want)
-		}
+		assert.True(t, got == want, "%d distances: %v, want %v", n, got, want)
 	}
 }

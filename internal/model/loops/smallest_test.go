@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/loops"
 )
 
@@ -17,8 +19,6 @@ func TestSmallest(t *testing.T) {
 		}
 		sorted, k := slices.Clone(values), rng.IntN(len(values))
 		slices.Sort(sorted)
-		if got := loops.Smallest(values, k); got != sorted[k] {
-			t.Fatalf("number %d of %v is %g", k, sorted, got)
-		}
+		require.Equal(t, sorted[k], loops.Smallest(values, k), "number %d of %v", k, sorted)
 	}
 }

@@ -6,6 +6,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/losses"
 )
@@ -27,13 +30,11 @@ func TestSlopeIsThatOfTheValue(t *testing.T) {
 				continue // The kink.
 			}
 			want := (l.Value(f+step, y) - l.Value(f-step, y)) / (2 * step)
-			if got := l.Slope(f, y); math.Abs(got-want) > 1e-5*(1+math.Abs(want)) {
-				t.Fatalf("%s: the slope at %g under %g is %g, want %g", l, f, y, got, want)
-			}
+			got := l.Slope(f, y)
+			require.False(t, math.Abs(got-want) > 1e-5*(1+math.Abs(want)), "%s: the slope at %g under %g is %g, want %g", l, f, y, got, want)
 			g := 8*rng.Float64() - 4
-			if below := l.Value(f, y) + l.Slope(f, y)*(g-f); l.Value(g, y) < below-1e-12 {
-				t.Fatalf("%s is not convex between %g and %g under %g", l, f, g, y)
-			}
+			below := l.Value(f, y) + l.Slope(f, y)*(g-f)
+			require.False(t, l.Value(g, y) < below-1e-12, "%s is not convex between %g and %g under %g", l, f, g, y)
 		}
 	}
 }
@@ -43,9 +44,8 @@ func TestScoresThatAreLarge(t *testing.T) {
 	for _, f := range []float64{-1e6, 1e6, -800, 800} {
 		for _, y := range []float64{-1, 1} {
 			v, s := losses.Logistic.Value(f, y), losses.Logistic.Slope(f, y)
-			if wantValue, wantSlope := math.Max(0, -y*f), -y*math.Max(0, math.Copysign(1, -y*f)); v != wantValue || s != wantSlope {
-				t.Errorf("at %g under %g: %g, slope %g; want %g, slope %g", f, y, v, s, wantValue, wantSlope)
-			}
+			wantValue, wantSlope := math.Max(0, -y*f), -y*math.Max(0, math.Copysign(1, -y*f))
+			assert.True(t, v == wantValue && s == wantSlope, "at %g under %g: %g, slope %g; want %g, slope %g", f, y, v, s, wantValue, wantSlope)
 		}
 	}
 }
@@ -54,9 +54,8 @@ func TestLabels(t *testing.T) {
 	t.Parallel()
 	for _, l := range every() {
 		for _, y := range []float64{-1, 1} {
-			if err := l.Check(y); err != nil {
-				t.Errorf("%s rejects %g: %v", l, y, err)
-			}
+			err := l.Check(y)
+			assert.True(t, err == nil, "%s rejects %g: %v", l, y, err)
 		}
 		err := l.Check(0.5)
 		if rejected := err != nil; rejected == (l == losses.Squared) {

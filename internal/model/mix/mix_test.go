@@ -137,9 +137,7 @@ func TestRegretBound(t *testing.T) {
 				advice, y, awake := next(rng, round, before)
 				m.Weights(weights, awake)
 				for k, want := range oracle.weights(awake) {
-					if math.Abs(weights[k]-want) > 1e-9 {
-						t.Fatalf("round %d: weight %d is %g, want %g", round, k, weights[k], want)
-					}
+					require.False(t, math.Abs(weights[k]-want) > 1e-9, "round %d: weight %d is %g, want %g", round, k, weights[k], want)
 				}
 				mixed := mix.Mean(weights, advice)
 				gains := make([]float64, 5)

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model/moments"
 )
 
@@ -30,9 +32,7 @@ func exact(numbers, weights []float64) (mean, squares float64) {
 
 func near(t *testing.T, what string, got, want, tolerance float64) {
 	t.Helper()
-	if !(math.Abs(got-want) <= tolerance*math.Abs(want)) {
-		t.Errorf("%s is %.17g, want %.17g", what, got, want)
-	}
+	assert.True(t, math.Abs(got-want) <= tolerance*math.Abs(want), "%s is %.17g, want %.17g", what, got, want)
 }
 
 func TestMoments(t *testing.T) {
@@ -71,7 +71,5 @@ func TestMomentsOfNothingAndOfOne(t *testing.T) {
 	e.Add(1e100, 1, 1)
 	r.Add(1e100, 1, 1)
 	w.AddWeighted(1e100, 1e-9, 0)
-	if e.Mean.Value() != 1e100 || e.Deviation(1) != 0 || r != (moments.Running{Mean: 1e100}) || w != r {
-		t.Errorf("%+v, %+v, %+v", e, r, w)
-	}
+	assert.True(t, e.Mean.Value() == 1e100 && e.Deviation(1) == 0 && r == (moments.Running{Mean: 1e100}) && w == r, "%+v, %+v, %+v", e, r, w)
 }

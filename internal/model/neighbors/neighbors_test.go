@@ -6,6 +6,8 @@ import (
 	"sort"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/neighbors"
@@ -137,9 +139,7 @@ func TestNaive(t *testing.T) {
 				got := predict(w, s, r.columns, scales, r.served)
 				want := naive(w, rows[max(0, n-capacity):n], r.columns, scales, r.served)
 				for k := range got {
-					if math.Abs(got[k]-want[k]) > 1e-4 {
-						t.Fatalf("%d inputs, round %d: %g, want %g", inputs, n, got, want)
-					}
+					require.False(t, math.Abs(got[k]-want[k]) > 1e-4, "%d inputs, round %d: %g, want %g", inputs, n, got, want)
 				}
 			}
 			w.Add(r.columns, w.Count(), r.y, r.served, 1)
@@ -158,9 +158,8 @@ func TestTiesGoToTheNewer(t *testing.T) {
 		}
 		w.Add(x, w.Count(), label, 0, 1)
 	}
-	if got := predict(w, s, x, scales, 10); got[0] != 2 || math.Abs(got[1]-12) > 1e-9 || math.Abs(got[2]-12) > 1e-9 {
-		t.Errorf("predictions %g", got)
-	}
+	got := predict(w, s, x, scales, 10)
+	assert.False(t, got[0] != 2 || math.Abs(got[1]-12) > 1e-9 || math.Abs(got[2]-12) > 1e-9, "predictions %g", got)
 }
 
 // Extreme rows, scales and labels keep every prediction finite.
@@ -181,9 +180,7 @@ func TestExtremes(t *testing.T) {
 				continue
 			}
 			for _, f := range predict(w, s, x, scales, 0) {
-				if math.IsNaN(f) || math.IsInf(f, 0) {
-					t.Fatalf("predicted %g", f)
-				}
+				require.False(t, math.IsNaN(f) || math.IsInf(f, 0), "predicted %g", f)
 			}
 		}
 	}
@@ -196,7 +193,5 @@ func TestAllocatesNothing(t *testing.T) {
 		w.Add(r.columns, w.Count(), r.y, r.served, 1)
 	}
 	s, row, dst := neighbors.NewScratch(5, w.Slots()), make([]float32, w.Columns()), make([]float64, neighbors.Experts)
-	if n := testing.AllocsPerRun(100, func() { s.Parts(dst, w, row, scales) }); n != 0 {
-		t.Errorf("%g allocations", n)
-	}
+	assert.EqualValues(t, 0, testing.AllocsPerRun(100, func() { s.Parts(dst, w, row, scales) }), "allocations")
 }

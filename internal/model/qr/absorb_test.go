@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model/qr"
 )
 
@@ -47,9 +49,8 @@ func TestAbsorbIsRotate(t *testing.T) {
 					}
 				}
 				near(t, "log det", a.LogDet(stream.lambda), b.LogDet(stream.lambda), stream.tolerance)
-				if restored, err := qr.FromPacked(r, k, a.Packed(), 1e-9, 1e9); err != nil || !sameBits(restored.Right(), a.Right()) {
-					t.Errorf("the copies of diagonal and labels are others: %v", err)
-				}
+				restored, err := qr.FromPacked(r, k, a.Packed(), 1e-9, 1e9)
+				assert.True(t, err == nil && sameBits(restored.Right(), a.Right()), "the copies of diagonal and labels are others: %v", err)
 			})
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/qr"
 )
 
@@ -83,7 +85,5 @@ func TestBatchRecursionIsOneByOne(t *testing.T) {
 
 func agree(t *testing.T, seed uint64, row int, what string, got, want float64) {
 	t.Helper()
-	if !(math.Abs(got-want) <= 1e-10*(1+math.Abs(want))) {
-		t.Fatalf("seed %d, row %d: %s %.17g, want %.17g", seed, row, what, got, want)
-	}
+	require.True(t, math.Abs(got-want) <= 1e-10*(1+math.Abs(want)), "seed %d, row %d: %s %.17g, want %.17g", seed, row, what, got, want)
 }

@@ -33,9 +33,7 @@ func TestCholesky(t *testing.T) {
 			}
 		}
 		var want mat.Cholesky
-		if !want.Factorize(a) {
-			t.Fatalf("order %d is not positive definite", r)
-		}
+		require.True(t, want.Factorize(a), "order %d is not positive definite", r)
 		var inverse mat.SymDense
 		require.NoError(t, want.InverseTo(&inverse))
 		var upper mat.TriDense
@@ -52,9 +50,8 @@ func TestCholesky(t *testing.T) {
 		at, packed := 0, f.Packed()
 		for i := range r {
 			for j := i; j < r; j++ {
-				if got, want := packed[at+j-i], upper.At(i, j); math.Abs(got-want) > 1e-9*(1+math.Abs(want)) {
-					t.Fatalf("order %d: R[%d,%d] = %g, want %g", r, i, j, got, want)
-				}
+				got, want := packed[at+j-i], upper.At(i, j)
+				require.False(t, math.Abs(got-want) > 1e-9*(1+math.Abs(want)), "order %d: R[%d,%d] = %g, want %g", r, i, j, got, want)
 			}
 			at += r - i + 2
 		}
@@ -76,9 +73,7 @@ func TestCholesky(t *testing.T) {
 		}
 		pauses = 0
 		trace, exact := f.InverseNorm2(pause), inverse.Trace()
-		if math.Abs(trace-exact) > 1e-6*exact || pauses != r {
-			t.Errorf("order %d: Tr A⁻¹ = %g after %d pauses, want %g", r, trace, pauses, exact)
-		}
+		assert.False(t, math.Abs(trace-exact) > 1e-6*exact || pauses != r, "order %d: Tr A⁻¹ = %g after %d pauses, want %g", r, trace, pauses, exact)
 	}
 	for _, bad := range []float64{-1, 0, math.NaN()} {
 		indefinite := make([]float64, 0, 5050)

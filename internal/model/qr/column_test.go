@@ -91,9 +91,7 @@ func TestALateColumnIsOneFromTheStart(t *testing.T) {
 				qr.RotateTogether(turns[0])
 				qr.RotateTogether(turns[1])
 				for n := range grown {
-					if turns[0][n].Rotation != turns[1][n].Rotation {
-						t.Fatalf("round %d: %+v and %+v", round, turns[0][n].Rotation, turns[1][n].Rotation)
-					}
+					require.True(t, turns[0][n].Rotation == turns[1][n].Rotation, "round %d: %+v and %+v", round, turns[0][n].Rotation, turns[1][n].Rotation)
 					same(t, "priors", grown[n].priors, all[n].priors)
 					same(t, "rotated row", grown[n].row, all[n].row)
 					sameFactor(t, grown[n].factor, all[n].factor)

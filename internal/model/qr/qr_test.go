@@ -42,9 +42,7 @@ func (d *dense) add(z, y []float64) {
 func (d *dense) cholesky(t *testing.T) *mat.Cholesky {
 	t.Helper()
 	var c mat.Cholesky
-	if !c.Factorize(d.a) {
-		t.Fatal("the oracle's matrix is not positive definite")
-	}
+	require.True(t, c.Factorize(d.a), "the oracle's matrix is not positive definite")
 	return &c
 }
 
@@ -253,9 +251,8 @@ func TestAppendEqualsHavingHadTheFeature(t *testing.T) {
 		corner += row[0] * row[0]
 	}
 	grown.Append(a, corner, b, lambda)
-	if last := grown.Packed()[len(grown.Packed())-1-k]; !(last*last >= lambda*(1-1e-12)) {
-		t.Errorf("the corner left is %g, want at least %g", last*last, lambda)
-	}
+	last := grown.Packed()[len(grown.Packed())-1-k]
+	assert.True(t, last*last >= lambda*(1-1e-12), "the corner left is %g, want at least %g", last*last, lambda)
 }
 
 // A grown lower factor solves as gonum's Cholesky does, and a solution grown a
@@ -281,9 +278,7 @@ func TestLower(t *testing.T) {
 		l.Append(row, math.Sqrt(k.At(i, i)-square))
 	}
 	var chol mat.Cholesky
-	if !chol.Factorize(k) {
-		t.Fatal("not positive definite")
-	}
+	require.True(t, chol.Factorize(k), "not positive definite")
 	b := make([]float64, m)
 	for j := range b {
 		b[j] = rng.NormFloat64()
@@ -326,13 +321,9 @@ func TestExtremes(t *testing.T) {
 				prior := make([]float64, 1)
 				rotation := f.Rotate(row, prior)
 				for _, v := range append([]float64{prior[0], rotation.Gamma, rotation.Leverage, rotation.LogDet(), row[3]}, f.Packed()...) {
-					if math.IsNaN(v) || math.IsInf(v, 0) {
-						t.Fatalf("scale %g, lambda %g: %v in %+v", scale, lambda, v, rotation)
-					}
+					require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "scale %g, lambda %g: %v in %+v", scale, lambda, v, rotation)
 				}
-				if rotation.Leverage < 0 || rotation.Leverage > 1 {
-					t.Fatalf("leverage %g", rotation.Leverage)
-				}
+				require.False(t, rotation.Leverage < 0 || rotation.Leverage > 1, "leverage %g", rotation.Leverage)
 			}
 		}
 	}
@@ -359,9 +350,8 @@ func TestFromPacked(t *testing.T) {
 	same, err := qr.FromPacked(4, 1, f.Packed(), 1, 100)
 	require.NoError(t, err)
 	near(t, "logdet", same.LogDet(2), f.LogDet(2), 0)
-	if _, err := qr.FromPacked(5, 1, f.Packed(), 1, 100); err == nil {
-		t.Error("a wrong length was taken")
-	}
+	_, err = qr.FromPacked(5, 1, f.Packed(), 1, 100)
+	assert.Error(t, err, "a wrong length was taken")
 	for _, bad := range []float64{0, -1, 0.9, 101, math.NaN(), math.Inf(1)} {
 		packed := f.Packed()
 		packed[0] = bad
@@ -434,9 +424,8 @@ func TestDiagonalAndRightAreThoseOfTheRows(t *testing.T) {
 			for i := range f.Order() {
 				logDet += 2 * math.Log(f.Packed()[at]/math.Sqrt(lambda))
 				at += f.Order() - i
-				if got, want := f.Right()[i*k:(i+1)*k], f.Packed()[at:at+k]; !sameBits(got, want) {
-					t.Fatalf("%s: row %d of u is %g, want %g", what, i, got, want)
-				}
+				got, want := f.Right()[i*k:(i+1)*k], f.Packed()[at:at+k]
+				require.True(t, sameBits(got, want), "%s: row %d of u is %g, want %g", what, i, got, want)
 				at += k
 			}
 			if got := f.LogDet(lambda); got != logDet || len(f.Right()) != f.Order()*k {

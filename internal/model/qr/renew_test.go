@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model/qr"
@@ -50,13 +51,10 @@ func TestRenewForgetsAFeature(t *testing.T) {
 		}
 		q, p := d.solve(t, z)
 		got := make([]float64, k)
-		if square := f.Solve(z, got); math.Abs(square-q) > 1e-9*q {
-			t.Errorf("feature %d: q = %g, want %g", j, square, q)
-		}
+		square := f.Solve(z, got)
+		assert.False(t, math.Abs(square-q) > 1e-9*q, "feature %d: q = %g, want %g", j, square, q)
 		for c := range p {
-			if math.Abs(got[c]-p[c]) > 1e-9 {
-				t.Errorf("feature %d: p = %g, want %g", j, got[c], p[c])
-			}
+			assert.False(t, math.Abs(got[c]-p[c]) > 1e-9, "feature %d: p = %g, want %g", j, got[c], p[c])
 		}
 	}
 }

@@ -52,9 +52,8 @@ func TestResetReplacesASchurComplement(t *testing.T) {
 						want += root * root
 					}
 				}
-				if got := entry(&after, 0, a, b); math.Abs(got-want) > 1e-12*(1+math.Abs(want)) {
-					t.Errorf("from %d on: entry %d, %d of [A b] is %g, want %g", n, a, b, got, want)
-				}
+				got := entry(&after, 0, a, b)
+				assert.False(t, math.Abs(got-want) > 1e-12*(1+math.Abs(want)), "from %d on: entry %d, %d of [A b] is %g, want %g", n, a, b, got, want)
 			}
 			if a >= n && f.Diagonal()[a] != root {
 				t.Errorf("from %d on: diagonal entry %d is %g", n, a, f.Diagonal()[a])

@@ -26,9 +26,8 @@ func TestShiftMovesTheRightHandSideAlongOneInput(t *testing.T) {
 	packed := f.Packed()
 	f.Shift(v, by, 1)
 	assert.Equal(t, q, f.Solve(append([]float64(nil), z...), after))
-	if want := before[1] - by*q; math.Abs(after[1]-want) > 1e-13*(1+math.Abs(want)) || after[0] != before[0] || after[2] != before[2] {
-		t.Errorf("values %g, were %g, moved by %g", after, before, by*q)
-	}
+	want := before[1] - by*q
+	assert.False(t, math.Abs(after[1]-want) > 1e-13*(1+math.Abs(want)) || after[0] != before[0] || after[2] != before[2], "values %g, were %g, moved by %g", after, before, by*q)
 	changed := 0
 	for i, entry := range f.Packed() {
 		if entry != packed[i] {

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model/qr"
 )
 
@@ -167,9 +169,7 @@ func TestRotationThatBeginsLate(t *testing.T) {
 	for i := range 30 {
 		same += r - i + k
 	}
-	if !sameBits(f.Packed()[:same], before[:same]) || sameBits(f.Packed()[same:], before[same:]) {
-		t.Error("the wrong rows were turned")
-	}
+	assert.True(t, sameBits(f.Packed()[:same], before[:same]) && !sameBits(f.Packed()[same:], before[same:]), "the wrong rows were turned")
 }
 
 func checkSolveTogether(t *testing.T, factors []*qr.Factor, z []float64, k int) {
@@ -200,9 +200,7 @@ func TestTogetherWantsOneShape(t *testing.T) {
 		"row":     {turn(3, 1), short},
 		"root":    {turn(3, 1), wide},
 	} {
-		if !panics(func() { qr.RotateTogether(turns) }) {
-			t.Errorf("%s: RotateTogether did not panic", name)
-		}
+		assert.True(t, panics(func() { qr.RotateTogether(turns) }), "%s: RotateTogether did not panic", name)
 	}
 	solution := func(r, k, length int) qr.Solution {
 		return qr.Solution{Factor: qr.New(r, k, 1), Z: make([]float64, length), Priors: make([]float64, k)}
@@ -212,18 +210,15 @@ func TestTogetherWantsOneShape(t *testing.T) {
 		"columns": {solution(3, 1, 3), solution(3, 2, 3)},
 		"length":  {solution(3, 1, 3), solution(3, 1, 2)},
 	} {
-		if !panics(func() { qr.SolveTogether(solutions) }) {
-			t.Errorf("%s: SolveTogether did not panic", name)
-		}
+		assert.True(t, panics(func() { qr.SolveTogether(solutions) }), "%s: SolveTogether did not panic", name)
 	}
 }
 
 func TestNewRowEndsWithACacheLine(t *testing.T) {
 	for n := range 70 {
 		row := qr.NewRow(n)
-		if past := uintptr(unsafe.Pointer(unsafe.SliceData(row))) + uintptr(8*n); len(row) != n || cap(row) != n || past%64 != 0 {
-			t.Errorf("%d numbers of %d, capacity %d, end at %x", len(row), n, cap(row), past)
-		}
+		past := uintptr(unsafe.Pointer(unsafe.SliceData(row))) + uintptr(8*n)
+		assert.True(t, len(row) == n && cap(row) == n && past%64 == 0, "%d numbers of %d, capacity %d, end at %x", len(row), n, cap(row), past)
 	}
 }
 

@@ -4,6 +4,9 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
@@ -44,9 +47,8 @@ func TestCertificateOfDescent_JMLR_Lemma1_Eq46(t *testing.T) {
 			observe(t, r, s)
 			observe(t, a, s)
 			for name, l := range map[string]model.Learner{"raker": r, "ada_raker": a} {
-				if got := l.Report(model.ReportOptions{}); !got.CertificateOK || got.Regret > got.Certificate {
-					t.Fatalf("seed %d, round %d, %s: regret %g, certificate %g", seed, round, name, got.Regret, got.Certificate)
-				}
+				got := l.Report(model.ReportOptions{})
+				require.False(t, !got.CertificateOK || got.Regret > got.Certificate, "seed %d, round %d, %s: regret %g, certificate %g", seed, round, name, got.Regret, got.Certificate)
 			}
 		}
 		best, norm, p := math.Inf(1), 0.0, 0
@@ -66,9 +68,7 @@ func TestCertificateOfDescent_JMLR_Lemma1_Eq46(t *testing.T) {
 			got  model.Report
 			want float64
 		}{"raker": {r.Report(model.ReportOptions{}), loss + of(n, o.Step)}, "ada_raker": {a.Report(model.ReportOptions{}), adaLoss + least}} {
-			if math.Abs(c.got.Certificate-c.want) > 1e-9*(energy+math.Abs(c.want)) {
-				t.Errorf("seed %d, %s: %g, want %g", seed, name, c.got.Certificate, c.want)
-			}
+			assert.False(t, math.Abs(c.got.Certificate-c.want) > 1e-9*(energy+math.Abs(c.want)), "seed %d, %s: %g, want %g", seed, name, c.got.Certificate, c.want)
 			t.Logf("seed %d, %s: regret %.3g, certificate %.3g", seed, name, c.got.Regret, c.got.Certificate)
 		}
 	}
@@ -88,8 +88,7 @@ func TestDescentsWithoutACertificate(t *testing.T) {
 		for _, s := range switching(2, 20) {
 			observe(t, l, s)
 		}
-		if got := l.Report(model.ReportOptions{}).Certificate; !math.IsNaN(got) {
-			t.Errorf("%s: %g", name, got)
-		}
+		got := l.Report(model.ReportOptions{}).Certificate
+		assert.True(t, math.IsNaN(got), "%s: %g", name, got)
 	}
 }

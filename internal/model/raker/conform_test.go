@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
@@ -66,13 +68,9 @@ func TestRestoreAcrossNewExperts(t *testing.T) {
 			}
 			for _, at := range []int{0, 1, 2, 3, 6, 7, 8, 62, 63, 64, 126, 127, 128} {
 				half := raker.NewAdaRaker(maps, o)
-				if err := half.Restore(states[at]); err != nil {
-					t.Fatal(err)
-				}
+				require.NoError(t, half.Restore(states[at]))
 				for n := at; n < len(samples); n++ {
-					if !bytes.Equal(states[n], state(t, half)) {
-						t.Fatalf("%v: restored at %d, differs at %d", l, at, n)
-					}
+					require.True(t, bytes.Equal(states[n], state(t, half)), "%v: restored at %d, differs at %d", l, at, n)
 					observe(t, half, modeltest.Sample{X: samples[n].X, Y: label(l, samples[n].Y), Weight: samples[n].Weight})
 				}
 			}

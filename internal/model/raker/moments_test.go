@@ -6,6 +6,8 @@ import (
 	"math"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/raker"
@@ -33,9 +35,8 @@ func TestMomentsHaveTheBitsOfOnePassARound(t *testing.T) {
 				plain[p] = make([]float64, r*(r+1)/2)
 			}
 			for at, want := range plain[p] {
-				if got := binary.LittleEndian.Uint64(rest[8*at:]); got != math.Float64bits(want) {
-					t.Fatalf("after %d rounds, kernel %d: moment %d is %g, want %g", n, p, at, math.Float64frombits(got), want)
-				}
+				got := binary.LittleEndian.Uint64(rest[8*at:])
+				require.Equal(t, math.Float64bits(want), got, "after %d rounds, kernel %d: moment %d is %g, want %g", n, p, at, math.Float64frombits(got), want)
 			}
 			rest = rest[8*(len(plain[p])+r):]
 		}
@@ -55,14 +56,10 @@ func TestMomentsHaveTheBitsOfOnePassARound(t *testing.T) {
 	}
 	for from, s := range states {
 		half := raker.NewRaker(maps, o)
-		if err := half.Restore(s); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, half.Restore(s))
 		for n := from; n < rounds; n++ {
 			observe(t, half, samples[n])
 		}
-		if !bytes.Equal(state(t, half), states[rounds]) {
-			t.Fatalf("restored after %d rounds, it ends elsewhere", from)
-		}
+		require.True(t, bytes.Equal(state(t, half), states[rounds]), "restored after %d rounds, it ends elsewhere", from)
 	}
 }

@@ -195,9 +195,7 @@ func TestRakerIsAlgorithm1_JMLR_2019(t *testing.T) {
 					want := n.predict(z)
 					out := observe(t, r, s)
 					wantLoss := s.Weight * naiveLoss(l, want, s.Y)
-					if math.Abs(out.Prediction-want) > 1e-10 || math.Abs(out.Loss-wantLoss) > 1e-10 {
-						t.Fatalf("round %d: %+v, want %g at %g", round, out, want, wantLoss)
-					}
+					require.False(t, math.Abs(out.Prediction-want) > 1e-10 || math.Abs(out.Loss-wantLoss) > 1e-10, "round %d: %+v, want %g at %g", round, out, want, wantLoss)
 					n.update(z, s.Y, s.Weight, o.Step)
 				}
 				total := 0.0
@@ -205,9 +203,7 @@ func TestRakerIsAlgorithm1_JMLR_2019(t *testing.T) {
 					total += w
 				}
 				for p, w := range r.Weights(0) {
-					if math.Abs(w-n.w[p]/total) > 1e-10 {
-						t.Errorf("kernel %d weighs %g, want %g", p, w, n.w[p]/total)
-					}
+					assert.False(t, math.Abs(w-n.w[p]/total) > 1e-10, "kernel %d weighs %g, want %g", p, w, n.w[p]/total)
 				}
 			})
 		}
@@ -232,13 +228,9 @@ func TestAdaRakerIsAlgorithm2_JMLR_2019(t *testing.T) {
 					require.NoError(t, err)
 					want := n.observe(features(maps, s.X), s.Y, s.Weight)
 					out := observe(t, a, s)
-					if out.Prediction != p.Value {
-						t.Fatalf("round %d: Predict says %.17g, Observe %.17g", round, p.Value, out.Prediction)
-					}
+					require.Equal(t, p.Value, out.Prediction, "round %d: Predict says, Observe", round)
 					worst = max(worst, math.Abs(out.Prediction-want))
-					if worst > 1e-10 {
-						t.Fatalf("round %d: predicts %g, want %g", round, out.Prediction, want)
-					}
+					require.False(t, worst > 1e-10, "round %d: predicts %g, want %g", round, out.Prediction, want)
 				}
 				t.Logf("largest deviation %.2g", worst)
 			})
@@ -256,9 +248,7 @@ func TestIntervals_JMLR_Figure2(t *testing.T) {
 		require.Equal(t, len(want), len(got), "%v %v", slot, want)
 		total := 0.0
 		for j, e := range got {
-			if e.Start != uint64(want[j].first) || e.Length != uint64(want[j].last-want[j].first+1) {
-				t.Errorf("slot %d, expert %d: %+v, want %v", slot, j, e, want[j])
-			}
+			assert.True(t, e.Start == uint64(want[j].first) && e.Length == uint64(want[j].last-want[j].first+1), "slot %d, expert %d: %+v, want %v", slot, j, e, want[j])
 			assert.InDelta(t, min(0.3, 0.4/math.Sqrt(float64(e.Length))), e.Step, 1e-15, "%v %v", slot, j)
 			total += e.Weight
 		}

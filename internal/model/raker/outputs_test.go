@@ -77,17 +77,13 @@ func sameReport(t *testing.T, whole model.Learner, single []model.Learner) {
 		r.RegretUnpenalized += report.RegretUnpenalized
 	}
 	got, report := whole.Stats(), whole.Report(model.ReportOptions{EffectiveDimension: true})
-	if got.Observations != s.Observations || got.Loss != s.Loss || got.LabelBound != s.LabelBound || !got.CertificateOK {
-		t.Errorf("%+v, one by one %+v", got, s)
-	}
+	assert.True(t, got.Observations == s.Observations && got.Loss == s.Loss && got.LabelBound == s.LabelBound && got.CertificateOK, "%+v, one by one %+v", got, s)
 	for _, c := range []struct{ got, want float64 }{
 		{report.HindsightLoss, r.HindsightLoss},
 		{report.Regret, s.Loss - r.HindsightLoss},
 		{report.RegretUnpenalized, r.RegretUnpenalized},
 	} {
-		if math.IsNaN(c.got) != math.IsNaN(c.want) || math.Abs(c.got-c.want) > 1e-9*(1+math.Abs(c.want)) {
-			t.Errorf("reported %g, one by one %g", c.got, c.want)
-		}
+		assert.False(t, math.IsNaN(c.got) != math.IsNaN(c.want) || math.Abs(c.got-c.want) > 1e-9*(1+math.Abs(c.want)), "reported %g, one by one %g", c.got, c.want)
 	}
 	own := single[0].Size()
 	assert.True(t, got.StateBytes < uint64(len(single))*own && got.StateBytes > own, "%d bytes, one output takes %d", got.StateBytes, own)

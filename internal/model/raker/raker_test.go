@@ -110,16 +110,14 @@ func TestSlopesAreDerivatives(t *testing.T) {
 		for _, y := range []float64{-1, 1} {
 			for f := -4.05; f < 4; f += 0.1 {
 				want := (l.Value(f+h, y) - l.Value(f-h, y)) / (2 * h)
-				if got := l.Slope(f, y); math.Abs(got-want) > 1e-8 {
-					t.Errorf("%v at f=%g, y=%g: slope %g, difference quotient %g", l, f, y, got, want)
-				}
+				got := l.Slope(f, y)
+				assert.False(t, math.Abs(got-want) > 1e-8, "%v at f=%g, y=%g: slope %g, difference quotient %g", l, f, y, got, want)
 			}
 		}
 		// Far out nothing overflows.
 		for _, f := range []float64{-1e100, -800, 800, 1e100} {
-			if v, s := l.Value(f, 1), l.Slope(f, 1); math.IsNaN(v+s) || math.IsInf(v+s, 0) {
-				t.Errorf("%v at %g: value %g, slope %g", l, f, v, s)
-			}
+			v, s := l.Value(f, 1), l.Slope(f, 1)
+			assert.False(t, math.IsNaN(v+s) || math.IsInf(v+s, 0), "%v at %g: value %g, slope %g", l, f, v, s)
 		}
 	}
 	assert.InDelta(t, math.Ln2, losses.Logistic.Value(0, 1), 1e-16)
@@ -179,9 +177,7 @@ func TestRegretAgainstDenseSolver(t *testing.T) {
 			loss := 0.0
 			for _, s := range samples {
 				out := observe(t, l, s)
-				if !math.IsNaN(out.Regret) {
-					t.Fatalf("the regret of a round is %g, want unknown", out.Regret)
-				}
+				require.True(t, math.IsNaN(out.Regret), "the regret of a round is %g, want unknown", out.Regret)
 				loss += s.Weight * (s.Y - out.Prediction) * (s.Y - out.Prediction)
 			}
 			best, unpenalized, dimension := math.Inf(1), 0.0, 0.0
@@ -197,16 +193,10 @@ func TestRegretAgainstDenseSolver(t *testing.T) {
 				"unpenalized":         {r.RegretUnpenalized, unpenalized},
 				"effective dimension": {r.EffectiveDimension, dimension},
 			} {
-				if !(math.Abs(v[0]-v[1]) <= 1e-9*math.Abs(v[1])) {
-					t.Errorf("%s %.15g, want %.15g", what, v[0], v[1])
-				}
+				assert.True(t, math.Abs(v[0]-v[1]) <= 1e-9*math.Abs(v[1]), "%s %.15g, want %.15g", what, v[0], v[1])
 			}
-			if s.Certified || s.RegretBound != 0 || s.Certificate != 0 || !s.CertificateOK || !r.CertificateOK || !(r.Regret > 0) {
-				t.Errorf("%+v, %+v", s, r)
-			}
-			if !math.IsNaN(s.Regret) || !math.IsNaN(s.HindsightLoss) || s.ReportFlops != uint64(len(maps))*12*12*12/3 {
-				t.Errorf("statistics solve, or do not say what it costs: %+v", s)
-			}
+			assert.False(t, s.Certified || s.RegretBound != 0 || s.Certificate != 0 || !s.CertificateOK || !r.CertificateOK || !(r.Regret > 0), "%+v, %+v", s, r)
+			assert.True(t, math.IsNaN(s.Regret) && math.IsNaN(s.HindsightLoss) && s.ReportFlops == uint64(len(maps))*12*12*12/3, "statistics solve, or do not say what it costs: %+v", s)
 		})
 	}
 }
@@ -253,9 +243,7 @@ func TestUntrackedRegretIsNotKnown(t *testing.T) {
 			"regret": s.Regret, "hindsight loss": s.HindsightLoss, "reported regret": r.Regret,
 			"reported hindsight loss": r.HindsightLoss, "unpenalized": r.RegretUnpenalized, "effective dimension": r.EffectiveDimension,
 		} {
-			if !math.IsNaN(v) {
-				t.Errorf("%v: %s is %g", l, what, v)
-			}
+			assert.True(t, math.IsNaN(v), "%v: %s is %g", l, what, v)
 		}
 		assert.True(t, s.Loss != 0 && s.ReportFlops == 0 && r.CertificateOK, "%v: %+v, %+v", l, s, r)
 	}
@@ -272,12 +260,9 @@ func TestExtremeStepsAreBounded(t *testing.T) {
 				a := raker.NewAdaRaker(gaussians(2, 2, 4), o)
 				for n := range 300 {
 					out := observe(t, a, modeltest.Sample{X: []float64{0.3, float64(n % 2)}, Y: 1, Weight: weight})
-					if v := out.Prediction + out.Loss; math.IsNaN(v) || math.IsInf(v, 0) {
-						t.Fatalf("%v, step %g, weight %g, round %d: %+v", l, step, weight, n, out)
-					}
-					if l == losses.Squared && math.Abs(out.Prediction) > 3 {
-						t.Fatalf("step %g, weight %g, round %d: predicts %g for labels of 1", step, weight, n, out.Prediction)
-					}
+					v := out.Prediction + out.Loss
+					require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "%v, step %g, weight %g, round %d: %+v", l, step, weight, n, out)
+					require.False(t, l == losses.Squared && math.Abs(out.Prediction) > 3, "step %g, weight %g, round %d: predicts %g for labels of 1", step, weight, n, out.Prediction)
 				}
 				if !a.Stats().CertificateOK {
 					t.Errorf("%v, step %g, weight %g: %+v", l, step, weight, a.Stats())
@@ -304,9 +289,7 @@ func TestClassLabels(t *testing.T) {
 		for _, y := range []float64{0, 0.5, 2, -1.0000001, 1e100} {
 			_, err := modeltest.Observe(a, []float64{1, 2}, y, 1)
 			var field *model.FieldError
-			if !errors.Is(err, model.ErrLabelOutOfRange) || !errors.As(err, &field) || field.Field != "label" {
-				t.Errorf("%v: label %g: %v", l, y, err)
-			}
+			assert.True(t, errors.Is(err, model.ErrLabelOutOfRange) && errors.As(err, &field) && field.Field == "label", "%v: label %g: %v", l, y, err)
 		}
 		assert.Equal(t, state(t, a), before, l)
 	}
@@ -356,9 +339,8 @@ func TestRestoreRejectsOthers(t *testing.T) {
 func TestLossOf(t *testing.T) {
 	for _, l := range everyLoss() {
 		var scored model.Scored = raker.NewAdaRaker(gaussians(1, 2, 3), options(l))
-		if got, want := scored.LossOf(0.25, -1), naiveLoss(l, 0.25, -1); math.Abs(got-want) > 1e-15 {
-			t.Errorf("%v: loss %g, want %g", l, got, want)
-		}
+		got, want := scored.LossOf(0.25, -1), naiveLoss(l, 0.25, -1)
+		assert.False(t, math.Abs(got-want) > 1e-15, "%v: loss %g, want %g", l, got, want)
 	}
 }
 
@@ -375,16 +357,10 @@ func TestWrongOptionsPanic(t *testing.T) {
 	} {
 		o := good
 		change(&o)
-		if !panics(func() { raker.NewAdaRaker(maps, o) }) {
-			t.Errorf("options %d made a learner", n)
-		}
+		assert.True(t, panics(func() { raker.NewAdaRaker(maps, o) }), "options %d made a learner", n)
 	}
-	if !panics(func() { raker.NewRaker(nil, good) }) {
-		t.Error("no maps made a learner")
-	}
-	if !panics(func() { raker.NewRaker(append(gaussians(1, 3, 3), maps...), good) }) {
-		t.Error("maps of two dimensions made a learner")
-	}
+	assert.True(t, panics(func() { raker.NewRaker(nil, good) }), "no maps made a learner")
+	assert.True(t, panics(func() { raker.NewRaker(append(gaussians(1, 3, 3), maps...), good) }), "maps of two dimensions made a learner")
 }
 
 func panics(f func()) (did bool) {

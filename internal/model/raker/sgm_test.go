@@ -124,9 +124,7 @@ func TestSGMStateIsWhatItUses(t *testing.T) {
 		numbers int
 	}{{0.5, false, 0}, {0, true, added}, {0.5, true, added}} {
 		got, told := size(c.decay, c.average)
-		if got != plain+8*c.numbers || told != plainTold+8*uint64(c.numbers) {
-			t.Errorf("%+v: %d and %d bytes, %d and %d without", c, got, told, plain, plainTold)
-		}
+		assert.True(t, got == plain+8*c.numbers && told == plainTold+8*uint64(c.numbers), "%+v: %d and %d bytes, %d and %d without", c, got, told, plain, plainTold)
 	}
 }
 
@@ -181,9 +179,7 @@ func TestSGMOnStreams(t *testing.T) {
 			}
 			constant, decays, averages := mean(0.25, 0, false), mean(0.25, 0.25, false), mean(0.5, 0, true)
 			t.Logf("constant %.4g, decay %.4g, average %.4g", constant, decays, averages)
-			if c.helps != (decays < constant) || c.helps != (averages < constant) {
-				t.Errorf("constant %g, decay %g, average %g", constant, decays, averages)
-			}
+			assert.Equal(t, []bool{c.helps, c.helps}, []bool{decays < constant, averages < constant}, "constant %g, decay %g, average %g", constant, decays, averages)
 		})
 	}
 }

@@ -62,9 +62,8 @@ func TestSwitchingRegret_JMLR_Thm3(t *testing.T) {
 		for m, regret := range got.SwitchingRegret {
 			assert.InDelta(t, loss-cheapest(pieces, 0, m), regret, 1e-9*energy, "%v %v", rounds, m)
 		}
-		if last := len(got.SwitchingRegret) - 1; rounds > 600 && !(got.SwitchingRegret[1] > got.SwitchingRegret[0] && got.SwitchingRegret[last] >= got.SwitchingRegret[1]) {
-			t.Errorf("round %d: %v", rounds, got.SwitchingRegret)
-		}
+		last := len(got.SwitchingRegret) - 1
+		assert.True(t, rounds <= 600 || got.SwitchingRegret[1] > got.SwitchingRegret[0] && got.SwitchingRegret[last] >= got.SwitchingRegret[1], "round %d: %v", rounds, got.SwitchingRegret)
 	}
 	state, err := l.AppendBinary(nil)
 	require.NoError(t, err)

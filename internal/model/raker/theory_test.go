@@ -58,13 +58,10 @@ func TestActiveIntervals_JMLR_Figure2_Eq30(t *testing.T) {
 				got := a.Experts(0)
 				for _, e := range got {
 					i := span{int(e.Start), int(e.Start + e.Length - 1)}
-					if !active[i] {
-						t.Fatalf("slot %d: an expert on %v, active are %v", slot, i, active)
-					}
+					require.True(t, active[i], "slot %d: an expert on %v, active are %v", slot, i, active)
 					delete(active, i)
-					if want := math.Min(0.35, 0.9/math.Sqrt(float64(e.Length))); math.Abs(e.Step-want) > 1e-15 {
-						t.Errorf("slot %d, %v: step %g, want %g", slot, i, e.Step, want)
-					}
+					want := math.Min(0.35, 0.9/math.Sqrt(float64(e.Length)))
+					assert.False(t, math.Abs(e.Step-want) > 1e-15, "slot %d, %v: step %g, want %g", slot, i, e.Step, want)
 					steps += e.Step
 					if i.first == slot {
 						starting++
@@ -76,9 +73,8 @@ func TestActiveIntervals_JMLR_Figure2_Eq30(t *testing.T) {
 				if starting == len(got) {
 					together++
 					for _, e := range got {
-						if want := e.Step / steps; math.Abs(e.Weight-want) > 1e-12 {
-							t.Errorf("slot %d, length %d: weight %g, want %g", slot, e.Length, e.Weight, want)
-						}
+						want := e.Step / steps
+						assert.False(t, math.Abs(e.Weight-want) > 1e-12, "slot %d, length %d: weight %g, want %g", slot, e.Length, e.Weight, want)
 					}
 				}
 				observe(t, a, modeltest.Sample{X: []float64{rng.NormFloat64()}, Y: rng.NormFloat64(), Weight: 1})
@@ -114,9 +110,7 @@ func TestIntervalsCoverAnyOther_JMLR_AppendixC(t *testing.T) {
 						best = length
 					}
 				}
-				if best == 0 {
-					t.Fatalf("[%d,%d]: no expert starts at %d", first, last, at)
-				}
+				require.True(t, best != 0, "[%d,%d]: no expert starts at %d", first, last, at)
 				lengths = append(lengths, best)
 				at += best
 			}
@@ -128,9 +122,7 @@ func TestIntervalsCoverAnyOther_JMLR_AppendixC(t *testing.T) {
 				n++ // The two sequences may meet in two of the same length.
 			}
 			for ; n < len(lengths); n++ {
-				if 2*lengths[n] > lengths[n-1] {
-					t.Fatalf("[%d,%d]: lengths %v", first, last, lengths)
-				}
+				require.True(t, 2*lengths[n] <= lengths[n-1], "[%d,%d]: lengths %v", first, last, lengths)
 			}
 		}
 	}
@@ -212,9 +204,7 @@ func TestRegretOfDescent_JMLR_Lemma3(t *testing.T) {
 						}
 						bound := inner(theta, theta)/(2*step) + step/2*gradients
 						tightest = math.Min(tightest, bound-(loss-best))
-						if loss-best > bound+1e-9 {
-							t.Errorf("seed %d, step %g, comparator %d: regret %g, bound %g", seed, step, n, loss-best, bound)
-						}
+						assert.False(t, loss-best > bound+1e-9, "seed %d, step %g, comparator %d: regret %g, bound %g", seed, step, n, loss-best, bound)
 					}
 				}
 			}
@@ -249,18 +239,14 @@ func TestRegretOfKernels_JMLR_Lemma1_Lemma4(t *testing.T) {
 				weights, mixed := r.Weights(0), 0.0
 				for p, l := range alone {
 					out := observe(t, l, s)
-					if out.Loss > 1 {
-						t.Fatalf("seed %d, round %d: loss %g, the lemma wants at most 1", seed, round, out.Loss)
-					}
+					require.False(t, out.Loss > 1, "seed %d, round %d: loss %g, the lemma wants at most 1", seed, round, out.Loss)
 					mixed += weights[p] * out.Prediction
 					squares += weights[p] * out.Loss * out.Loss
 					each[p] += out.Loss
 					largest = math.Max(largest, 2*math.Abs(out.Prediction-s.Y))
 				}
 				out := observe(t, r, s)
-				if math.Abs(out.Prediction-mixed) > 1e-12 {
-					t.Fatalf("seed %d, round %d: %g, the kernels alone mix to %g", seed, round, out.Prediction, mixed)
-				}
+				require.False(t, math.Abs(out.Prediction-mixed) > 1e-12, "seed %d, round %d: %g, the kernels alone mix to %g", seed, round, out.Prediction, mixed)
 				loss += out.Loss
 			}
 			hedge := math.Log(float64(len(maps))) / step
@@ -278,9 +264,7 @@ func TestRegretOfKernels_JMLR_Lemma1_Lemma4(t *testing.T) {
 					}
 					bound := hedge + inner(theta, theta)/(2*step) + step*largest*largest*rounds/2 + step*rounds
 					tightest = math.Min(tightest, bound-loss+best)
-					if loss-best > bound+1e-9 {
-						t.Errorf("seed %d, step %g, kernel %d, comparator %d: regret %g, bound %g", seed, step, p, n, loss-best, bound)
-					}
+					assert.False(t, loss-best > bound+1e-9, "seed %d, step %g, kernel %d, comparator %d: regret %g, bound %g", seed, step, p, n, loss-best, bound)
 				}
 			}
 		}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/regret"
@@ -153,9 +155,8 @@ func TestLargeRowsBesideSmallOnes(t *testing.T) {
 				rows.End(w, x, []float64{m}, 1, 0)
 				want += w.lambda / (1 + w.lambda/m/m)
 			}
-			if got := rows.Windows(16, func() {})[0].HindsightLoss; !(math.Abs(got-want) <= 1e-9*want) {
-				t.Errorf("16 rows of 1 and %g, %d features: %.12g, want %.12g", large, features, got, want)
-			}
+			got := rows.Windows(16, func() {})[0].HindsightLoss
+			assert.True(t, math.Abs(got-want) <= 1e-9*want, "16 rows of 1 and %g, %d features: %.12g, want %.12g", large, features, got, want)
 		}
 	}
 }

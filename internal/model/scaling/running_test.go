@@ -124,9 +124,7 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 	// beyond it.
 	near(t, "certificate", got.Certificate, want.Certificate*square+total-learned, 1e-9)
 	near(t, "bound", got.RegretBound, want.RegretBound*square+total-learned, 1e-9)
-	if !want.Certified || !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound {
-		t.Errorf("%+v", got)
-	}
+	assert.False(t, !want.Certified || !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound, "%+v", got)
 }
 
 // The inputs of a list have one scale, by the root of the mean of their squared
@@ -193,12 +191,10 @@ func TestRunningDoesNotSeeUnits(t *testing.T) {
 		q, err := modeltest.Predict(b, x)
 		require.NoError(t, err)
 		require.True(t, q.Value == 64*p.Value && q.Leverage == p.Leverage, "round %d: %+v, in other units %+v", i, p, q)
-		if _, err := modeltest.Observe(a, s.X, s.Y, s.Weight); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := modeltest.Observe(b, x, 64*s.Y, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		_, err = modeltest.Observe(a, s.X, s.Y, s.Weight)
+		require.NoError(t, err)
+		_, err = modeltest.Observe(b, x, 64*s.Y, s.Weight)
+		require.NoError(t, err)
 	}
 }
 
@@ -280,9 +276,8 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 		before, err := l.AppendBinary(nil)
 		require.NoError(t, err)
 		assert.ErrorIs(t, l.Restore(c.state), model.ErrCorruptState, name)
-		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
-			t.Errorf("%s: a rejection changed the state (%v)", name, err)
-		}
+		after, err := l.AppendBinary(nil)
+		assert.True(t, err == nil && bytes.Equal(after, before), "%s: a rejection changed the state (%v)", name, err)
 	}
 }
 
@@ -310,9 +305,8 @@ func TestRunningRegretIsAgainstTheInputsAsTheyWere(t *testing.T) {
 			case 2:
 				s.Y = -300 + 3*s.X[1]
 			}
-			if _, err := modeltest.Observe(l, s.X, s.Y, s.Weight); err != nil {
-				t.Fatal(err)
-			}
+			_, err = modeltest.Observe(l, s.X, s.Y, s.Weight)
+			require.NoError(t, err)
 		}
 		mean, deviation := moment(samples[:n], n, func(s modeltest.Sample) float64 { return s.Y })
 		square := deviation * deviation

@@ -119,9 +119,8 @@ func TestFixedIsTheLearnerInOtherUnits(t *testing.T) {
 		require.NoError(t, err)
 		miss := s.Y - out.Prediction
 		near(t, "loss", out.Loss, s.Weight*miss*miss, 1e-12)
-		if _, err := modeltest.Observe(plain, x, (s.Y-a.LabelOffset[0])*a.LabelScale, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		_, err = modeltest.Observe(plain, x, (s.Y-a.LabelOffset[0])*a.LabelScale, s.Weight)
+		require.NoError(t, err)
 		near(t, "regret", out.Regret, plain.Stats().Regret/(a.LabelScale*a.LabelScale), 1e-9)
 	}
 	got, want := l.Stats(), plain.Stats()
@@ -197,9 +196,8 @@ func freezesMeansAndDeviations(t *testing.T, n int) {
 			least := leastOfConstants(samples[:i+1])
 			near(t, "hindsight loss of the means", st.HindsightLoss, least, 1e-9)
 			near(t, "regret of the means", st.Regret, total-least, 1e-9)
-			if r := warm.Report(model.ReportOptions{}); r.Regret != st.Regret || r.HindsightLoss != st.HindsightLoss || st.Certified {
-				t.Fatalf("after %d observations: %+v, reported %+v", i+1, st, r)
-			}
+			r := warm.Report(model.ReportOptions{})
+			require.True(t, r.Regret == st.Regret && r.HindsightLoss == st.HindsightLoss && !st.Certified, "after %d observations: %+v, reported %+v", i+1, st, r)
 		}
 		if i < caughtUp(n) {
 			if i > 0 {
@@ -219,9 +217,7 @@ func freezesMeansAndDeviations(t *testing.T, n int) {
 	near(t, "loss", got.Loss, total, 1e-12)
 	near(t, "hindsight loss", got.HindsightLoss, want.HindsightLoss, 1e-9)
 	near(t, "regret is the difference", got.Regret, got.Loss-got.HindsightLoss, 1e-7)
-	if !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound || got.Observations != 300 {
-		t.Errorf("%+v", got)
-	}
+	assert.False(t, !got.Certified || !got.CertificateOK || got.Regret > got.Certificate || got.Certificate > got.RegretBound || got.Observations != 300, "%+v", got)
 	near(t, "unpenalized", warm.Report(model.ReportOptions{}).RegretUnpenalized-got.Regret, frozen.Report(model.ReportOptions{}).RegretUnpenalized-want.Regret, 1e-7)
 }
 
@@ -277,9 +273,8 @@ func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 		state, err := whole.AppendBinary(nil)
 		require.NoError(t, err)
 		states = append(states, state)
-		if _, err := modeltest.Observe(whole, s.X, s.Y, s.Weight); err != nil {
-			t.Fatal(err)
-		}
+		_, err = modeltest.Observe(whole, s.X, s.Y, s.Weight)
+		require.NoError(t, err)
 	}
 	for _, at := range []int{0, 1, n - 1, n, n + 1, n + 2, n + 3, 89} {
 		l := scaling.New(o)
@@ -287,9 +282,8 @@ func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 		for k := at; k < len(samples); k++ {
 			state, err := l.AppendBinary(nil)
 			require.True(t, err == nil && bytes.Equal(state, states[k]), "restored at %d, differs at %d (%v)", at, k, err)
-			if _, err := modeltest.Observe(l, samples[k].X, samples[k].Y, samples[k].Weight); err != nil {
-				t.Fatal(err)
-			}
+			_, err = modeltest.Observe(l, samples[k].X, samples[k].Y, samples[k].Weight)
+			require.NoError(t, err)
 		}
 	}
 }
@@ -358,9 +352,7 @@ func TestABoundedLearnerCatchesUp(t *testing.T) {
 			left := l.Remaining()
 			require.True(t, left == max(0, 100-i), "warm-up of %d: room for %d after %d", warm, left, i)
 			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-			if i < 100 && err != nil || i >= 100 && !errors.Is(err, model.ErrObservationLimit) {
-				t.Fatalf("warm-up of %d, observation %d: %v", warm, i, err)
-			}
+			require.True(t, (i >= 100 || err == nil) && (i < 100 || errors.Is(err, model.ErrObservationLimit)), "warm-up of %d, observation %d: %v", warm, i, err)
 		}
 		s := l.Stats()
 		assert.True(t, !math.IsNaN(s.Regret) && s.Features == 100 && s.Observations == 100, "warm-up of %d: %+v", warm, s)

@@ -38,9 +38,7 @@ func ridgeOf(t *testing.T, xs [][]float64, ys, weights []float64) []float64 {
 		b.AddScaledVec(b, weights[k]*ys[k], z)
 	}
 	var factor mat.Cholesky
-	if !factor.Factorize(a) {
-		t.Fatal("the Gram matrix is not positive")
-	}
+	require.True(t, factor.Factorize(a), "the Gram matrix is not positive")
 	var g mat.VecDense
 	require.NoError(t, factor.SolveVecTo(&g, b))
 	return g.RawVector().Data
@@ -135,9 +133,7 @@ func TestWeightsAreThoseOfTheRidgeFunction(t *testing.T) {
 					w := weights[j*(dimension+1)+i]
 					near(t, "a weight", w.Value, g[i]*now.Scale[i]/a.LabelScale, 1e-9)
 					if o.Warmup == 0 {
-						if !math.IsNaN(w.Effect) {
-							t.Errorf("%+v, of an input whose deviation is not known", w)
-						}
+						assert.True(t, math.IsNaN(w.Effect), "%+v, of an input whose deviation is not known", w)
 						continue
 					}
 					near(t, "an effect", w.Effect, w.Value/(2*now.Scale[i]*math.Sqrt(dimension)), 1e-9)

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/trees"
 	"hindsight/internal/model/window"
 )
@@ -42,15 +45,12 @@ func TestBesideEffects(t *testing.T) {
 			loss += (predict() - y) * (predict() - y) / 1000
 			before := predict()
 			columns[1], columns[3] = columns[1]+0.5, 7
-			if got := predict() - before; math.Abs(got-0.5) > 1e-5 {
-				t.Fatalf("row %d: an effect of 0.5 more changes the prediction by %g", n, got)
-			}
+			got := predict() - before
+			require.False(t, math.Abs(got-0.5) > 1e-5, "row %d: an effect of 0.5 more changes the prediction by %g", n, got)
 			columns[1], columns[3] = first, first
 		}
 		w.Add(columns, w.Count(), y, 0, 1)
 		f.Observe(nil, nil)
 	}
-	if loss > 0.05 {
-		t.Errorf("a loss of %g", loss)
-	}
+	assert.False(t, loss > 0.05, "a loss of %g", loss)
 }

@@ -5,6 +5,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/trees"
 )
 
@@ -35,9 +38,8 @@ func TestLoopsEqualTheirTwins(t *testing.T) {
 		h, total := histogram(rng, 1+rng.IntN(1<<rng.IntN(14)))
 		for _, least := range []float64{1, 2, 5} {
 			edges := 63 - round%2*rng.IntN(64)
-			if got, want := trees.Best(&h, edges, total, least), trees.BestGo(&h, edges, total, least); got != want {
-				t.Fatalf("round %d: best split %+v, want %+v", round, got, want)
-			}
+			got, want := trees.Best(&h, edges, total, least), trees.BestGo(&h, edges, total, least)
+			require.True(t, got == want, "round %d: best split %+v, want %+v", round, got, want)
 		}
 		other, _ := histogram(rng, 100)
 		a, b := h, h
@@ -75,17 +77,13 @@ func TestLeavesEqualTheirTwin(t *testing.T) {
 		for column := range trees.Kinds {
 			for number := range trees.Trees {
 				got, want, exact := s.f.Leaves(column, number)
-				if !slices.EqualFunc(got, want, slices.Equal) {
-					t.Fatalf("column %d, tree %d: %v, want %v", column, number, got, want)
-				}
+				require.True(t, slices.EqualFunc(got, want, slices.Equal), "column %d, tree %d: %v, want %v", column, number, got, want)
 				if !exact {
 					open++
 				}
 			}
 		}
-		if open == 0 || open == trees.Kinds*trees.Trees {
-			t.Errorf("%d trees have cut points that are not present", open)
-		}
+		assert.True(t, open != 0 && open != trees.Kinds*trees.Trees, "%d trees have cut points that are not present", open)
 	}
 }
 

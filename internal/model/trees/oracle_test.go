@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/trees"
 	"hindsight/internal/model/window"
@@ -66,9 +69,7 @@ func TestForestIsTheNaiveForest(t *testing.T) {
 				}
 			}
 			t.Logf("%d trees, %d restores in fits, %d in cut points", p.naive.done, inFits, inCuts)
-			if p.naive.done < 5 || (c.restores > 0 && inFits == 0) {
-				t.Errorf("%d trees, %d restores in fits: too few", p.naive.done, inFits)
-			}
+			assert.True(t, p.naive.done >= 5 && (c.restores <= 0 || inFits != 0), "%d trees, %d restores in fits: too few", p.naive.done, inFits)
 		})
 	}
 }
@@ -131,7 +132,5 @@ func (p *pair) restore(t *testing.T) {
 	state := appended(t, p.w.Visit, p.f.Visit)
 	p.w = window.New(p.w.Capacity(), p.layout)
 	p.f = trees.New(p.o, p.w)
-	if err := codec.Read(state, func(v *codec.Visitor) { p.w.Visit(v); p.f.Visit(v) }); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, codec.Read(state, func(v *codec.Visitor) { p.w.Visit(v); p.f.Visit(v) }))
 }

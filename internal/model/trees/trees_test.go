@@ -77,9 +77,7 @@ func TestARestoredForestContinues(t *testing.T) {
 			other.w = window.New(c.capacity, s.layout)
 			other.f = trees.New(o, other.w)
 			require.NoError(t, codec.Read(before, func(v *codec.Visitor) { other.w.Visit(v); other.f.Visit(v) }))
-			if !bytes.Equal(before, appended(t, other.w.Visit, other.f.Visit)) {
-				t.Fatalf("round %d: another state", n)
-			}
+			require.True(t, bytes.Equal(before, appended(t, other.w.Visit, other.f.Visit)), "round %d: another state", n)
 			sample := step(rng, n, c.d)
 			for range 1 + n%3 {
 				s.predict(want, sample.X, 0.25)
@@ -89,9 +87,7 @@ func TestARestoredForestContinues(t *testing.T) {
 				s.observe(sample, 0.25)
 				other.observe(sample, 0.25)
 			}
-			if !bytes.Equal(appended(t, s.w.Visit, s.f.Visit), appended(t, other.w.Visit, other.f.Visit)) {
-				t.Fatalf("round %d: another state after it", n)
-			}
+			require.True(t, bytes.Equal(appended(t, s.w.Visit, s.f.Visit), appended(t, other.w.Visit, other.f.Visit)), "round %d: another state after it", n)
 		}
 	}
 }

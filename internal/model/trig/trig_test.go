@@ -180,9 +180,7 @@ func TestErrorIsAsStated(t *testing.T) {
 			}
 		}
 		t.Logf("%s: at most %.4f units in the last place, at %g", name, worst, at)
-		if !(worst <= stated) {
-			t.Errorf("%s: %g units in the last place at %g, want at most %g", name, worst, at, stated)
-		}
+		assert.True(t, worst <= stated, "%s: %g units in the last place at %g, want at most %g", name, worst, at, stated)
 		negative, otherSines, otherCosines := append([]float64(nil), angles...), make([]float64, len(angles)), make([]float64, len(angles))
 		for i := range angles {
 			negative[i] = -negative[i]
@@ -201,13 +199,9 @@ func TestZerosAndWhatIsNoAngle(t *testing.T) {
 		t.Errorf("of 0 and -0: %g, %g", sines[:2], cosines[:2])
 	}
 	for i := 2; i < 5; i++ {
-		if !math.IsNaN(sines[i]) || !math.IsNaN(cosines[i]) {
-			t.Errorf("of %g: %g, %g", angles[i], sines[i], cosines[i])
-		}
+		assert.True(t, math.IsNaN(sines[i]) && math.IsNaN(cosines[i]), "of %g: %g, %g", angles[i], sines[i], cosines[i])
 	}
-	if math.Abs(sines[5]-math.Sin(1)) > 1e-15 || math.Abs(cosines[5]-math.Cos(1)) > 1e-15 {
-		t.Errorf("of 1 beside them: %g, %g", sines[5], cosines[5])
-	}
+	assert.False(t, math.Abs(sines[5]-math.Sin(1)) > 1e-15 || math.Abs(cosines[5]-math.Cos(1)) > 1e-15, "of 1 beside them: %g, %g", sines[5], cosines[5])
 }
 
 // One set of bits for every target: these were computed once.

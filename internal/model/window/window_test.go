@@ -167,9 +167,7 @@ func TestHistory(t *testing.T) {
 			}
 			h.Fill(got, uint64(seen), 7)
 			for j := range want {
-				if math.Abs(got[j]-want[j]) > 1e-12 {
-					t.Fatalf("%d labels, seen %d: %v, want %v", n, seen, got, want)
-				}
+				require.False(t, math.Abs(got[j]-want[j]) > 1e-12, "%d labels, seen %d: %v, want %v", n, seen, got, want)
 			}
 		}
 		y := rng.NormFloat64()

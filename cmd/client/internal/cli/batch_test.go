@@ -67,24 +67,17 @@ func TestReplayInBatches(t *testing.T) {
 		f := served(t)
 		out := filepath.Join(t.TempDir(), "out.csv")
 		d := document(t, 0, append([]string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out}, mode...)...)
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-			t.Errorf("%v: outcomes\n%.300s\nwant\n%.300s", mode, got, want)
-		}
+		got, want := read(t, out), wantOutcomes(labels, 1)
+		assert.Equal(t, want, got, "%v: outcomes", mode)
 		loss, _ := d["lossSum"].(float64)
 		assert.True(t, loss == f.models["m"].lossSum && d["acknowledged"] == float64(rows) && d["nextOffset"] == float64(rows), "%v: %v", mode, d)
 		digests = append(digests, stat(d, "stateDigest"))
 		if mode == nil || mode[0] == "--delay" {
-			if f.calls["predict"] != 0 || f.calls["observe"] != 0 || f.calls["batch"] < 3 || f.calls["batch"] > 100 {
-				t.Errorf("%v: calls %v, want batches alone", mode, f.calls)
-			}
-			if d["batches"] != float64(f.calls["batch"]) || d["predictP50Seconds"] != nil || !(d["observeP50Seconds"].(float64) > 0) {
-				t.Errorf("%v: %v", mode, d)
-			}
+			assert.True(t, f.calls["predict"] == 0 && f.calls["observe"] == 0 && f.calls["batch"] >= 3 && f.calls["batch"] <= 100, "%v: calls %v, want batches alone", mode, f.calls)
+			assert.True(t, d["batches"] == float64(f.calls["batch"]) && d["predictP50Seconds"] == nil && d["observeP50Seconds"].(float64) > 0, "%v: %v", mode, d)
 		}
 	}
-	if digests[0] == nil || digests[1] != digests[0] || digests[2] != digests[0] {
-		t.Errorf("digests %v, want those of one call after another", digests)
-	}
+	assert.True(t, digests[0] != nil && digests[1] == digests[0] && digests[2] == digests[0], "digests %v, want those of one call after another", digests)
 	served(t)
 	r := run(t, "replay", "--csv", csv, "--model", "m")
 	assert.True(t, r.code == 0 && strings.Contains(r.out, "rounds/s") && !strings.Contains(r.out, "labels late"), "%+v", r)
@@ -102,9 +95,8 @@ func TestReplayBatchesRetried(t *testing.T) {
 	csv, labels := table(t, 300, false)
 	out := filepath.Join(t.TempDir(), "out.csv")
 	d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--out", out)
-	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-		t.Errorf("outcomes\n%.300s\nwant\n%.300s", got, want)
-	}
+	got, want := read(t, out), wantOutcomes(labels, 1)
+	assert.Equal(t, want, got, "outcomes")
 	n := len(f.models["m"].labels)
 	assert.True(t, n == 300 && d["retries"] == 2.0 && d["duplicates"].(float64) > 0, "%d learned, %v", n, d)
 }
@@ -166,9 +158,8 @@ func TestReplayBatchesAfterServing(t *testing.T) {
 		document(t, 0, append(append(args, "--limit", "25"), modes[0]...)...)
 		out := filepath.Join(t.TempDir(), "out.csv")
 		d := document(t, 0, append(append(args, "--out", out), modes[1]...)...)
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want || d["duplicates"] != 25.0 || len(f.models["m"].labels) != 60 {
-			t.Errorf("%v: %v, outcomes\n%.300s\nwant\n%.300s", modes, d, got, want)
-		}
+		got, want := read(t, out), wantOutcomes(labels, 1)
+		assert.True(t, got == want && d["duplicates"] == 25.0 && len(f.models["m"].labels) == 60, "%v: %v, outcomes\n%.300s\nwant\n%.300s", modes, d, got, want)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -70,9 +71,7 @@ func (f *fakeCluster) RebalanceCluster(_ context.Context, r *hindsightv1.Rebalan
 func (f *fakeCluster) serve(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	s := grpc.NewServer()
 	hindsightv1.RegisterClusterServiceServer(s, f)
 	done := make(chan struct{})

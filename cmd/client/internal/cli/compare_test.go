@@ -33,9 +33,7 @@ func sales(rows int) (csv string, labels []float64, at []int) {
 func number(t *testing.T, of any, key string) float64 {
 	t.Helper()
 	v, ok := of.(map[string]any)[key].(float64)
-	if !ok {
-		t.Fatalf("no number %s in %v", key, of)
-	}
+	require.True(t, ok, "no number %s in %v", key, of)
 	return v
 }
 
@@ -74,9 +72,8 @@ func TestCompare(t *testing.T) {
 			}
 			v := number(t, learner, "mae")
 			assert.True(t, near(v, absolute/n), "delay %d: MAE %v, want %v", delay, v, absolute/n)
-			if v := number(t, learner, "skill"); !near(v, 1-squares/min(squares, last)) {
-				t.Errorf("delay %d: skill %v, want %v", delay, v, 1-squares/min(squares, last))
-			}
+			v = number(t, learner, "skill")
+			assert.True(t, near(v, 1-squares/min(squares, last)), "delay %d: skill %v, want %v", delay, v, 1-squares/min(squares, last))
 		}
 		w, _ := d["winner"].(map[string]any)
 		assert.True(t, w["certain"] == false && w["low"] == nil && number(t, w, "difference") == 0, "delay %d: equal learners differ: %v", delay, w)

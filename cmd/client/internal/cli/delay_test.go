@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 )
@@ -54,18 +55,15 @@ func TestDelay(t *testing.T) {
 		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
 			t.Errorf("delay %d: outcomes\n%s\nwant\n%s", delay, got, want)
 		}
-		if d["delay"] != float64(delay) || d["rounds"] != float64(rows) || d["acknowledged"] != float64(rows) || d["nextOffset"] != float64(rows) {
-			t.Errorf("delay %d: %v", delay, d)
-		}
+		assert.True(t, d["delay"] == float64(delay) && d["rounds"] == float64(rows) && d["acknowledged"] == float64(rows) && d["nextOffset"] == float64(rows), "delay %d: %v", delay, d)
 		// What was served had learned from fewer labels.
 		want := 0.0
 		for i, y := range labels {
 			known := &fakeModel{labels: labels[:max(i-delay, 0)]}
 			want += square(y - known.mean())
 		}
-		if got, _ := stat(d, "servedLossSum").(float64); got < want*(1-1e-12) || got > want*(1+1e-12) {
-			t.Errorf("delay %d: served loss %v, want %v", delay, got, want)
-		}
+		got, _ := stat(d, "servedLossSum").(float64)
+		assert.False(t, got < want*(1-1e-12) || got > want*(1+1e-12), "delay %d: served loss %v, want %v", delay, got, want)
 	}
 }
 
@@ -84,12 +82,10 @@ func TestDelayRetries(t *testing.T) {
 		args := []string{"replay", "--csv", csv, "--model", "m", "--run", "r", "--out", out, "--serve", "--delay", strconv.Itoa(delay)}
 		d := document(t, 0, args...)
 		wantOrder(t, f, late(40, delay))
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want || len(f.models["m"].labels) != 40 {
-			t.Errorf("delay %d: outcomes\n%s\nwant\n%s", delay, got, want)
-		}
-		if retries, _ := d["retries"].(float64); retries < 2 || d["duplicates"].(float64) < 1 {
-			t.Errorf("delay %d: %v retries, %v duplicates", delay, d["retries"], d["duplicates"])
-		}
+		got, want := read(t, out), wantOutcomes(labels, 1)
+		assert.True(t, got == want && len(f.models["m"].labels) == 40, "delay %d: outcomes\n%s\nwant\n%s", delay, got, want)
+		retries, _ := d["retries"].(float64)
+		assert.False(t, retries < 2 || d["duplicates"].(float64) < 1, "delay %d: %v retries, %v duplicates", delay, d["retries"], d["duplicates"])
 		f = served(t)
 		f.fault = func(call string, n int, done bool) error {
 			if call == "observe" && n == 3 && !done {
@@ -98,9 +94,8 @@ func TestDelayRetries(t *testing.T) {
 			return nil
 		}
 		document(t, 0, args...)
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-			t.Errorf("delay %d, lost predictions: outcomes\n%s\nwant\n%s", delay, got, want)
-		}
+		got, want = read(t, out), wantOutcomes(labels, 1)
+		assert.Equal(t, want, got, "delay %d, lost predictions: outcomes", delay)
 	}
 }
 
@@ -131,9 +126,8 @@ func TestDelayContinues(t *testing.T) {
 			if want := map[bool]int{false: 3, true: 130}[interrupt]; r.code != want || next < 7 || next != d["acknowledged"] || int(next) >= rows-delay || (d["stats"] == nil) == interrupt {
 				t.Fatalf("delay %d, interrupt %v: exit code %d, %v", delay, interrupt, r.code, d)
 			}
-			if begun, _ := d["rounds"].(float64); interrupt && begun != next+float64(delay) {
-				t.Errorf("%v rounds begun and %v acknowledged: want the labels that are not due kept back", begun, next)
-			}
+			begun, _ := d["rounds"].(float64)
+			assert.False(t, interrupt && begun != next+float64(delay), "%v rounds begun and %v acknowledged: want the labels that are not due kept back", begun, next)
 			if want := fmt.Sprintf("; continue with --run r --offset %v", next); !strings.Contains(r.errors, want) {
 				t.Errorf("%q, want %q", r.errors, want)
 			}
@@ -171,9 +165,8 @@ func TestDelayRejected(t *testing.T) {
 				want -= delay
 			}
 			e, _ := d["error"].(map[string]any)
-			if next, _ := d["nextOffset"].(float64); int(next) != want || f.calls["observe"] > want+1 || e["reason"] != "STORAGE_FAILED" || d["stats"] == nil {
-				t.Errorf("%s: %d labels sent, %v", call, f.calls["observe"], d)
-			}
+			next, _ := d["nextOffset"].(float64)
+			assert.True(t, int(next) == want && f.calls["observe"] <= want+1 && e["reason"] == "STORAGE_FAILED" && d["stats"] != nil, "%s: %d labels sent, %v", call, f.calls["observe"], d)
 		}
 	}
 }
@@ -184,7 +177,5 @@ func TestDelayOfAnotherFile(t *testing.T) {
 	document(t, 0, "replay", "--csv", csv, "--model", "m", "--run", "r")
 	other := written(t, "other.csv", strings.ReplaceAll(read(t, csv), ",5\n", ",6\n"))
 	r := run(t, "replay", "--csv", other, "--model", "m", "--run", "r")
-	if r.code != 1 || !strings.Contains(r.errors, "OBSERVATION_CONFLICT") || !slices.Contains(strings.Fields(r.errors), "1:") {
-		t.Errorf("the same run with other features: %+v", r)
-	}
+	assert.True(t, r.code == 1 && strings.Contains(r.errors, "OBSERVATION_CONFLICT") && slices.Contains(strings.Fields(r.errors), "1:"), "the same run with other features: %+v", r)
 }

@@ -94,10 +94,7 @@ func TestDemoOfACluster(t *testing.T) {
 		Gap          int64 `json:"gap_ms"`
 		Equal        bool  `json:"digests_equal"`
 	}
-	if err := json.Unmarshal([]byte(r.out), &s); err != nil || r.code != 0 || strings.Count(r.out, "\n") != 1 {
-		t.Fatalf("%v, %+v", err, r)
-	}
-	if s.Acknowledged == 0 || s.Lost == nil || *s.Lost != 0 || s.Twice == nil || *s.Twice != 0 || s.Gap <= 0 || !s.Equal || !isEmpty(t, dir) {
-		t.Errorf("%s", r.out)
-	}
+	err = json.Unmarshal([]byte(r.out), &s)
+	require.True(t, err == nil && r.code == 0 && strings.Count(r.out, "\n") == 1, "%v, %+v", err, r)
+	assert.True(t, s.Acknowledged != 0 && s.Lost != nil && *s.Lost == 0 && s.Twice != nil && *s.Twice == 0 && s.Gap > 0 && s.Equal && isEmpty(t, dir), r.out)
 }

@@ -42,9 +42,8 @@ func TestRecentFiguresAreServed(t *testing.T) {
 		return loss, skill
 	}
 	loss, skill := figures("served")
-	if prequential, other := figures("prequential"); !(loss > 1.5*prequential) || !(math.Abs(other-skill) > 0.2) {
-		t.Fatalf("served %g, %g and prequential %g, %g: want figures that differ", loss, skill, prequential, other)
-	}
+	prequential, other := figures("prequential")
+	require.True(t, loss > 1.5*prequential && math.Abs(other-skill) > 0.2, "served %g, %g and prequential %g, %g: want figures that differ", loss, skill, prequential, other)
 	top := document(t, 0, "top")["models"].([]any)[0].(map[string]any)["summary"].(map[string]any)
 	watched := document(t, 0, "model", "stats", "m", "--watch", "--events", "1")
 	for what, answer := range map[string]map[string]any{"top": top, "watch": watched} {

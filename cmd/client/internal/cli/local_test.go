@@ -63,9 +63,8 @@ func TestPredictFile(t *testing.T) {
 		got := read(t, out)
 		assert.True(t, r.code == code && got == want, "%+v, the file is %q, want %q", r, got, want)
 	}
-	if want := [][]float64{{1, 2}, {3, 4}, {5, 6}}; !slices.EqualFunc(f.batched, want, func(a fakeInput, b []float64) bool { return slices.Equal(a.features, b) }) {
-		t.Errorf("asked for %v, want %v", f.batched, want)
-	}
+	want := [][]float64{{1, 2}, {3, 4}, {5, 6}}
+	assert.True(t, slices.EqualFunc(f.batched, want, func(a fakeInput, b []float64) bool { return slices.Equal(a.features, b) }), "asked for %v, want %v", f.batched, want)
 	left, err := filepath.Glob(out + ".*")
 	assert.True(t, err == nil && len(left) == 0, "%v are left: %v", left, err)
 }

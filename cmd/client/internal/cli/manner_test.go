@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -83,11 +84,8 @@ func TestScripts(t *testing.T) {
 	}
 	check := exec.CommandContext(t.Context(), bash, "-n")
 	check.Stdin = strings.NewReader(script)
-	if out, err := check.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s", err, out)
-	}
+	out, err := check.CombinedOutput()
+	assert.NoError(t, err, out)
 	r := run(t, "__complete", "model", "list", "--learner", "")
-	if !strings.Contains(r.out, "pkawv_taylor\n") || !strings.Contains(r.out, "auto\n") {
-		t.Errorf("%+v", r)
-	}
+	assert.True(t, strings.Contains(r.out, "pkawv_taylor\n") && strings.Contains(r.out, "auto\n"), "%+v", r)
 }

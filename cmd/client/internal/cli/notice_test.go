@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
 )
 
 // Every command that infers the inputs of a file says what is left out, and which cell is taken for a
@@ -42,13 +44,9 @@ func TestNoticeOfOddCells(t *testing.T) {
 	} {
 		r := run(t, args...)
 		for _, text := range says {
-			if r.code != 0 || strings.Count(r.errors, text) != 1 {
-				t.Errorf("%s: %+v, want it to say once %s", name, r, text)
-			}
+			assert.True(t, r.code == 0 && strings.Count(r.errors, text) == 1, "%s: %+v, want it to say once %s", name, r, text)
 		}
 	}
 	r := run(t, "compare", "--csv", path, "--learners", "auto", "--ignore", "id")
-	if r.code != 0 || strings.Contains(r.errors, "id is left out") || !strings.Contains(r.errors, says[0]) {
-		t.Errorf("--ignore id: %+v", r)
-	}
+	assert.True(t, r.code == 0 && !strings.Contains(r.errors, "id is left out") && strings.Contains(r.errors, says[0]), "--ignore id: %+v", r)
 }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // squeeze makes one space of several.
@@ -21,9 +23,7 @@ func squeeze(s string) string {
 func TestReplayCreatesOutputs(t *testing.T) {
 	f := served(t)
 	path := filepath.Join(t.TempDir(), "several.csv")
-	if err := os.WriteFile(path, []byte("x1,y1,x2,y2,x3\n1,2,3,4,5\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, os.WriteFile(path, []byte("x1,y1,x2,y2,x3\n1,2,3,4,5\n"), 0o600))
 	r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--limit", "1")
 	spec := f.models["new"].model.GetSpec()
 	if spec.GetDimension() != 3 || spec.GetOutputs() != 2 {

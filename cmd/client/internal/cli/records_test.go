@@ -82,9 +82,7 @@ func TestReplayRecords(t *testing.T) {
 			assert.True(t, proto.Equal(got, record(t, want)), "row %d is %v, want %s", i, got, want)
 		}
 		lines := strings.Split(read(t, out), "\n")
-		if lines[0] != "t,y,prediction,loss,regret" || lines[1] != "1,late,,1," || lines[3] != "3,on time,late,1," || len(lines) != rows+2 {
-			t.Errorf("outcomes %q", lines)
-		}
+		assert.True(t, lines[0] == "t,y,prediction,loss,regret" && lines[1] == "1,late,,1," && lines[3] == "3,on time,late,1," && len(lines) == rows+2, "outcomes %q", lines)
 		// The same rows with their columns in another order are the same calls.
 		again := written(t, "again.csv", turned(t, trips(rows)))
 		d = document(t, 0, "replay", "--csv", again, "--target", "arrival", "--model", "trips", "--run", "r", "--serve")
@@ -122,9 +120,8 @@ func TestReplayRecordsAfterLoss(t *testing.T) {
 	path := written(t, "trips.csv", trips(30))
 	d := document(t, 0, "replay", "--csv", path, "--target", "arrival", "--model", "m", "--serve",
 		"--create", run(t, "infer", "--csv", path, "--target", "arrival").out)
-	if classes := f.models["m"].classes; d["acknowledged"] != 30.0 || len(classes) != 30 {
-		t.Errorf("%v, %q", d, classes)
-	}
+	classes := f.models["m"].classes
+	assert.True(t, d["acknowledged"] == 30.0 && len(classes) == 30, "%v, %q", d, classes)
 	for i, class := range f.models["m"].classes {
 		assert.Equal(t, tripClass(i), class, i+1)
 	}
@@ -141,9 +138,7 @@ func TestReplayClassesOfFeatures(t *testing.T) {
 		x := o.features
 		assert.True(t, o.class == want[x[0]] && x[1] == x[0]+4, "%s: %q of %v", id, o.class, x)
 	}
-	if len(m.outcomes) != 3 || m.model.GetSpec().GetDimension() != 2 {
-		t.Errorf("%d outcomes, %v", len(m.outcomes), m.model.GetSpec())
-	}
+	assert.True(t, len(m.outcomes) == 3 && m.model.GetSpec().GetDimension() == 2, "%d outcomes, %v", len(m.outcomes), m.model.GetSpec())
 }
 
 // TestReplayWithoutLabels predicts rows without a label, observes the others, and counts

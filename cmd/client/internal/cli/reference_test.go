@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/cmd/client/internal/cli"
 	"hindsight/docs/reference"
@@ -82,12 +83,8 @@ hindsight](../using.md#from-a-csv-file) says what they are for.
 		}
 	}
 	tell(root)
-	if commands < 25 {
-		t.Errorf("%d commands found", commands)
-	}
-	if err := reference.Compare("../../../../docs/reference/cli.md", strings.TrimRight(b.String(), "\n")+"\n", *update); err != nil {
-		t.Error(err)
-	}
+	assert.True(t, commands >= 25, "%d commands found", commands)
+	assert.NoError(t, reference.Compare("../../../../docs/reference/cli.md", strings.TrimRight(b.String(), "\n")+"\n", *update))
 }
 
 // apart takes long descriptions that an earlier command has out of the usages of flags, and

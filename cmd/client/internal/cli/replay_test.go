@@ -73,27 +73,20 @@ func TestReplayInTurn(t *testing.T) {
 	csv, labels := table(t, rows, true)
 	out := filepath.Join(t.TempDir(), "out.csv")
 	d := document(t, 0, "replay", "--csv", csv, "--model", "m", "--serve", "--out", out)
-	if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-		t.Errorf("outcomes\n%.300s\nwant\n%.300s", got, want)
-	}
+	got, want := read(t, out), wantOutcomes(labels, 1)
+	assert.Equal(t, want, got, "outcomes")
 	m := f.models["m"]
 	assert.True(t, d["rounds"] == 200.0 && d["acknowledged"] == 200.0 && d["nextOffset"] == 200.0 && d["duplicates"] == 0.0, "%v", d)
-	if loss, _ := d["lossSum"].(float64); loss != m.lossSum || !near(number(t, d, "meanLoss"), (loss-labels[0]*labels[0])/(rows-1)) {
-		t.Errorf("loss %v, want %v, of the mean %v", d["lossSum"], m.lossSum, d["meanLoss"])
-	}
+	loss, _ := d["lossSum"].(float64)
+	assert.True(t, loss == m.lossSum && near(number(t, d, "meanLoss"), (loss-labels[0]*labels[0])/(rows-1)), "loss %v, want %v, of the mean %v", d["lossSum"], m.lossSum, d["meanLoss"])
 	for _, key := range []string{"predictP50Seconds", "predictP99Seconds", "observeP50Seconds", "observeP99Seconds", "roundsPerSecond"} {
-		if v, _ := d[key].(float64); !(v > 0) {
-			t.Errorf("%s = %v", key, d[key])
-		}
+		v, _ := d[key].(float64)
+		assert.True(t, v > 0, "%s = %v", key, d[key])
 	}
 	// The fake is the first baseline.
-	if d["skill"] != 0.0 || d["verdict"] != "as good as trivial" || d["servedSkill"] == nil || d["servedVerdict"] == nil {
-		t.Errorf("skill %v, %v", d["skill"], d["verdict"])
-	}
+	assert.True(t, d["skill"] == 0.0 && d["verdict"] == "as good as trivial" && d["servedSkill"] != nil && d["servedVerdict"] != nil, "skill %v, %v", d["skill"], d["verdict"])
 	stats, _ := d["stats"].(map[string]any)
-	if stats["regret"] != m.regret() || stats["regretBound"] != m.regret()+1 || stats["certificateOk"] != true || stats["features"] != 1.0 {
-		t.Errorf("statistics %v", stats)
-	}
+	assert.True(t, stats["regret"] == m.regret() && stats["regretBound"] == m.regret()+1 && stats["certificateOk"] == true && stats["features"] == 1.0, "statistics %v", stats)
 }
 
 // stat returns one of the statistics of a document.
@@ -132,9 +125,7 @@ func TestReplayBadRow(t *testing.T) {
 	assert.True(t, r.code == 2 && strings.Contains(r.errors, "is the file of --csv") && len(text) != 0, "--out over --csv: %+v, %q, %v", r, text, err)
 	empty := written(t, "empty.csv", "x1,y\n")
 	r = run(t, "replay", "--csv", empty, "--model", "new", "--create", "{}")
-	if r.code != 2 || !strings.Contains(r.errors, "empty.csv: there is no row below the header") || f.models["new"] != nil {
-		t.Errorf("header alone: %+v", r)
-	}
+	assert.True(t, r.code == 2 && strings.Contains(r.errors, "empty.csv: there is no row below the header") && f.models["new"] == nil, "header alone: %+v", r)
 	// Rows that are not taken may be wrong.
 	document(t, 0, "replay", "--csv", path, "--model", "m", "--limit", "1")
 }

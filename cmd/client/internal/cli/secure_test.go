@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
@@ -29,9 +31,7 @@ func secure(t *testing.T) (address, dir string) {
 	pair := a.Pair(t, testca.Leaf{Hosts: []string{"hindsight.example", "127.0.0.1"}})
 	var listen net.ListenConfig
 	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	t.Cleanup(newFake().serve(l,
 		grpc.Creds(credentials.NewTLS(&tls.Config{
 			Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, ClientCAs: a.Pool(), ClientAuth: tls.RequireAndVerifyClientCert,
@@ -80,12 +80,8 @@ func TestSecureFlags(t *testing.T) {
 				t.Setenv(variable, value)
 			}
 			r := run(t, append([]string{"--address", address, "model", "list"}, c.args...)...)
-			if r.code != c.code || !strings.Contains(r.errors, c.say) || strings.Contains(r.out+r.errors, "s3cret") {
-				t.Errorf("exit code %d, want %d: %s%s", r.code, c.code, r.out, r.errors)
-			}
-			if strings.Contains(r.errors, "start one with") {
-				t.Errorf("it says to start a server: %s", r.errors)
-			}
+			assert.True(t, r.code == c.code && strings.Contains(r.errors, c.say) && !strings.Contains(r.out+r.errors, "s3cret"), "exit code %d, want %d: %s%s", r.code, c.code, r.out, r.errors)
+			assert.False(t, strings.Contains(r.errors, "start one with"), "it says to start a server: %s", r.errors)
 		})
 	}
 }

@@ -29,12 +29,10 @@ func TestReplayStandardInput(t *testing.T) {
 	r := runWith(t.Context(), "x1,x2,y\n1,2,3\n4,5,6\n", "replay", "--csv", "-", "--model", "m", "--json")
 	d := decode(t, r.out)
 	assert.True(t, r.code == 0 && d["acknowledged"] == 2.0 && len(f.models["m"].labels) == 2, "%+v", r)
-	if r := runWith(t.Context(), "x1,y\n1,2\n3,a\n", "replay", "--csv", "-", "--model", "m"); r.code != 2 || !strings.Contains(r.errors, "hindsight: standard input: line 3") {
-		t.Errorf("%+v", r)
-	}
-	if r := runWith(t.Context(), "", "replay", "--csv", "-", "--model", "m"); r.errors != "hindsight: standard input: the file is empty\n" {
-		t.Errorf("%+v", r)
-	}
+	r = runWith(t.Context(), "x1,y\n1,2\n3,a\n", "replay", "--csv", "-", "--model", "m")
+	assert.True(t, r.code == 2 && strings.Contains(r.errors, "hindsight: standard input: line 3"), "%+v", r)
+	r = runWith(t.Context(), "", "replay", "--csv", "-", "--model", "m")
+	assert.Equal(t, "hindsight: standard input: the file is empty\n", r.errors, "%+v", r)
 	assert.True(t, isEmpty(t, dir), "the temporary file is left")
 }
 
@@ -97,12 +95,9 @@ func TestRunAgain(t *testing.T) {
 		f.fault = nil
 		f.mu.Unlock()
 		d := document(t, 0, args...)
-		if d["duplicates"] != 8.0 || d["acknowledged"] != 20.0 || d["unfinished"] != false || len(f.models["m"].labels) != 20 {
-			t.Errorf("again: %v", d)
-		}
-		if got, want := read(t, out), wantOutcomes(labels, 1); got != want {
-			t.Errorf("outcomes\n%s\nwant\n%s", got, want)
-		}
+		assert.True(t, d["duplicates"] == 8.0 && d["acknowledged"] == 20.0 && d["unfinished"] == false && len(f.models["m"].labels) == 20, "again: %v", d)
+		got, want := read(t, out), wantOutcomes(labels, 1)
+		assert.Equal(t, want, got, "outcomes")
 	}
 }
 
@@ -112,9 +107,7 @@ func TestNothingLearned(t *testing.T) {
 	f.fault = func(string, int, bool) error { return status.Error(codes.Unavailable, "gone") }
 	csv, _ := table(t, 5, false)
 	r := run(t, "replay", "--csv", csv, "--model", "m", "--retries", "0")
-	if r.code != 3 || r.out != "" || !strings.Contains(r.errors, "unfinished: 0 of 5 observations acknowledged; continue with --run") {
-		t.Errorf("%+v", r)
-	}
+	assert.True(t, r.code == 3 && r.out == "" && strings.Contains(r.errors, "unfinished: 0 of 5 observations acknowledged; continue with --run"), "%+v", r)
 	d := document(t, 3, "replay", "--csv", csv, "--model", "m", "--retries", "0")
 	assert.True(t, d["unfinished"] == true && d["error"] != nil, "%v", d)
 }

@@ -64,9 +64,8 @@ func TestRecordsSkipAndEnd(t *testing.T) {
 			assert.True(t, len(r.Inputs.GetFields()) == 5 && r.Features == nil, "%v", r)
 		}
 		o.Limit = 1
-		if rounds, total, err := records(t, write(t, "a.csv", []byte(threeRows)), o); err != nil || len(rounds) != min(1, want) || total != len(rounds) {
-			t.Errorf("offset %d, limit 1: %d rows of %d, %v", offset, len(rounds), total, err)
-		}
+		rounds, total, err = records(t, write(t, "a.csv", []byte(threeRows)), o)
+		assert.True(t, err == nil && len(rounds) == min(1, want) && total == len(rounds), "offset %d, limit 1: %d rows of %d, %v", offset, len(rounds), total, err)
 	}
 	assert.True(t, len(all) == 3 && all[1]+all[2]+all[3] == 6, "the rows %v", all)
 }

@@ -116,9 +116,8 @@ func TestReload(t *testing.T) {
 	knows("token-b", true)
 	s := f.Stats()
 	assert.True(t, s.ReloadFailures == 4 && s.Entries == 1, "%+v", s)
-	if errorsLogged := f.logs.FilterLevelExact(zap.ErrorLevel).All(); len(errorsLogged) != 4 || !strings.Contains(fmt.Sprint(errorsLogged[0].ContextMap()), "line 1: field role: got nothing") {
-		t.Errorf("%v", errorsLogged)
-	}
+	errorsLogged := f.logs.FilterLevelExact(zap.ErrorLevel).All()
+	assert.True(t, len(errorsLogged) == 4 && strings.Contains(fmt.Sprint(errorsLogged[0].ContextMap()), "line 1: field role: got nothing"), errorsLogged)
 }
 
 // A second change within the tick of the file system's clock is seen too.
@@ -187,9 +186,7 @@ func TestOpenRejects(t *testing.T) {
 		assert.True(t, err != nil && strings.Contains(err.Error(), c.want), "%v, want %s", err, c.want)
 	}
 	none, err := access.Open(access.Options{Log: zap.NewNop(), Now: time.Now})
-	if err != nil || none.Auth != nil || none.Audit() != nil || none.Run(t.Context()) != nil || none.Close() != nil {
-		t.Error("without settings there is nothing:", err)
-	}
+	assert.True(t, err == nil && none.Auth == nil && none.Audit() == nil && none.Run(t.Context()) == nil && none.Close() == nil, "without settings there is nothing: %v", err)
 }
 
 // Edits at the same time lose nothing. The file is for its owner alone, a link stays a

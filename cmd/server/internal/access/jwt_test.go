@@ -58,9 +58,7 @@ func set(t *testing.T, issuers ...issuer) string {
 	var s jose.JSONWebKeySet
 	for _, i := range issuers {
 		signer, ok := i.key.(crypto.Signer)
-		if !ok {
-			t.Fatalf("%T", i.key)
-		}
+		require.True(t, ok, "%T", i.key)
 		s.Keys = append(s.Keys, jose.JSONWebKey{Key: signer.Public(), KeyID: i.kid, Algorithm: string(i.algorithm), Use: "sig"})
 	}
 	text := must(json.Marshal(s))(t)

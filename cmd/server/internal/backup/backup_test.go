@@ -57,13 +57,10 @@ func TestTakeAndFetch(t *testing.T) {
 	p := place(t, to)
 	var last backup.Progress
 	taken, err := p.Take(t.Context(), "store", from, at(0), nil)
-	if err != nil || taken.NewFiles != 3 || taken.NewBytes != 7 || len(taken.Manifest.Files) != 5 || taken.Manifest.Bytes() != 10 {
-		t.Fatalf("%+v, %v", taken, err)
-	}
+	require.True(t, err == nil && taken.NewFiles == 3 && taken.NewBytes == 7 && len(taken.Manifest.Files) == 5 && taken.Manifest.Bytes() == 10, "%+v, %v", taken, err)
 	write(t, from, map[string]string{"log/000003.sst": "three"})
-	if again, err := p.Take(t.Context(), "store", from, at(1), nil); err != nil || again.NewFiles != 1 || again.NewBytes != 5 {
-		t.Errorf("%+v, %v", again, err)
-	}
+	again, err := p.Take(t.Context(), "store", from, at(1), nil)
+	assert.True(t, err == nil && again.NewFiles == 1 && again.NewBytes == 5, "%+v, %v", again, err)
 	m := must(p.Find(t.Context(), "20260301T090000.000Z"))(t)
 	restored := t.TempDir()
 	damaged, err := p.Fetch(t.Context(), m, restored, func(p backup.Progress) {
@@ -71,9 +68,7 @@ func TestTakeAndFetch(t *testing.T) {
 			last = p
 		}
 	})
-	if err != nil || len(damaged) > 0 || last.Bytes != 10 || last.TotalBytes != 10 || last.TotalFiles != 5 {
-		t.Errorf("%v, %v, %+v", damaged, err, last)
-	}
+	assert.True(t, err == nil && len(damaged) == 0 && last.Bytes == 10 && last.TotalBytes == 10 && last.TotalFiles == 5, "%v, %v, %+v", damaged, err, last)
 	for _, f := range m.Files {
 		got, err := os.ReadFile(filepath.Join(restored, filepath.FromSlash(f.Path)))
 		want := files()[f.Path]
@@ -110,9 +105,7 @@ func TestClockSetBack(t *testing.T) {
 	for n, minute := range []int{30, 10, 10, 30, 31} {
 		taken := must(p.Take(t.Context(), "store", from, at(minute), nil))(t)
 		want := []string{"093000.000", "093000.001", "093000.002", "093000.003", "093100.000"}[n]
-		if taken.Manifest.Name != "20260301T"+want+"Z" || !taken.Manifest.Created.Equal(at(minute).Created) {
-			t.Errorf("%d: %s, created %v", minute, taken.Manifest.Name, taken.Manifest.Created)
-		}
+		assert.True(t, taken.Manifest.Name == "20260301T"+want+"Z" && taken.Manifest.Created.Equal(at(minute).Created), "%d: %s, created %v", minute, taken.Manifest.Name, taken.Manifest.Created)
 		must(p.Retain(t.Context(), 1))(t)
 		m, err := p.Find(t.Context(), "")
 		assert.True(t, err == nil && m.Name == taken.Manifest.Name, "%d: %+v, %v", minute, m, err)
@@ -213,13 +206,11 @@ func TestRetain(t *testing.T) {
 	good, err := os.ReadFile(newest)
 	require.NoError(t, err)
 	write(t, to, map[string]string{"backups/20260301T090300.000Z.json": "{}"})
-	if r, err := p.Retain(t.Context(), 2); !errors.Is(err, backup.ErrDamaged) || r != (backup.Retired{}) {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err := p.Retain(t.Context(), 2)
+	assert.True(t, errors.Is(err, backup.ErrDamaged) && r == (backup.Retired{}), "%+v, %v", r, err)
 	write(t, to, map[string]string{"backups/20260301T090300.000Z.json": string(good)})
-	if r, err := p.Retain(t.Context(), 2); err != nil || r.Backups != 2 || r.Files != 3 {
-		t.Errorf("%+v, %v", r, err)
-	}
+	r, err = p.Retain(t.Context(), 2)
+	assert.True(t, err == nil && r.Backups == 2 && r.Files == 3, "%+v, %v", r, err)
 	names, err := p.Names(t.Context())
 	assert.True(t, err == nil && len(names) == 2, "%v, %v", names, err)
 	for _, name := range names {

@@ -144,9 +144,7 @@ func (s *server) serial(t *testing.T, c *tls.Config) string {
 	t.Helper()
 	connection := must(s.dial(t, c))(t)
 	secured, ok := connection.(*tls.Conn)
-	if !ok {
-		t.Fatal("no TLS")
-	}
+	require.True(t, ok, "no TLS")
 	return secured.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
 

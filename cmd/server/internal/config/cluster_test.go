@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/cmd/server/internal/config"
 )
 
@@ -16,9 +18,8 @@ func TestClusterSettings(t *testing.T) {
 		c.ClusterStandby != config.StandbyCold || c.ClusterCert != "c.pem" || c.ClusterKey != "k.pem" || c.ClusterCA != "ca.pem" {
 		t.Errorf("%+v", c)
 	}
-	if c := load(t, nil, environment{"HINDSIGHT_CLUSTER_ADDRESS": "a:7946"}); c.ClusterAddress != "a:7946" || c.Peers() != nil {
-		t.Errorf("%+v", c)
-	}
+	c = load(t, nil, environment{"HINDSIGHT_CLUSTER_ADDRESS": "a:7946"})
+	assert.True(t, c.ClusterAddress == "a:7946" && c.Peers() == nil, "%+v", c)
 	for args, want := range map[string]string{
 		"--cluster-address=:7946":                                          "cluster-address",
 		"--cluster-address=a":                                              "cluster-address",
@@ -38,8 +39,6 @@ func TestClusterSettings(t *testing.T) {
 		"--cluster-address=a:1 --durability=async":                         "durability",
 	} {
 		_, err := config.Load(strings.Fields(args), environment{}.lookup)
-		if err == nil || !strings.HasPrefix(err.Error(), want+" ") {
-			t.Errorf("%s: %v, want an error of %s", args, err, want)
-		}
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), want+" "), "%s: %v, want an error of %s", args, err, want)
 	}
 }

@@ -64,9 +64,8 @@ func defaults() config.Config {
 }
 
 func TestDefaults(t *testing.T) {
-	if got, want := load(t, nil, nil), defaults(); got != want {
-		t.Errorf("got  %+v\nwant %+v", got, want)
-	}
+	got, want := load(t, nil, nil), defaults()
+	assert.True(t, got == want, "got  %+v\nwant %+v", got, want)
 }
 
 // every is a value other than the default for every setting.
@@ -159,9 +158,8 @@ func TestEverySettingFromEveryOrigin(t *testing.T) {
 	// asynchronous durability. See TestClusterSettings.
 	got, standard := reflect.ValueOf(everyLoaded()), reflect.ValueOf(defaults())
 	for i := range got.NumField() {
-		if name := got.Type().Field(i).Name; name != "File" && !strings.HasPrefix(name, "Cluster") && got.Field(i).Equal(standard.Field(i)) {
-			t.Errorf("the test sets %s to its default", name)
-		}
+		name := got.Type().Field(i).Name
+		assert.True(t, name == "File" || strings.HasPrefix(name, "Cluster") || !got.Field(i).Equal(standard.Field(i)), "the test sets %s to its default", name)
 	}
 	path := writeFile(t, file.String())
 	for _, c := range []struct {
@@ -210,12 +208,10 @@ label-ttl: 90s
 	for text, want := range map[string]int64{"4294967296": 4 << 30, "4194304KiB": 4 << 30, "6 GiB": 6 << 30, "17592186044416": 1 << 44, "0": 0, "0KiB": 0} {
 		assert.Equal(t, want, load(t, []string{"--memory-limit", text}, nil).MemoryLimit, text)
 	}
-	if cfg := load(t, []string{"--grpc-address=:0", "--http-address=:0"}, nil); cfg.GRPCAddress != ":0" {
-		t.Error("port 0 is any port, twice")
-	}
-	if cfg := load(t, []string{"--grpc-address=10.0.0.1:80", "--http-address=10.0.0.2:80"}, nil); cfg.File != "" {
-		t.Error("no file was read")
-	}
+	cfg = load(t, []string{"--grpc-address=:0", "--http-address=:0"}, nil)
+	assert.Equal(t, ":0", cfg.GRPCAddress, "port 0 is any port, twice")
+	cfg = load(t, []string{"--grpc-address=10.0.0.1:80", "--http-address=10.0.0.2:80"}, nil)
+	assert.Equal(t, "", cfg.File, "no file was read")
 	for _, empty := range []string{"", "# nothing\n", "---\n", "~\n", "{}\n"} {
 		path := writeFile(t, empty)
 		want := defaults()
@@ -331,9 +327,7 @@ func TestNoValueIsGuessed(t *testing.T) {
 		for _, text := range []string{"", "yes", "TRUE", "0x10", "1,5", "on ", "5 apples"} {
 			_, err := config.Load(nil, environment{envName(s.Name): text}.lookup)
 			begin := fmt.Sprintf("%s (from environment variable %s): got %q, want ", s.Name, envName(s.Name), text)
-			if err == nil || !strings.HasPrefix(err.Error(), begin) || !strings.Contains(err.Error(), want) {
-				t.Errorf("error %v\n begins with %s\n contains    %s", err, begin, want)
-			}
+			assert.True(t, err != nil && strings.HasPrefix(err.Error(), begin) && strings.Contains(err.Error(), want), "error %v\n begins with %s\n contains    %s", err, begin, want)
 		}
 	}
 	assert.Equal(t, len(known), len(seen), "%v %v", seen, known)

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/cmd/server/internal/config"
 	"hindsight/docs/reference"
 )
@@ -29,9 +32,7 @@ environment variable, such as ` + "`HINDSIGHT_DATA_DIR`" + ` for ` + "`--data-di
 
 `)
 	commands, _, found := strings.Cut(config.Usage(), "\n\n")
-	if !found {
-		t.Fatal("the help text has no list of commands")
-	}
+	require.True(t, found, "the help text has no list of commands")
 	for line := range strings.Lines(commands + "\n") {
 		b.WriteString("    " + line)
 	}
@@ -49,7 +50,5 @@ environment variable, such as ` + "`HINDSIGHT_DATA_DIR`" + ` for ` + "`--data-di
 		}
 		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", s.Name, standard, reference.Plain(value), reference.Plain(s.Usage))
 	}
-	if err := reference.Compare("../../../../docs/reference/server.md", b.String(), *update); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, reference.Compare("../../../../docs/reference/server.md", b.String(), *update))
 }

@@ -49,9 +49,8 @@ func (m *manager) say(t *testing.T, text string) {
 	t.Helper()
 	connection, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: m.path, Net: "unixgram"})
 	require.NoError(t, err)
-	if _, err := connection.Write([]byte(text)); err != nil {
-		t.Error(err)
-	}
+	_, err = connection.Write([]byte(text))
+	assert.NoError(t, err)
 	assert.NoError(t, connection.Close())
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 
@@ -40,22 +42,15 @@ func TestOpen(t *testing.T) {
 				Env: func(name string) (string, bool) { text, ok := c.env[name]; return text, ok },
 			})
 			if c.err != "" {
-				if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "secret") {
-					t.Errorf("error %v, want %q", err, c.err)
-				}
+				assert.True(t, err != nil && strings.Contains(err.Error(), c.err) && !strings.Contains(err.Error(), "secret"), "error %v, want %q", err, c.err)
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			if on := spans.Provider() != nil; on != c.on || (spans != nil) != c.on {
-				t.Errorf("on: %v, want %v", on, c.on)
-			}
+			require.NoError(t, err)
+			on := spans.Provider() != nil
+			assert.True(t, on == c.on && (spans != nil) == c.on, "on: %v, want %v", on, c.on)
 			limit, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
-			if err := spans.Close(limit); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, spans.Close(limit))
 		})
 	}
 }

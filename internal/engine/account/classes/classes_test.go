@@ -213,15 +213,13 @@ func TestAccountIsItsDefinition(t *testing.T) {
 	a := classes.New(limit)
 	for n, r := range all {
 		if n < 5 || n%97 == 0 || n >= 1050 && n <= 1052 {
-			if got, want := text(a.Summary()), text(naive(all[:n]).summary()); got != want {
-				t.Fatalf("after %d:\n%s, want\n%s", n, got, want)
-			}
+			got, want := text(a.Summary()), text(naive(all[:n]).summary())
+			require.Equal(t, want, got, "after %d:\n, want\n", n)
 		}
 		a.Observe(r)
 	}
-	if got, want := text(a.Summary()), text(naive(all).summary()); got != want {
-		t.Fatalf("%s, want\n%s", got, want)
-	}
+	got, want := text(a.Summary()), text(naive(all).summary())
+	require.Equal(t, want, got, "want\n")
 	assert.True(t, a.Recent() == a.Summary().Recent, "Recent is another than the summary's")
 }
 
@@ -251,12 +249,9 @@ func TestNewClass(t *testing.T) {
 		}
 		a.Observe(classes.Round{Class: n % 2, Prequential: p})
 	}
-	if !(lost > 0.6 && lost <= math.Ln2) {
-		t.Errorf("a loss of %g, want log 2 nearly", lost)
-	}
-	if now := classes.NewClass(a.AppendNotes(nil)); !(now > 0) {
-		t.Errorf("a new class has probability %g", now)
-	}
+	assert.True(t, lost > 0.6 && lost <= math.Ln2, "a loss of %g, want log 2 nearly", lost)
+	now := classes.NewClass(a.AppendNotes(nil))
+	assert.True(t, now > 0, "a new class has probability %g", now)
 	a.Observe(classes.Round{Class: 2, Prequential: classes.Prediction{Class: 0, Probabilities: []float64{0.5, 0.5}}})
 	assert.EqualValues(t, 0, classes.NewClass(a.AppendNotes(nil)))
 }
@@ -304,9 +299,7 @@ func TestProbabilitiesThatAreNone(t *testing.T) {
 		a.Observe(classes.Round{Class: 2, Served: &served})
 	}
 	f := a.Summary().Whole.Served
-	if !(f.LogLoss >= 0 && f.Brier >= 0 && f.Errors == 4) {
-		t.Errorf("%+v", f)
-	}
+	assert.True(t, f.LogLoss >= 0 && f.Brier >= 0 && f.Errors == 4, "%+v", f)
 	b := classes.New(3)
 	assert.NoError(t, b.Restore(a.AppendBinary(nil)), "its state is rejected")
 }

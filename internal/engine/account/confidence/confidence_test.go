@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/engine/account/confidence"
 )
 
@@ -108,14 +110,11 @@ func TestInterval(t *testing.T) {
 		"nothing": {}, "99 values": values(99, turns),
 		"19 errors": values(10_000, func(k int) float64 { return float64(max(0, 19-k) / max(1, 19-k)) }),
 	} {
-		if i, ok := confidence.Paired(few); ok {
-			t.Errorf("%s: %v", name, i)
-		}
-		if i, ok := confidence.Independent(a, few); ok {
-			t.Errorf("%s beside many: %v", name, i)
-		}
+		i, ok := confidence.Paired(few)
+		assert.False(t, ok, "%s: %v", name, i)
+		i, ok = confidence.Independent(a, few)
+		assert.False(t, ok, "%s beside many: %v", name, i)
 	}
-	if i, ok := confidence.Paired(values(1000, func(int) float64 { return 1 })); ok {
-		t.Errorf("equal values: %v", i)
-	}
+	i, ok := confidence.Paired(values(1000, func(int) float64 { return 1 }))
+	assert.False(t, ok, "equal values: %v", i)
 }

@@ -194,9 +194,8 @@ func TestExtremes(t *testing.T) {
 		assert.Equal(t, 0, changes(d), v)
 		stream(d, 300, constant(3))
 		assert.Equal(t, 1, changes(d), v)
-		if c := d.Statistics(); math.IsNaN(c.Before+c.After) || math.IsInf(c.Before+c.After, 0) || c.Rise != (v < 3) || c.Change < 50_000-64 {
-			t.Errorf("from %g to 3: %+v", v, c)
-		}
+		c := d.Statistics()
+		assert.False(t, math.IsNaN(c.Before+c.After) || math.IsInf(c.Before+c.After, 0) || c.Rise != (v < 3) || c.Change < 50_000-64, "from %g to 3: %+v", v, c)
 	}
 	// A first loss that is much larger than all others is no change, nor is one in
 	// the middle. The detector still sees a change later.

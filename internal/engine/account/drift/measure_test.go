@@ -58,9 +58,7 @@ func TestLargeEarlyChanges(t *testing.T) {
 		for _, factor := range []float64{1e5, 1e9, 1e-9, 1e200} {
 			part, delay := seen(s, streams, 320, factor)
 			t.Logf("%s, %g times the loss after 320: %.1f %% seen, mean delay %.0f", s.name, factor, 100*part, delay)
-			if part < bar {
-				t.Errorf("%s, seeds 0 to %d: %g times the loss after 320 is seen in %g of the streams", s.name, streams-1, factor, part)
-			}
+			assert.False(t, part < bar, "%s, seeds 0 to %d: %g times the loss after 320 is seen in %g of the streams", s.name, streams-1, factor, part)
 		}
 		// Four times the 1 in 200,000 of the theorem, as so few alarms vary.
 		if n := alarms(s, streams, 3000); n > 4*streams*3000/200_000 {

@@ -3,7 +3,6 @@ package history_test
 import (
 	"bytes"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -281,21 +280,16 @@ func TestRoundTrip(t *testing.T) {
 			data := a.Append(nil)
 			b, err := history.Decode(data, shape, uint64(n), most(shape))
 			require.NoError(t, err, "%v %v", name, n)
-			if !bytes.Equal(b.Append(nil), data) || len(b.Marks()) != min(n/20, history.MaxMarks) {
-				t.Fatalf("%s, %d rounds: read and written it is another", name, n)
-			}
+			require.True(t, bytes.Equal(b.Append(nil), data) && len(b.Marks()) == min(n/20, history.MaxMarks), "%s, %d rounds: read and written it is another", name, n)
 			observe(a, all[n:])
 			observe(b, all[n:])
-			if !bytes.Equal(a.Append(nil), b.Append(nil)) {
-				t.Fatalf("%s, %d rounds: it goes on otherwise", name, n)
-			}
+			require.True(t, bytes.Equal(a.Append(nil), b.Append(nil)), "%s, %d rounds: it goes on otherwise", name, n)
 			for cut := 0; cut < len(data); cut += 1 + len(data)/50 {
 				_, err := history.Decode(data[:cut], shape, uint64(n), most(shape))
 				require.ErrorIs(t, err, codec.ErrCorrupt, "%v %v %v", name, cut, len(data))
 			}
-			if _, err := history.Decode(append(data, 0), shape, uint64(n), most(shape)); !errors.Is(err, codec.ErrCorrupt) {
-				t.Fatalf("%s, a byte too many: %v", name, err)
-			}
+			_, err = history.Decode(append(data, 0), shape, uint64(n), most(shape))
+			require.ErrorIs(t, err, codec.ErrCorrupt, "%s, a byte too many", name)
 		}
 	}
 }
@@ -428,8 +422,6 @@ func FuzzDecode(f *testing.F) {
 		}
 		observe(h, all)
 		points := h.Points(0, &all[len(all)-1].after)
-		if len(points) == 0 || len(points) > history.MaxPoints || points[len(points)-1].Sequence != h.Sequence() {
-			t.Fatalf("%d points", len(points))
-		}
+		require.True(t, len(points) != 0 && len(points) <= history.MaxPoints && points[len(points)-1].Sequence == h.Sequence(), "%d points", len(points))
 	})
 }

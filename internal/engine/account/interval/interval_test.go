@@ -36,17 +36,13 @@ func TestNothingIsKnownBeforeItIs(t *testing.T) {
 	}
 	st := s.Statistics(0)
 	for _, v := range []float64{st.Coverage, st.RecentCoverage, st.DiscountedCoverage, st.LeastCoverage, st.MeanWidth, st.MeanScore} {
-		if !math.IsNaN(v) {
-			t.Errorf("%+v: a figure before any interval was scored", st)
-		}
+		assert.True(t, math.IsNaN(v), "%+v: a figure before any interval was scored", st)
 	}
 	zeros := interval.New(levels())
 	run(zeros, make([]float64, 5000))
 	assert.False(t, zeros.Known(), "an interval of no width")
 	run(zeros, []float64{1, 1, 1})
-	if !zeros.Known() {
-		t.Error("no interval after zeros and something else")
-	}
+	assert.True(t, zeros.Known(), "no interval after zeros and something else")
 }
 
 func TestResidualsScaledByPowersOfTwo(t *testing.T) {
@@ -78,9 +74,7 @@ func TestOneOutlier(t *testing.T) {
 		for l := range levels() {
 			w, v := a.Scale()*a.Radius(l), b.Scale()*b.Radius(l)
 			t.Logf("%g, level %g: %.4g beside %.4g", outlier, levels()[l], v, w)
-			if !(v < 1.5*w && v > w/1.5) {
-				t.Errorf("after %g the half width is %g, and would be %g", outlier, v, w)
-			}
+			assert.True(t, v < 1.5*w && v > w/1.5, "after %g the half width is %g, and would be %g", outlier, v, w)
 		}
 	}
 	s := interval.New(levels())

@@ -6,6 +6,9 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/engine/account/interval"
 )
 
@@ -79,9 +82,8 @@ func TestShapeEqualsNaive(t *testing.T) {
 			continue
 		}
 		factor := n.factor(value)
-		if got, want := s.ScaleAt(value), s.Scale()*factor; !(math.Abs(got-want) <= 1e-9*want) {
-			t.Fatalf("round %d: %g, want %g", round, got, want)
-		}
+		got, want := s.ScaleAt(value), s.Scale()*factor
+		require.True(t, math.Abs(got-want) <= 1e-9*want, "round %d: %g, want %g", round, got, want)
 		r.Scale, r.Radii = s.ScaleAt(value), []float64{s.Radius(0)}
 		size := math.Abs(r.Label - value)
 		n.predictions = append(n.predictions, value)
@@ -90,9 +92,7 @@ func TestShapeEqualsNaive(t *testing.T) {
 		s.Observe(r)
 		if round%150 == 0 {
 			restored := interval.New([]float64{0.9})
-			if err := restored.Restore(s.AppendBinary(nil)); err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, restored.Restore(s.AppendBinary(nil)))
 			s = restored
 		}
 	}
@@ -133,10 +133,6 @@ func TestIntervalsFollowThePrediction(t *testing.T) {
 	shares, width := run((*interval.State).ScaleAt)
 	plain, plainWidth := run(func(s *interval.State, _ float64) float64 { return s.Scale() })
 	t.Logf("shares %.3f, width %.3g; of one scale %.3f, %.3g", shares, width, plain, plainWidth)
-	if !(slices.Min(shares) > 0.88 && slices.Max(shares) < 0.92) {
-		t.Errorf("the fifths have %.3f, want .88 to .92", shares)
-	}
-	if !(width < 0.9*plainWidth) {
-		t.Errorf("a width of %g, with one scale %g", width, plainWidth)
-	}
+	assert.True(t, slices.Min(shares) > 0.88 && slices.Max(shares) < 0.92, "the fifths have %.3f, want .88 to .92", shares)
+	assert.True(t, width < 0.9*plainWidth, "a width of %g, with one scale %g", width, plainWidth)
 }

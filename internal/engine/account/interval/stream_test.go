@@ -3,6 +3,8 @@ package interval_test
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/model/modeltest"
 )
@@ -48,16 +50,12 @@ func TestCoverageOnStreams(t *testing.T) {
 				st, covered := s.Statistics(l), covers[l]
 				t.Logf("%.2f: covered %.4f (all %.4f), least window %.3f, mean width %.4g, interval score %.4g",
 					levels[l], covered, st.Coverage, st.LeastCoverage, st.MeanWidth, st.MeanScore)
-				if covered < b.least || covered > b.most || st.LeastCoverage < b.window {
-					t.Errorf("level %g: want coverage from %g to %g, and %g in every window", levels[l], b.least, b.most, b.window)
-				}
+				assert.False(t, covered < b.least || covered > b.most || st.LeastCoverage < b.window, "level %g: want coverage from %g to %g, and %g in every window", levels[l], b.least, b.most, b.window)
 			}
 			for _, late := range []int{1, 10, 100} {
 				covers := coverage(interval.New(levels), levels, residuals, late)
 				t.Logf("%d late: covered %.4f", late, covers)
-				if covers[0] < 0.87 || covers[1] < 0.987 {
-					t.Errorf("labels %d late: coverage %.4f", late, covers)
-				}
+				assert.False(t, covers[0] < 0.87 || covers[1] < 0.987, "labels %d late: coverage %.4f", late, covers)
 			}
 		})
 	}

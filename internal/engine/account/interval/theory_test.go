@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/engine/account/interval"
 )
 
@@ -76,9 +78,7 @@ func TestGuarantees_COLT2014(t *testing.T) {
 			var regret [3]float64
 			for k, c := range interval.Steps() {
 				want := (s.Trackers(0)[k] - first[k]) / c
-				if math.Abs(sum[k]-want) > 1e-9*(misses[k]+a*size[k])+1e-9*math.Abs(first[k])/c {
-					t.Errorf("%s, %g: tracker %g: Σ B (miss − a) = %g, want %g", name, level, c, sum[k], want)
-				}
+				assert.False(t, math.Abs(sum[k]-want) > 1e-9*(misses[k]+a*size[k])+1e-9*math.Abs(first[k])/c, "%s, %g: tracker %g: Σ B (miss − a) = %g, want %g", name, level, c, sum[k], want)
 				regret[k] = s.Regret(0, k)
 				allowed := s.Allowed(0, k)
 				rounding := 1e-9 * (loss + losses[k])

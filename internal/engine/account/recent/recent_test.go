@@ -1,8 +1,10 @@
 package recent_test
 
 import (
-	"errors"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine/account/recent"
 	"hindsight/internal/model/codec"
@@ -38,12 +40,8 @@ func TestWindowIsTheSumOfTheLast(t *testing.T) {
 		w.Add(sums{observations: 1, numbers: float64(n)})
 		got := w.Total()
 		covered := int(got.observations)
-		if covered < min(n, recent.Observations) || covered > min(n, recent.Observations+50) {
-			t.Fatalf("%d of %d observations are covered", covered, n)
-		}
-		if want := float64(covered*(2*n-covered+1)) / 2; got.numbers != want {
-			t.Fatalf("after %d observations the last %d sum up to %g, want %g", n, covered, got.numbers, want)
-		}
+		require.True(t, covered >= min(n, recent.Observations) && covered <= min(n, recent.Observations+50), "%d of %d observations are covered", covered, n)
+		require.Equal(t, float64(covered*(2*n-covered+1))/2, got.numbers, "after %d observations the last %d sum up to", n, covered)
 		if n%77 != 0 {
 			continue
 		}
@@ -54,9 +52,7 @@ func TestWindowIsTheSumOfTheLast(t *testing.T) {
 		if err == nil {
 			err = read(&again, data)
 		}
-		if err != nil {
-			t.Fatalf("after %d observations: %v", n, err)
-		}
+		require.NoError(t, err, "after %d observations", n)
 		if again.Total() != got {
 			t.Fatalf("after %d observations: read %+v, want %+v", n, again.Total(), got)
 		}
@@ -86,7 +82,5 @@ func TestReadRejectsBlocksThatCannotBe(t *testing.T) {
 		}
 	}
 	var w window
-	if err := read(&w, encode(1, 0, 3)); !errors.Is(err, codec.ErrCorrupt) {
-		t.Errorf("what was cut off is %v, want %v", err, codec.ErrCorrupt)
-	}
+	assert.ErrorIs(t, read(&w, encode(1, 0, 3)), codec.ErrCorrupt, "what was cut off, want %v", codec.ErrCorrupt)
 }
