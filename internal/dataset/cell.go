@@ -20,7 +20,8 @@ func IsGap(text string) bool {
 	case "none", "nil", "-", "--", "---", ".", "..", ":", "*", "missing", "unknown", "undefined", "not available", "n.d.", "nd", "k.a.", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity":
 		return true
 	default:
-		return IsUnknown(text)
+		const flagged = len(": c") // As Eurostat writes.
+		return IsUnknown(text) || len(text) <= flagged && strings.HasPrefix(text, ": ")
 	}
 }
 

@@ -3,11 +3,8 @@ package dataset
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Numbers reads the numbers of a column as people write them. Most numbers show which mark is the
@@ -22,128 +19,95 @@ import (
 // 1.234 and 1,234 is 1234. Other cells are ambiguous.
 type Numbers struct {
 	table *Table
-	// How many cells show that a point is the decimal mark, and how many that a comma is.
-	points, commas int
-	// unit is the unit of the first number that has one, for example $, % or kg.
-	unit string
-	// largest is the largest magnitude of the numbers without a unit.
-	largest float64
+	// declared is set of a column whose cells are numbers by a spec.
+	declared bool
+	// unit is the unit of the first number that has one, for example $, % or kg; other is the first that is unlike it.
+	unit, other string
+	// How many numbers of the file show that a point is the decimal mark, that a comma is, have no unit, have a unit, are
+	// bounds such as <0.05, are no bounds, have a half of the day, and are durations of ISO 8601 with a time of the day.
+	points, commas, bare, united, bounds, exact, halves, clocks int
 }
 
-// Plain removes the unit and the separators of thousands from a number, replaces the decimal mark by a point, and a
-// duration, for example 1:02:03 or PT1H2M3S, by its seconds. 92% is 0.92 in a column whose numbers without a unit are at
-// most 1 and not all 0, and else 92. A text that is no number, or has another unit than the first number,
-// stays no number. Plain fails if the column does not show which mark is the decimal one.
+// Declare says that the cells are numbers, by a spec and not by the other cells.
+func (n *Numbers) Declare() { n.declared = true }
+
+// Units returns the unit of the numbers, and another that a number has, or two empty texts.
+func (n *Numbers) Units() (unit, other string) { return n.unit, n.other }
+
+// Plain removes the unit, the sign of a bound and the separators of thousands from a number, and replaces the decimal mark
+// by a point. 92% is 92 in every file. 1.5k is 1500, 3/4 is 0.75, 52°30'S is -52.5, and a duration such as 1:02:03 or
+// PT1H2M3S is its seconds; 1h 20m is 80 in a column whose first unit is m. The other cells decide of four kinds of numbers:
+//
+//   - 9:15 is minutes and seconds, and hours and minutes beside 10:30 PM;
+//   - P1D is a number beside PT1H, and else a code;
+//   - <0.05 is 0.05 if most numbers of the column are no bounds;
+//   - 7 p is 7 beside 7 kg if most numbers of the column have no unit.
+//
+// A text that is no number, or has another unit than the first number, stays no number. Plain fails if the column does not
+// show which mark is the decimal one.
 func (n *Numbers) Plain(text string) (plain string, err error) {
-	minus, rest, unit := cutSigns(text)
-	plain, m := digits(rest)
+	w := written{digits: text}
+	if strings.Trim(text, "0123456789.,") != "" {
+		if v, unit, ok := compound(text); ok {
+			return n.inUnit(v, strconv.FormatFloat(v, 'f', -1, 64), unit, text), nil
+		}
+		w = split(text)
+	}
+	plain, m := digits(w.digits)
 	switch {
 	case m == eitherPoint || m == eitherComma:
-		plain, err = n.resolve(rest, m)
-	case strings.Contains(rest, ":"):
-		half := strings.ToLower(strings.TrimSpace(unit))
-		if half != "am" && half != "pm" && half != "a" && half != "p" {
-			half = ""
+		plain, err = n.resolve(w.digits, m)
+	case strings.Contains(w.digits, ":"):
+		half := halfOf(w.unit)
+		switch plain = seconds(w.digits, half, false); {
+		case plain == w.digits:
+		case half != "":
+			w.unit = ""
+		case strings.Count(w.digits, ":") == 1:
+			if n.table.survey(); n.halves > 0 {
+				plain = seconds(w.digits, "", true)
+			}
 		}
-		if plain = seconds(rest, half); half != "" && plain != rest {
-			unit = ""
-		}
-	case strings.HasPrefix(rest, "P"):
-		plain = isoSeconds(rest)
-	}
-	plain = minus + plain
-	if unit == "" || err != nil {
-		return plain, err
-	}
-	if v, err := Number(plain); err == nil {
-		if n.unit = cmp.Or(n.unit, unit); n.unit == unit {
-			return n.fraction(v, plain), nil
+	case strings.HasPrefix(w.digits, "P"):
+		if n.table.survey(); n.declared || n.clocks > 0 {
+			plain = isoSeconds(w.digits)
 		}
 	}
-	return text, nil
+	if err != nil {
+		return "", err
+	}
+	plain = w.minus + plain + w.magnitude
+	v, err := Number(plain)
+	if err != nil {
+		return text, nil //nolint:nilerr // A text that is no number stays as it is.
+	}
+	if w.bound && !n.declared {
+		if n.table.survey(); n.exact <= n.bounds {
+			return text, nil
+		}
+	}
+	return n.inUnit(v, plain, w.unit, text), nil
 }
 
-// fraction returns a number without its unit: 0.92 for 92% if the column has fractions too, else 92.
-func (n *Numbers) fraction(v float64, plain string) string {
-	if n.unit != "%" {
+// inUnit returns a number in the unit of the column, or the text of the cell if it has another unit.
+func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
+	if unit == "" {
 		return plain
 	}
-	if n.table.survey(); n.largest == 0 || n.largest > 1 {
+	if n.unit == "" {
+		n.unit = unit
+	}
+	if unit == n.unit {
 		return plain
 	}
-	return strconv.FormatFloat(v/100, 'g', -1, 64)
-}
-
-// isoSeconds converts a duration of ISO 8601, for example P1DT2H30M, into seconds. Other texts stay as they are, also years
-// and months, whose lengths differ.
-func isoSeconds(text string) string {
-	units, total, known := "WD", 0.0, false
-	for rest := text[1:]; rest != ""; known = true {
-		if rest[0] == 'T' && units != "HMS" {
-			units, rest = "HMS", rest[1:]
-		}
-		at := strings.IndexAny(rest, units)
-		if at < 0 {
-			return text
-		}
-		v, err := strconv.ParseFloat(strings.Replace(rest[:at], ",", ".", 1), 64)
-		if err != nil {
-			return text
-		}
-		total += v * map[byte]float64{'W': 604800, 'D': 86400, 'H': 3600, 'M': 60, 'S': 1}[rest[at]]
-		rest = rest[at+1:]
+	if factor := timesOf(unit, n.unit); factor != 0 {
+		return strconv.FormatFloat(v*factor, 'f', -1, 64)
 	}
-	if !known {
-		return text
+	if n.table.survey(); n.bare > n.united && len(unit) <= maxFlag && strings.ToLower(unit) == unit {
+		return plain
 	}
-	return strconv.FormatFloat(total, 'f', -1, 64)
-}
-
-// seconds converts 1:02:03, 2 days 01:02:03 or 2:03 into seconds, the last as if 2 were minutes. With a half of the day, am,
-// pm, a or p, the first part is hours. Other texts stay as they are.
-func seconds(text, half string) string {
-	days, rest, spelled := strings.Cut(text, " day")
-	if !spelled {
-		days, rest = "0", text
-	}
-	parts := strings.Split(strings.TrimLeft(strings.TrimPrefix(rest, "s"), ", "), ":")
-	total, err := strconv.ParseUint(days, 10, 32)
-	if n := len(parts); err != nil || n != 3 && (n != 2 || spelled) {
-		return text
-	}
-	total *= 24
-	last, fraction, fractional := strings.Cut(parts[len(parts)-1], ".")
-	for i, part := range append(parts[:len(parts)-1], last) {
-		v, err := strconv.ParseUint(part, 10, 32)
-		known := true
-		if i == 0 && half != "" {
-			v, known = hourOf(v, half)
-		}
-		if err != nil || !known || i > 0 && (v > 59 || len(part) != 2) {
-			return text
-		}
-		if total *= 60; i == 0 && len(parts) == 3 {
-			total /= 60
-		}
-		total += v
-	}
-	if half != "" && len(parts) == 2 {
-		total *= 60
-	}
-	plain := strconv.FormatUint(total, 10)
-	if fractional {
-		plain += "." + fraction
-	}
-	return plain
-}
-
-// hourOf converts an hour of a clock of twelve hours, before or after noon, into the hour of the day. It returns false for
-// an hour that is not 1 to 12.
-func hourOf(hour uint64, half string) (uint64, bool) {
-	if half[0] == 'p' {
-		return hour%12 + 12, hour >= 1 && hour <= 12
-	}
-	return hour % 12, hour >= 1 && hour <= 12
+	n.other = cmp.Or(n.other, unit)
+	return text
 }
 
 // resolve reads a number with a mark that may be the decimal one, or may separate thousands.
@@ -186,14 +150,28 @@ func (n *Numbers) look(cell string) {
 	if len(cell) > maxNumber {
 		return
 	}
-	minus, text, unit := cutSigns(strings.TrimSpace(cell))
-	plain, m := digits(text)
-	v, err := Number(minus + plain)
-	if err != nil {
+	w := split(strings.TrimSpace(cell))
+	if strings.Contains(w.digits, ":") && halfOf(w.unit) != "" {
+		n.halves++
+	}
+	if strings.HasPrefix(w.digits, "PT") || strings.HasPrefix(w.digits, "P") && strings.Contains(w.digits, "DT") {
+		if isoSeconds(w.digits) != w.digits {
+			n.clocks++
+		}
+	}
+	plain, m := digits(w.digits)
+	if _, err := Number(w.minus + plain); err != nil {
 		return
 	}
-	if unit == "" {
-		n.largest = max(n.largest, math.Abs(v))
+	if w.bound {
+		n.bounds++
+	} else {
+		n.exact++
+	}
+	if w.unit == "" {
+		n.bare++
+	} else {
+		n.united++
 	}
 	switch m {
 	case point:
@@ -258,49 +236,6 @@ func digits(text string) (plain string, m mark) {
 	default:
 		return whole + "." + rest, decimal
 	}
-}
-
-const currencies = "$€£¥₹"
-
-// maxUnit bounds the bytes of a unit.
-const maxUnit = 12
-
-// cutSigns splits a number into its plus or minus, the rest, and a unit: a sign or a code of a
-// currency, for example $ or USD, before the number, or letters and signs after the number. (5) and 5- are -5.
-func cutSigns(text string) (minus, rest, unit string) {
-	if inner, ok := strings.CutSuffix(text, ")"); ok && strings.HasPrefix(inner, "(") {
-		minus, text = "-", inner[1:]
-	}
-	cut := func() {
-		if after, ok := strings.CutPrefix(text, "\u2212"); ok {
-			text = "-" + after
-		}
-		if minus == "" && text != "" && (text[0] == '-' || text[0] == '+') {
-			minus, text = text[:1], text[1:]
-		}
-	}
-	cut()
-	first, size := utf8.DecodeRuneInString(text)
-	switch {
-	case strings.ContainsRune(currencies, first):
-		unit, text = string(first), strings.TrimSpace(text[size:])
-		cut()
-	case len(text) > 4 && text[3] == ' ' && strings.Trim(text[:3], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
-		unit, text = text[:3], text[4:]
-		cut()
-	case text != "" && (text[0] >= '0' && text[0] <= '9' || text[0] == '.'):
-		number := strings.TrimRightFunc(text, func(r rune) bool { return unicode.IsLetter(r) || strings.ContainsRune("°²³/", r) })
-		if last, size := utf8.DecodeLastRuneInString(number); strings.ContainsRune(currencies+"%‰", last) {
-			number = number[:len(number)-size]
-		}
-		if n := len(text) - len(number); n > 0 && n <= maxUnit {
-			unit, text = text[len(number):], strings.TrimSpace(number)
-		}
-		if after, ok := strings.CutSuffix(text, "-"); ok && minus == "" {
-			minus, text = "-", after
-		}
-	}
-	return minus, text, unit
 }
 
 // groups reports whether digits are separated into thousands, once or more. No number with thousands

@@ -41,12 +41,12 @@ func shapeOf(head []byte, whole bool, delimiter rune) shape {
 }
 
 // isTitle reports whether a record before the header may be a title: at most half of the table's cells are filled, or the
-// record is a comment.
+// record is a comment or has more cells than the table, as the first line of a logger.
 func (s *shape) isTitle(record []string) bool {
 	if len(record) == s.width {
 		return 2*filled(record) < s.width
 	}
-	return 2*len(record) <= s.width || strings.HasPrefix(record[0], "#")
+	return 2*len(record) <= s.width || len(record) > s.width || strings.HasPrefix(record[0], "#")
 }
 
 // titles counts the bytes of the titles before the header. A line is the header only if most columns of numbers have a

@@ -16,7 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"golang.org/x/text/encoding/unicode"
+	utf16 "golang.org/x/text/encoding/unicode"
 
 	"hindsight/internal/nearest"
 )
@@ -52,6 +52,8 @@ type Table struct {
 	unnamed       []bool                 // of the columns: the file gives them no name, or the name of an index of pandas
 	numbered      bool                   // the names are numbers, and may be data
 	notes         []string               // see Notes
+	repeated      int                    // lines that repeat the header
+	cut           string                 // the first name that is cut
 }
 
 // semicolon is the delimiter of spreadsheets of the languages with decimal commas.
@@ -82,6 +84,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	fixed := delimiter != 0 || declared != 0
 	head, whole := plain.Peek(plain.Size())
 	titles, delimiter := preamble(head, whole != nil, cmp.Or(delimiter, declared, sniff(head)), fixed)
+	bare := hasBareQuotes(head[titles:], delimiter)
 	lines := declaration + bytes.Count(head[:titles], []byte("\n"))
 	if again == nil && delimiter == semicolon {
 		all, err := io.ReadAll(plain)
@@ -99,7 +102,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		t.again = func() (*Table, error) { return NewTable(again, name, delimiter) }
 	}
 	t.csv = csv.NewReader(t.meter)
-	t.csv.ReuseRecord, t.csv.Comma = true, delimiter
+	t.csv.ReuseRecord, t.csv.Comma, t.csv.LazyQuotes = true, delimiter, bare
 	header, err := t.csv.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, &Error{File: name, Err: errors.New("the file is empty")}
@@ -130,26 +133,16 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	return t, t.header(header)
 }
 
-// isRow reports whether the first line is a row, not names of columns: two of its numbers are equal, or at least half of
-// its fields are numbers that neither rise, nor are sorted as texts, nor are integers that fall. Years, wavelengths and
-// quantiles are names.
-func isRow(fields []string) bool {
-	var numbers []float64
-	var texts []string
-	whole := true
-	for _, f := range fields {
-		f = strings.TrimSpace(f)
-		if v, err := Number(f); err == nil {
-			numbers, texts, whole = append(numbers, v), append(texts, f), whole && v == math.Trunc(v)
+// hasBareQuotes reports whether the first wrong quote of the head of a file is a letter of a cell, as in 5'11".
+func hasBareQuotes(head []byte, delimiter rune) bool {
+	r := csv.NewReader(bytes.NewReader(head))
+	r.Comma, r.FieldsPerRecord, r.ReuseRecord = delimiter, -1, true
+	for {
+		if _, err := r.Read(); err != nil {
+			return errors.Is(err, csv.ErrBareQuote)
 		}
 	}
-	sorted := slices.IsSorted(numbers) || slices.IsSorted(texts) || whole && slices.IsSortedFunc(numbers, func(a, b float64) int { return cmp.Compare(b, a) })
-	distinct := slices.Compact(slices.Sorted(slices.Values(numbers)))
-	return len(distinct) < len(numbers) || 2*len(numbers) >= len(fields) && !sorted
 }
-
-// columnName is the name of column i of a file that gives it none.
-func columnName(i int) string { return fmt.Sprintf("column %d", i+1) }
 
 // isWindows1252 reports whether the head of a text has bytes above ASCII and no UTF-8.
 func isWindows1252(head []byte) bool {
@@ -206,75 +199,12 @@ func reopened(r io.Reader) io.Reader {
 	return io.NewSectionReader(from, at, math.MaxInt64-at)
 }
 
-// header checks the names of the columns.
-func (t *Table) header(fields []string) error {
-	seen := make(map[string]bool, len(fields))
-	numbers, counted := 0, 0
-	for i, f := range fields {
-		f = strings.TrimSpace(f)
-		unnamed := f == "" || isIndexName(f)
-		if f == "" {
-			f = columnName(i)
-		}
-		for name, n := f, 1; seen[f]; n++ {
-			f = fmt.Sprintf("%s.%d", name, n) // As pandas does.
-		}
-		if _, err := strconv.ParseFloat(f, 64); err == nil {
-			numbers++
-		}
-		if !unnamed && f == strconv.Itoa(counted) {
-			counted++
-		}
-		seen[f] = true
-		t.columns, t.unnamed = append(t.columns, f), append(t.unnamed, unnamed)
-	}
-	t.numbered = t.csv != nil && numbers == len(fields) && counted < len(fields)
-	if !slices.Contains(t.unnamed, false) {
-		return t.AtColumn(0, errors.New("no column has a name"))
-	}
-	return nil
-}
-
-// isIndexName reports whether pandas gives the name to a column without one.
-func isIndexName(name string) bool {
-	return regexp.MustCompile(`^(__index_level_[0-9]+__|Unnamed: [0-9]+)$`).MatchString(name)
-}
-
-// Unnamed reports whether column i has no name, or one that pandas gives an index. It is neither a feature nor a label,
-// unless it is asked for.
-func (t *Table) Unnamed(i int) bool { return t.unnamed[i] }
-
-// LikelyTarget is the target of a file whose user names none: y, which also means y1, y2 and so on, or
-// without these columns the last column that has a name.
-func (t *Table) LikelyTarget() (string, error) {
-	if err := t.CheckNamed(""); err != nil {
-		return "", err
-	}
-	if slices.Contains(t.columns, "y") || slices.Contains(t.columns, "y1") {
-		return "y", nil
-	}
-	last := len(t.columns) - 1
-	for t.unnamed[last] { // One column has a name.
-		last--
-	}
-	return t.columns[last], nil
-}
-
-// CheckNamed fails if the first line seems to have numbers for the names of the columns, and the target is not among
-// them. A table without names has the header 0,1,2 and so on.
-func (t *Table) CheckNamed(target string) error {
-	if !t.numbered || target != "" && slices.Contains(t.columns, strings.TrimSpace(strings.Split(target, ",")[0])) {
-		return nil
-	}
-	return t.AtColumn(0, errors.New("the first line holds numbers, not the names of the columns; if they are the names, --target names one of them"))
-}
-
 // Columns are the names of the columns, to be read only.
 func (t *Table) Columns() []string { return t.columns }
 
 // Column finds a column by its name. Call it before the first Read.
 func (t *Table) Column(name string) (int, error) {
-	i := slices.Index(t.columns, strings.TrimSpace(name))
+	i := slices.Index(t.columns, nameOf(name))
 	if i < 0 {
 		return 0, t.AtHeader(fmt.Errorf("there is no column %q among %s%s", name, strings.Join(t.columns, ", "), nearest.Meant(name, t.columns)))
 	}
@@ -346,7 +276,7 @@ func (t *Table) Targets(target string) ([]int, error) {
 	}
 	var places []int
 	for _, name := range names {
-		i := slices.Index(t.columns, strings.TrimSpace(name))
+		i := slices.Index(t.columns, nameOf(name))
 		switch {
 		case i < 0:
 			return nil, t.AtHeader(fmt.Errorf("there is no target column %q among %s", name, strings.Join(t.columns, ", ")))
@@ -434,16 +364,37 @@ func (t *Table) record() ([]string, error) {
 		case footer != nil && (!odd || 2*len(record) >= width):
 			return nil, footer
 		case odd && isDrawn(record), err == nil && t.line == 0 && t.underlines(record):
+		case err == nil && t.repeats(record):
+			if t.repeated++; t.repeated == 1 {
+				line, _ := t.csv.FieldPos(0)
+				t.notes = append(t.notes, fmt.Sprintf("line %d, and each later line that repeats the names of the columns, is left out", line))
+			}
 		case err == nil:
 			return record, nil
 		case odd && len(record) == width+1 && record[width] == "":
 			return record[:width], nil
-		case odd && 2*len(record) < width && t.line > 0:
+		case odd && (2*len(record) < width || rowCount.MatchString(record[0])) && t.line > 0:
 			footer = cmp.Or(footer, t.syntax(record, err))
 		default:
 			return nil, t.syntax(record, err)
 		}
 	}
+}
+
+// rowCount is how clients of databases end a table.
+var rowCount = regexp.MustCompile(`^\(?[0-9]+ rows?\b`)
+
+// repeats reports whether a row is the header once more, as in files that follow one another.
+func (t *Table) repeats(record []string) bool {
+	if len(record) == 1 || t.unnamed[0] || nameOf(record[0]) != t.columns[0] {
+		return false
+	}
+	for i, cell := range record {
+		if !t.unnamed[i] && nameOf(cell) != t.columns[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // isDrawn reports whether a line is drawn below or around a table, as databases and Markdown do.
@@ -575,7 +526,7 @@ func PlainText(r io.Reader) (*bufio.Reader, error) {
 		}
 	}
 	if mark, err := in.Peek(2); err == nil && (bytes.Equal(mark, []byte("\xff\xfe")) || bytes.Equal(mark, []byte("\xfe\xff"))) {
-		decoder := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder()
+		decoder := utf16.UTF16(utf16.LittleEndian, utf16.ExpectBOM).NewDecoder()
 		in = bufio.NewReaderSize(decoder.Reader(in), 1<<16)
 	}
 	return in, nil

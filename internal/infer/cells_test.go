@@ -3,6 +3,7 @@ package infer_test
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestCells(t *testing.T) {
 		text := "c\tother\n" + strings.Join(cells, "\t0.5\n") + "\t0.5\n"
 		r := read(t, text, infer.Options{})
 		inferred := r.Columns[0]
-		if string(inferred.Kind) != c.Kind || inferred.Notice() != "" && inferred.Kind != infer.LeftOut && c.Case != "beyond 1e100" {
+		if string(inferred.Kind) != c.Kind || inferred.Notice() != "" && inferred.Kind != infer.LeftOut && !slices.Contains([]string{"beyond 1e100", "two units", "percent beside a number"}, c.Case) {
 			t.Errorf("%s: %s (%s), want %s", c.Case, inferred.Kind, inferred.Reason, c.Kind)
 			continue
 		}
@@ -38,8 +39,9 @@ func TestCells(t *testing.T) {
 			lines, err := infer.Values(text, "a.csv", infer.Options{}, r.Spec)
 			var want strings.Builder
 			for _, v := range c.Values {
-				raw, _ := json.Marshal([]any{v, 0.5}) // Of texts, numbers and booleans.
-				want.Write(append(raw, '\n'))
+				row := json.NewEncoder(&want)
+				row.SetEscapeHTML(false)
+				_ = row.Encode([]any{v, 0.5}) // Texts, numbers and booleans.
 			}
 			if err != nil || lines != want.String() {
 				t.Errorf("%s: the values %s, %v, want %s", c.Case, lines, err, want.String())

@@ -59,6 +59,7 @@ type column struct {
 	// maxExact. The column does not show which numbers the ambiguous cells are. All other cells
 	// that are no gaps are words.
 	codes, huge, ambiguous, words spot
+	bare                          spot // Numbers as records have them.
 	// width is the length of the integers, -1 if they have several.
 	width int
 	// times are what the cells are by each form that fits most of them.
@@ -98,7 +99,12 @@ type span struct {
 // one of numbers or times.
 const few = 20
 
+// some is one cell in how many may be odd of declared numbers, and of numbers that would be left out as texts.
+const some = 5
+
 func areFew(odd, values int) bool { return few*odd <= values }
+
+func areSome(odd, values int) bool { return some*odd <= values }
 
 func newColumn(table *dataset.Table, i int) *column {
 	c := &column{
@@ -183,7 +189,9 @@ func (c *column) number(cell string) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if plain != cell && c.converted == "" {
+	if plain == cell {
+		c.see(&c.bare, cell)
+	} else if c.converted == "" {
 		c.converted, c.plain = strings.Clone(cell), strings.Clone(plain)
 	}
 	if isHuge(plain, v) {
@@ -330,13 +338,15 @@ func (c *column) decide(rows int) *Column {
 		out.Input = declareNames(n)
 	case c.ambiguous.count > 0 && areFew(c.words.count, values):
 		out.Kind, out.Reason = LeftOut, c.unclear().Error()
-	case c.isNumber(values):
+	case c.isNumber(values) && areFew(values-c.numbers-c.beyond, values):
 		c.decideNumber(out)
 	case c.numbers == values && c.integers == values && c.huge.count > 0:
 		c.decideCategory(out)
 		out.gaps = true
 	default:
-		c.decideCategory(out)
+		if c.decideCategory(out); out.Kind == LeftOut && c.isNumber(values) {
+			c.decideNumber(out)
+		}
 	}
 	c.note(out, values)
 	if out.Input == nil {
@@ -369,10 +379,10 @@ func (c *column) decide(rows int) *Column {
 	return out
 }
 
-// isNumber reports whether the values are numbers but for a few cells: words, codes, and integers that
+// isNumber reports whether the values are numbers but for some cells: words, codes, and integers that
 // are ids.
 func (c *column) isNumber(values int) bool {
-	if c.numbers == 0 || c.ambiguous.count > 0 || !areFew(values-c.numbers-c.beyond, values) {
+	if c.numbers == 0 || c.ambiguous.count > 0 || !areSome(values-c.numbers-c.beyond, values) {
 		return false
 	}
 	// Codes, for example postal codes, have one width.
@@ -404,10 +414,18 @@ func (c *column) note(out *Column, values int) {
 	case out.Kind == Moment && c.timeOf(out.Form).odd.count > 0:
 		out.odd, out.lenient = true, true
 		out.Reason += "; " + c.missing(&c.timeOf(out.Form).odd, values, "time")
+	case out.Kind == Number && c.bare.count > 0 && c.isPercent():
+		out.odd = true
+		out.Reason += fmt.Sprintf("; %d of %d cells have no %%: %s is taken for %s%%", c.bare.count, values, c.place(&c.bare), c.bare.cell)
 	case out.Kind == Number && c.codes.count > 0:
 		out.odd = true
 		out.Reason += fmt.Sprintf("; %s begins with a 0, and is taken for a number", c.place(&c.codes))
 	}
+}
+
+func (c *column) isPercent() bool {
+	unit, _ := c.written.Units()
+	return unit == "%"
 }
 
 func (c *column) missingNumbers(values int) string {
@@ -444,9 +462,11 @@ func (c *column) odd(values int) string {
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is a code, because it begins with a 0", values-c.codes.count, values, c.place(&c.codes))
 	case rare(&c.huge):
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is an id, because no number has all integers from 2^53 on", values-c.huge.count, values, c.place(&c.huge))
-	default:
-		return ""
 	}
+	if unit, other := c.written.Units(); other != "" && c.numbers > 0 {
+		return fmt.Sprintf("numbers of the units %s and %s: convert them into one unit", unit, other)
+	}
+	return ""
 }
 
 // isBoolean reports whether all values are of one pair, and both words of the pair occur.
@@ -457,13 +477,16 @@ func (c *column) isBoolean(values int) bool {
 // looksDated reports whether numbers without punctuation are dates: several of them, and no other form of number. The name
 // of the column says whether numbers are seconds since 1970.
 func (c *column) looksDated(f Form, values int) bool {
-	if f != epoch {
+	name := strings.ToLower(c.name)
+	named := func(word string) bool { return strings.Contains(name, word) }
+	switch f {
+	case serial:
+		return c.different() > 1 && (strings.HasPrefix(name, "date") || strings.HasSuffix(name, "date"))
+	case epoch:
+		return c.different() > 1 && (strings.HasSuffix(name, "ts") || slices.ContainsFunc([]string{"time", "date", "epoch", "unix", "ts_", "_at", "created", "modified"}, named))
+	default:
 		return c.numbers < values || c.different() > 1 && c.integers == c.numbers
 	}
-	name := strings.ToLower(c.name)
-	return c.different() > 1 && (strings.HasSuffix(name, "ts") || slices.ContainsFunc([]string{"time", "date", "epoch", "unix", "ts_"}, func(word string) bool {
-		return strings.Contains(name, word)
-	}))
 }
 
 func (c *column) decideNumber(out *Column) {

@@ -31,6 +31,9 @@ func Declared(table *dataset.Table, inputs []*hindsightv1.Input) (_ *Conventions
 			continue
 		}
 		column := &Column{Name: name, Kind: KindOf(in), Input: in, numbers: table.Numbers(i)}
+		if column.Kind == Number {
+			column.numbers.Declare()
+		}
 		column.gaps = column.Kind != Category
 		out.Columns[name] = column
 		if columns[i] = newColumn(table, i); column.Kind != Moment {
@@ -74,7 +77,7 @@ func (c *column) declare(out *Column) error {
 		out.gaps = c.integers > 0 && c.integers == values && c.codes.count == 0
 		out.integers = out.gaps && c.huge.count == 0
 	case Number:
-		if odd := c.words.count; odd > 0 && areFew(odd-c.beyond, values) && !rejects {
+		if odd := c.words.count; odd > 0 && areSome(odd-c.beyond, values) && !rejects {
 			out.lenient, out.odd, out.Reason = true, true, c.missingNumbers(values)
 		}
 		if c.leavesHuge(values) && !rejects {

@@ -15,8 +15,6 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
-	"unicode"
-	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -28,7 +26,7 @@ import (
 const (
 	maxColumns = 4_096
 	// What the server takes, in bytes.
-	maxName, maxText, maxPassage = 64, 256, 1 << 14
+	maxText, maxPassage = 256, 1 << 14
 )
 
 // Kind is the kind of the cells of a column.
@@ -179,8 +177,8 @@ func (r *Result) Explain(w io.Writer) error {
 
 // Read reads a table, of which no row was read.
 func Read(table *dataset.Table, o Options) (*Result, error) {
-	if err := checkNames(table); err != nil {
-		return nil, err
+	if n := len(table.Columns()); n > maxColumns {
+		return nil, table.AtHeader(fmt.Errorf("%d columns, at most %d are possible", n, maxColumns))
 	}
 	if err := table.CheckNamed(o.Target); err != nil {
 		return nil, err
@@ -231,21 +229,6 @@ type file struct {
 	columns []*column
 	targets []int
 	rows    int
-}
-
-func checkNames(table *dataset.Table) error {
-	if n := len(table.Columns()); n > maxColumns {
-		return table.AtHeader(fmt.Errorf("%d columns, at most %d are possible", n, maxColumns))
-	}
-	for i, name := range table.Columns() {
-		if len(name) > maxName {
-			return table.AtColumn(i, fmt.Errorf("the name has %d bytes, at most %d are possible", len(name), maxName))
-		}
-		if !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
-			return table.AtColumn(i, fmt.Errorf("the name %q is not UTF-8 without control characters", name))
-		}
-	}
-	return nil
 }
 
 func (f *file) result(table *dataset.Table, o Options) (*Result, error) {

@@ -26,6 +26,9 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 		return nil, errors.New("the target has no label: every cell is empty")
 	case values > 0 && !classes && (c.numbers == values || c.numbers > 0 && c.ambiguous.count == 0 && n > fewClasses && areFew(values-c.numbers, values)):
 		say("numbers from %g to %g", c.low, c.high)
+		if c.converted != "" {
+			say("labels are the numbers alone, such as %s of %.40q", c.plain, c.converted)
+		}
 		if odd := &c.words; odd.count > 0 {
 			out.odd, out.lenient = true, true
 			say("%s", c.missingNumbers(values))

@@ -19,6 +19,7 @@ const (
 	namedDayYear  Form = "month-name day year"
 	namedDayClock Form = "month-name day time year"
 	epoch         Form = "seconds or milliseconds since 1970"
+	serial        Form = "days since 1899-12-30, as spreadsheets count"
 	monthFirst    Form = "several forms, the month before the day"
 	dayFirst      Form = "several forms, the day before the month"
 )
@@ -26,7 +27,7 @@ const (
 // forms are the known forms. Of two forms that fit as many cells the first is taken, unless the
 // rows ascend in time by the second alone.
 func forms() []Form {
-	return []Form{yearMonthDay, eightDigits, monthDayYear, dayMonthYear, dayNamedYear, namedDayYear, namedDayClock, epoch, monthFirst, dayFirst}
+	return []Form{yearMonthDay, eightDigits, monthDayYear, dayMonthYear, dayNamedYear, namedDayYear, namedDayClock, epoch, serial, monthFirst, dayFirst}
 }
 
 // isSeveral reports whether a form stands for cells of several forms in one column.
@@ -35,8 +36,8 @@ func (f Form) isSeveral() bool { return f == monthFirst || f == dayFirst }
 // rfc3339 is what records have.
 const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
 
-// maxTime bounds the length of a time that is written, minTime is the length of 1/1/06.
-const maxTime, minTime = 72, 6
+// maxTime bounds the length of a time that is written, minTime is the length of 45292.
+const maxTime, minTime = 72, 5
 
 // Parse reads a time of the form, of the years 1 to 9999. One without a zone is taken as UTC. A
 // weekday may be before the date. A time of the day and a zone may follow:
@@ -50,6 +51,8 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 	switch f {
 	case epoch:
 		return sinceEpoch(cell)
+	case serial:
+		return ofSpreadsheet(cell)
 	case monthFirst, dayFirst:
 		parts := monthDayYear
 		if f == dayFirst {
@@ -98,6 +101,15 @@ func sinceEpoch(cell string) (time.Time, bool) {
 		t = time.UnixMilli(n).UTC()
 	}
 	return t, s.ok && s.text == "" && digits != 11 && t.Year() <= 2100
+}
+
+// ofSpreadsheet reads the days since 1899-12-30, with a fraction or not, of the years 1954 to 2118.
+func ofSpreadsheet(cell string) (time.Time, bool) {
+	s := scanner{text: cell, ok: true}
+	days := s.number(5, 5)
+	after := time.Duration(s.fraction()) * 24
+	t := time.Date(1899, 12, 30+days, 0, 0, 0, 0, time.UTC).Add(after).Round(time.Millisecond)
+	return t, s.ok && s.text == "" && days >= 20_000 && days < 80_000
 }
 
 func isRecordTime(cell string) bool {

@@ -26,9 +26,10 @@ learner; add one, or leave it to auto.
 
 ` + fileHelp + `
 
-Columns are numbers (also $1,234, 12 kg, (5) for -5, 1:02:03, 1:02:03 PM and PT1H2M3S as
-seconds, and 45% as 45, or as 0.45 beside numbers up to 1), booleans (such as yes and no,
-or 0 and 1), categories and times. Integers that name things, such as users or stores, are categories: if
+Columns are numbers, booleans (such as yes and no, or 0 and 1), categories and times. Of
+$1,234, 12 kg and 45% the number counts: 45% is 45 in every file. (5) is -5, 1.5k is 1500,
+3/4 is 0.75, <0.05 is 0.05, 52°30'S is -52.5; 1:02:03, 1:02:03 PM and PT1H2M3S are seconds,
+1h 20m is 80 beside minutes. Integers that name things, such as users or stores, are categories: if
 the labels of neighboring integers are no more alike than others, or if the name of the
 column says so, as user, storeId or zip_code do. A few integers, such as hours, are
 categories if labels follow them in no line; grades, counts and years are numbers. Of more
@@ -38,13 +39,14 @@ are texts whose words count if most have four words or more. Left out, by replay
 column of other such texts, and one without a name, as of the index of pandas.
 Integers from 2^53 on are categories: no number has all of them. Vectors are not recognised.
 Times have many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone they are UTC.
-Seconds since 1970 are times if the name of the column says so, as ts or created_time.
+Seconds since 1970, and the days that spreadsheets count, are times if the name of the
+column says so, as ts, created_at or order_date.
 Records have times in RFC 3339; replay converts them.
 
 Every input takes missing values: empty cells, NA, #N/A, null and the like. At most one in
-20 cells of a column of numbers or times may be of another kind. Such cells are missing
-values too, or rows without a label, and the reason names the first. A column with more of
-them is one of texts.
+20 cells of a column of numbers or times may be of another kind, and one in five of numbers
+that hardly repeat. Such cells are missing values too, or rows without a label, and the
+reason names the first. A column with more of them is one of texts.
 
 An empty --target means no label. Numbers are real labels, unless --classes says that they
 are classes. Whole numbers from 0 on set label.min of the spec to 0: Observe then rejects a

@@ -1,0 +1,295 @@
+package dataset
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	currencies = "$€£¥₹"
+	// Bounds of the bytes of a unit, and of a flag of a number.
+	maxUnit, maxFlag = 16, 2
+)
+
+// written is a number as a person writes it, in parts.
+type written struct {
+	minus, digits string
+	// unit is a sign or a code of a currency before the number, or letters and signs after the number.
+	unit string
+	// magnitude is e3 of 1.5k.
+	magnitude string
+	// bound is set of <0.05, >=200 and 5+.
+	bound bool
+}
+
+// magnitude is the exponent of a word for a thousand and more, or empty. A single letter has no space before.
+func magnitude(word string, spaced bool) string {
+	switch word {
+	case "thousand":
+		return "e3"
+	case "mn", "Mio", "million":
+		return "e6"
+	case "bn", "Mrd", "billion":
+		return "e9"
+	case "lakh":
+		return "e5"
+	case "crore":
+		return "e7"
+	}
+	switch {
+	case spaced:
+	case word == "k", word == "K":
+		return "e3"
+	case word == "M":
+		return "e6"
+	case word == "B":
+		return "e9"
+	}
+	return ""
+}
+
+// split cuts a number into its parts. (5) and 5- are -5. Marks of footnotes and of significance are cut off.
+func split(text string) (w written) {
+	text = strings.TrimRight(text, "*†‡")
+	exact := strings.TrimLeft(strings.TrimSuffix(text, "+"), "<>=≤≥~≈ ")
+	w.bound, text = exact != text, exact
+	if inner, ok := strings.CutSuffix(text, ")"); ok && strings.HasPrefix(inner, "(") {
+		w.minus, text = "-", inner[1:]
+	}
+	sign := func() {
+		if after, ok := strings.CutPrefix(text, "\u2212"); ok {
+			text = "-" + after
+		}
+		if w.minus == "" && text != "" && (text[0] == '-' || text[0] == '+') {
+			w.minus, text = text[:1], text[1:]
+		}
+	}
+	sign()
+	first, size := utf8.DecodeRuneInString(text)
+	switch {
+	case strings.ContainsRune(currencies, first):
+		w.unit, text = string(first), strings.TrimSpace(text[size:])
+		sign()
+	case len(text) > 4 && text[3] == ' ' && strings.Trim(text[:3], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
+		w.unit, text = text[:3], text[4:]
+		sign()
+	}
+	if w.digits = text; text == "" || text[0] != '.' && (text[0] < '0' || text[0] > '9') {
+		return w
+	}
+	spaced := true
+	if at := unitAt(text); at < len(text) {
+		unit := text[at:]
+		spaced = text[at-1] == ' '
+		word := strings.TrimRight(unit, currencies)
+		if w.magnitude = magnitude(word, spaced); w.magnitude != "" {
+			unit = unit[len(word):]
+		}
+		w.unit, w.digits = w.unit+singular(unit), strings.TrimSpace(text[:at])
+	}
+	if before, ok := strings.CutSuffix(w.digits, "-"); ok && spaced && w.minus == "" && !strings.HasSuffix(before, " ") {
+		w.minus, w.digits = "-", before
+	}
+	return w
+}
+
+// unitAt returns where the unit of a text that begins with a digit begins, or the length of a text without one.
+func unitAt(text string) int {
+	at := strings.IndexFunc(text, func(r rune) bool { return unicode.IsLetter(r) || strings.ContainsRune(currencies+"%‰°/", r) })
+	if at <= 0 {
+		return len(text)
+	}
+	if exponent := strings.TrimLeft(text[at+1:], "+-"); text[at]|0x20 == 'e' && exponent != "" && exponent[0] >= '0' && exponent[0] <= '9' {
+		from := len(text) - len(strings.TrimLeft(exponent, "0123456789"))
+		return from + unitAt("0"+text[from:]) - 1
+	}
+	unit := text[at:]
+	if len(unit) > maxUnit || strings.Contains(unit, "%%") || strings.ContainsAny(strings.TrimRight(unit, "23"), "0123456789:-+") {
+		return len(text)
+	}
+	return at
+}
+
+// singular cuts the s of a plural such as yrs and months, but not that of ms.
+func singular(unit string) string {
+	if len(unit) > 2 {
+		return strings.TrimSuffix(unit, "s")
+	}
+	return unit
+}
+
+// lengthOf is the length of a unit of durations in seconds, or in months, and 0 for other units.
+func lengthOf(unit string) (length float64, months bool) {
+	switch unit {
+	case "ms":
+		return 0.001, false
+	case "s", "sec", "second":
+		return 1, false
+	case "m", "min", "minute":
+		return 60, false
+	case "h", "hr", "hour":
+		return 3600, false
+	case "d", "day":
+		return 86_400, false
+	case "wk", "week":
+		return 604_800, false
+	case "mo", "month":
+		return 1, true
+	case "y", "yr", "year":
+		return 12, true
+	default:
+		return 0, false
+	}
+}
+
+// timesOf returns how many times one duration has the length of another, or 0 for other units.
+func timesOf(one, other string) float64 {
+	a, months := lengthOf(one)
+	b, same := lengthOf(other)
+	if b == 0 || months != same {
+		return 0
+	}
+	return a / b
+}
+
+var (
+	part     = regexp.MustCompile(`^([0-9]+(?:[.,][0-9]+)?) ?([a-z]+)\.?,? ?`)
+	height   = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')$`)
+	degrees  = regexp.MustCompile(`^([NSEW]?) ?(-?[0-9]+(?:[.,][0-9]+)?) ?°(?: ?([0-9]+(?:[.,][0-9]+)?) ?['′’])?(?: ?([0-9]+(?:[.,][0-9]+)?) ?(?:"|″|''))? ?([NSEW]?)$`)
+	fraction = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?) ?/ ?([0-9]+)$`)
+)
+
+// compound reads a number of several parts: a duration such as 1h 20m in its last unit, an angle such as 52°31'N in degrees,
+// feet and inches such
+// as 5'11" in inches, or a fraction of at most 1, with a whole number before or not.
+func compound(text string) (v float64, unit string, ok bool) {
+	if text == "" || !strings.ContainsAny(text, "°/\"″'") && (text[0] < '0' || text[0] > '9' || !strings.ContainsAny(text, "dhmrswy")) {
+		return 0, "", false
+	}
+	if m := degrees.FindStringSubmatch(text); m != nil {
+		for i, size := range []float64{1, 60, 3600} {
+			v += decimal(strings.TrimPrefix(m[2+i], "-")) / size
+		}
+		if strings.HasPrefix(m[2], "-") != strings.ContainsAny(m[1]+m[5], "SW") {
+			v = -v
+		}
+		return v, "°", true
+	}
+	if m := height.FindStringSubmatch(text); m != nil {
+		return 12*decimal(m[1]) + decimal(m[2]), "″", true
+	}
+	if m := fraction.FindStringSubmatch(text); m != nil {
+		over, under := decimal(m[2]), decimal(m[3])
+		measures := []float64{2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64, 100} // Also the best of ratings.
+		return decimal(m[1]) + over/under, "", over <= under && slices.Contains(measures, under)
+	}
+	parts := 0
+	for rest := text; rest != ""; parts++ {
+		m := part.FindStringSubmatch(rest)
+		if m == nil {
+			return 0, "", false
+		}
+		last := unit
+		if unit = singular(m[2]); parts > 0 {
+			more := timesOf(last, unit)
+			if more <= 1 {
+				return 0, "", false
+			}
+			v *= more
+		}
+		v += decimal(m[1])
+		rest = rest[len(m[0]):]
+	}
+	return v, unit, parts > 1
+}
+
+// decimal reads digits with a decimal mark or without, and is 0 of an empty text.
+func decimal(digits string) float64 {
+	v, _ := strconv.ParseFloat(strings.Replace(digits, ",", ".", 1), 64)
+	return v
+}
+
+// halfOf is the half of the day, am, pm, a or p, of a unit, or empty.
+func halfOf(unit string) string {
+	half := strings.ToLower(strings.TrimSpace(unit))
+	if slices.Contains([]string{"am", "pm", "a", "p"}, half) {
+		return half
+	}
+	return ""
+}
+
+// isoSeconds converts a duration of ISO 8601, for example P1DT2H30M, into seconds. Other texts stay as they are, also years
+// and months, whose lengths differ.
+func isoSeconds(text string) string {
+	units, total, known := "WD", 0.0, false
+	for rest := text[1:]; rest != ""; known = true {
+		if rest[0] == 'T' && units != "HMS" {
+			units, rest = "HMS", rest[1:]
+		}
+		at := strings.IndexAny(rest, units)
+		if at < 0 {
+			return text
+		}
+		v, err := strconv.ParseFloat(strings.Replace(rest[:at], ",", ".", 1), 64)
+		if err != nil {
+			return text
+		}
+		total += v * map[byte]float64{'W': 604800, 'D': 86400, 'H': 3600, 'M': 60, 'S': 1}[rest[at]]
+		rest = rest[at+1:]
+	}
+	if !known {
+		return text
+	}
+	return strconv.FormatFloat(total, 'f', -1, 64)
+}
+
+// seconds converts 1:02:03, 2 days 01:02:03 or 2:03 into seconds, the last as if 2 were minutes. With a half of the day, am,
+// pm, a or p, or in a column of hours, the first part is hours. Other texts stay as they are.
+func seconds(text, half string, hours bool) string {
+	days, rest, spelled := strings.Cut(text, " day")
+	if !spelled {
+		days, rest = "0", text
+	}
+	parts := strings.Split(strings.TrimLeft(strings.TrimPrefix(rest, "s"), ", "), ":")
+	total, err := strconv.ParseUint(days, 10, 32)
+	if n := len(parts); err != nil || n != 3 && (n != 2 || spelled) {
+		return text
+	}
+	total *= 24
+	last, fraction, fractional := strings.Cut(parts[len(parts)-1], ".")
+	for i, part := range append(parts[:len(parts)-1], last) {
+		v, err := strconv.ParseUint(part, 10, 32)
+		known := true
+		if i == 0 && half != "" {
+			v, known = hourOf(v, half)
+		}
+		if err != nil || !known || i > 0 && (v > 59 || len(part) != 2) {
+			return text
+		}
+		if total *= 60; i == 0 && len(parts) == 3 {
+			total /= 60
+		}
+		total += v
+	}
+	if hours = hours || half != ""; hours && len(parts) == 2 {
+		total *= 60
+	}
+	plain := strconv.FormatUint(total, 10)
+	if fractional {
+		plain += "." + fraction
+	}
+	return plain
+}
+
+// hourOf converts an hour of a clock of twelve hours, before or after noon, into the hour of the day. It returns false for
+// an hour that is not 1 to 12.
+func hourOf(hour uint64, half string) (uint64, bool) {
+	if half[0] == 'p' {
+		return hour%12 + 12, hour >= 1 && hour <= 12
+	}
+	return hour % 12, hour >= 1 && hour <= 12
+}
