@@ -50,14 +50,21 @@ func newSoftmax(decay float64) Softmax {
 
 func features(score, share float64) Point {
 	return Point{
-		math.Max(-maxScore, math.Min(maxScore, score)),
-		exponential.Log(math.Max(minScore, math.Min(maxScore, score))),
-		exponential.Log(math.Max(share, minShare)),
+		max(-maxScore, min(maxScore, score)),
+		exponential.Log(max(minScore, min(maxScore, score))),
+		exponential.Log(max(share, minShare)),
 	}
 }
 
 // Probabilities writes P > 0 of each class into dst, of sum 1 to rounding.
 func (c *Softmax) Probabilities(dst []float64, classes []Point) {
+	c.Logits(dst, classes)
+	exponential.Exp(dst, dst)
+	mix.Normalize(dst)
+}
+
+// Logits writes log P of each class up to a constant: the largest is 0.
+func (c *Softmax) Logits(dst []float64, classes []Point) {
 	largest := math.Inf(-1)
 	for k := range classes {
 		logit := 0.0
@@ -65,13 +72,11 @@ func (c *Softmax) Probabilities(dst []float64, classes []Point) {
 			logit += float64(c.theta[i] * v)
 		}
 		dst[k] = logit
-		largest = math.Max(largest, logit)
+		largest = max(largest, logit)
 	}
 	for k := range dst {
-		dst[k] = math.Max(dst[k]-largest, -maxLogit)
+		dst[k] = max(dst[k]-largest, -maxLogit)
 	}
-	exponential.Exp(dst, dst)
-	mix.Normalize(dst)
 }
 
 // Learn learns the class of a round, given its probabilities.

@@ -1,8 +1,6 @@
 package calibration
 
 import (
-	"math"
-
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/exponential"
 )
@@ -30,18 +28,16 @@ const (
 )
 
 func logOdds(p float64) float64 {
-	return exponential.Log(math.Max(p, minProbability)) - exponential.Log(math.Max(1-p, minProbability))
+	return exponential.Log(max(p, minProbability)) - exponential.Log(max(1-p, minProbability))
 }
 
 func logistic(l float64) float64 {
-	power := [1]float64{-math.Max(-maxLogit, math.Min(maxLogit, l))}
-	exponential.Exp(power[:], power[:])
-	return 1 / (1 + power[0])
+	return 1 / (1 + exponential.Of(-max(-maxLogit, min(maxLogit, l))))
 }
 
 // place is the knot below log-odds, and the part of the next knot.
 func place(l float64) (knot int, next float64) {
-	l = math.Max(0, math.Min(knots-1, l+middle))
+	l = max(0, min(knots-1, l+middle))
 	knot = min(int(l), knots-2)
 	return knot, l - float64(knot)
 }

@@ -5,7 +5,6 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/moments"
 )
 
@@ -37,8 +36,8 @@ func newConditional(d int) *conditional {
 
 func (c *conditional) mean(class int) []float64 { return c.means[class*len(c.all):][:len(c.all)] }
 
-// logs writes log p, normalized; inverse is scratch of the length of x.
-func (c *conditional) logs(dst, each, inverse, x, counts []float64, total float64) {
+// logs writes log p, normalized, given the logarithms of the shares; inverse is scratch of the length of x.
+func (c *conditional) logs(dst, each, inverse, x, shares []float64) {
 	for j, squares := range c.within {
 		inverse[j] = 0
 		if squares > 0 {
@@ -52,7 +51,7 @@ func (c *conditional) logs(dst, each, inverse, x, counts []float64, total float6
 			off := v - c.all[j] - float64(shrunk*(mean[j]-c.all[j]))
 			sum += float64(float64(off*off) * inverse[j])
 		}
-		dst[k] = exponential.Log(math.Max(leastShare, counts[k]/total)) - 0.5*sum
+		dst[k] = shares[k] - 0.5*sum
 	}
 	normalize(dst, each)
 }

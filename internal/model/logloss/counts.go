@@ -51,15 +51,15 @@ func (m *multinomial) counted(dst []entry, numbers []int, x []float64) []entry {
 
 func counts(v float64) bool { return v >= 0 && v <= maxCounted && v == math.Trunc(v) }
 
-// logs writes log p, normalized.
-func (m *multinomial) logs(dst, each []float64, row []entry, shares []float64, total float64) {
+// logs writes log p, normalized, given the logarithms of the shares.
+func (m *multinomial) logs(dst, each []float64, row []entry, shares []float64) {
 	for k := range dst {
 		sums, sum := m.of(k), 0.0
 		all := m.totals[k] + float64(len(m.measured))
 		for _, e := range row {
 			sum += float64(e.value * exponential.Log((sums[e.number]+1)/all))
 		}
-		dst[k] = exponential.Log(math.Max(leastShare, shares[k]/total)) + sum
+		dst[k] = shares[k] + sum
 	}
 	normalize(dst, each)
 }

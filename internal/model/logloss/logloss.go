@@ -56,6 +56,7 @@ const (
 	// The least probability of an expert, before all are divided by their sum, and a bound of
 	// its logarithm.
 	leastProbability = 1e-7
+	logLeast         = -16.11809565095832 // Of leastProbability.
 	leastLog         = -17
 	maxOdds          = 15
 	maxLogit         = 1e6 // Of a logistic regression before it is cut.

@@ -17,6 +17,7 @@ type Scratch struct {
 	// logs are log p_i(k): by experts, by classes.
 	logs        [][]float64
 	each, gains []float64
+	shares      []float64 // The logarithms of the shares of the classes.
 	points      []calibration.Point
 	keys        *keyedScratch
 	// counts and features are the nonzero numbers of the experts of many numbers.
@@ -41,6 +42,7 @@ func (s *Scratch) resize(classes int) {
 	if len(s.each) == classes {
 		return
 	}
+	s.shares = make([]float64, classes)
 	s.each, s.points, s.odds = make([]float64, classes), make([]calibration.Point, classes), make([]float64, classes)
 	for i := range s.logs {
 		s.logs[i] = make([]float64, classes)
@@ -52,6 +54,9 @@ func (s *Scratch) resize(classes int) {
 func (l *Level) Mix(s *Scratch, p, x, counts []float64, total float64) {
 	s.resize(len(p))
 	l.standardize(s, x)
+	for k, n := range counts {
+		s.shares[k] = exponential.Log(max(leastShare, n/total))
+	}
 	for i, k := range l.kinds {
 		logs := s.logs[i]
 		switch k {
@@ -62,13 +67,13 @@ func (l *Level) Mix(s *Scratch, p, x, counts []float64, total float64) {
 		case ofKeys:
 			l.keys.say(s.keys, logs, s.odds[0])
 		case ofClasses:
-			l.centers.logs(logs, s.each, s.inverse, s.raw, counts, total)
+			l.centers.logs(logs, s.each, s.inverse, s.raw, s.shares)
 		case ofCounts:
-			l.counts.logs(logs, s.each, s.counts, counts, total)
+			l.counts.logs(logs, s.each, s.counts, s.shares)
 		case ofMany:
 			l.many.logs(logs, s.each, s.features)
 		case ofWords:
-			l.texts.bayes(logs, s.logs[i+1], s.each, &s.texts, counts, total)
+			l.texts.bayes(logs, s.logs[i+1], s.each, &s.texts, s.shares)
 		case ofShares: // Behind ofWords, with which it is computed.
 		case ofWordOdds, ofPairOdds:
 			l.texts.odds(logs, &s.texts, k == ofPairOdds)
@@ -119,7 +124,7 @@ func (l *Level) standardize(s *Scratch, x []float64) {
 // of the length of p, is scratch that may be p.
 func logarithms(dst, each, p []float64) {
 	for k, v := range p {
-		each[k] = math.Max(leastProbability, v)
+		each[k] = max(leastProbability, v)
 	}
 	mix.Normalize(each)
 	for k, v := range each {
@@ -127,12 +132,24 @@ func logarithms(dst, each, p []float64) {
 	}
 }
 
-// normalize writes the logarithms of the probabilities that are proportional to the exponentials.
+// normalize writes the logarithms of the probabilities that are proportional to the exponentials, which it
+// raises as logarithms does. It takes two logarithms for all classes.
 func normalize(logs, each []float64) {
 	copy(each, logs)
 	mix.Exponential(each)
-	mix.Normalize(each)
-	logarithms(logs, each, each)
+	all, raised, largest := 0.0, 0.0, math.Inf(-1)
+	for k, v := range each {
+		all += v
+		largest = max(largest, logs[k])
+	}
+	least := leastProbability * all
+	for _, v := range each {
+		raised += max(least, v)
+	}
+	all, raised = largest+exponential.Log(all), exponential.Log(raised/all)
+	for k, v := range logs {
+		logs[k] = max(v-all, logLeast) - raised
+	}
 }
 
 // pair writes log(1 − p) and log p of log-odds.
@@ -159,17 +176,18 @@ func (l *Level) regress(s *Scratch, logs []float64) {
 // stack writes what the stacks say of the kinds, and the shares.
 func (l *Level) stack(s *Scratch, counts []float64, total float64) {
 	base, shares := len(l.kinds), s.logs[len(s.logs)-1]
+	all := exponential.Log(total + float64(0.5*float64(len(counts))))
 	for k := range s.points {
-		shares[k] = exponential.Log((counts[k] + 0.5) / (total + 0.5*float64(len(counts))))
+		shares[k] = exponential.Log(counts[k]+0.5) - all
 		for i := range base {
 			s.points[k][i] = s.logs[i][k]
 		}
-		s.points[k][base] = exponential.Log(math.Max(leastShare, counts[k]/total))
+		s.points[k][base] = s.shares[k]
 	}
 	for i := range l.stacks {
 		logs := s.logs[base+i]
-		l.stacks[i].Probabilities(s.each, s.points)
-		logarithms(logs, s.each, s.each)
+		l.stacks[i].Logits(logs, s.points)
+		normalize(logs, s.each)
 	}
 }
 

@@ -125,13 +125,13 @@ func (t *texts) find(s *textScratch, z, slots []float64) {
 // slotsOfText is the number of slots of a text.
 const slotsOfText = 1024
 
-// bayes writes log p of naive Bayes, normalized: of plain with μ_i = 1, of shared with μ_i = 3V q_i.
-func (t *texts) bayes(plain, shared, each []float64, s *textScratch, shares []float64, total float64) {
+// bayes writes log p of naive Bayes, normalized, given the logarithms of the shares: of plain with μ_i = 1, of
+// shared with μ_i = 3V q_i.
+func (t *texts) bayes(plain, shared, each []float64, s *textScratch, shares []float64) {
 	const strength = 3
 	words, all := float64(t.words), 0.0
 	for k := range plain {
-		plain[k] = exponential.Log(math.Max(leastShare, shares[k]/total))
-		shared[k] = plain[k]
+		plain[k], shared[k] = shares[k], shares[k]
 		all += t.classes[k].total
 	}
 	for i, e := range s.features[:s.words] {

@@ -23,7 +23,7 @@ func Normalize(weights []float64) {
 func Exponential(logarithms []float64) {
 	largest := math.Inf(-1)
 	for _, v := range logarithms {
-		largest = math.Max(largest, v)
+		largest = max(largest, v)
 	}
 	for k := range logarithms {
 		logarithms[k] -= largest
