@@ -37,7 +37,7 @@ func (o Options) keyedBytes() uint64 {
 		each += qr.Bytes(r, keyAffineExperts)
 	}
 	scratch := 3*e + c + 3*r + 16
-	return uint64(o.Outputs)*(each+8*uint64(scratch)) + uint64(16*o.effects().Sources()+8*(o.keyed+o.inputs()))
+	return uint64(o.Outputs)*(each+8*uint64(scratch)) + uint64(16*o.effects().Sources()+8*(o.keyed+o.inputs()+2*o.sloped()))
 }
 
 // keptKeyBytes is the memory of the keys of a kept row.

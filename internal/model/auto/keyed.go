@@ -16,6 +16,8 @@ import (
 type keyed struct {
 	effects *effects.Effects
 	mixers  []keyMixer
+	// sloped are the numbers with slopes of keys.
+	sloped []int
 }
 
 // keyMixer is the level of an output: the mixture of v and the experts.
@@ -33,7 +35,7 @@ func newKeyed(o Options) *keyed {
 	if o.keyed == 0 {
 		return nil
 	}
-	k := &keyed{effects: effects.New(o.effects()), mixers: make([]keyMixer, o.Outputs)}
+	k := &keyed{effects: effects.New(o.effects()), mixers: make([]keyMixer, o.Outputs), sloped: o.newSloped()}
 	for j := range k.mixers {
 		experts := o.keyExperts()
 		k.mixers[j] = keyMixer{mix.New(1 + experts), newAccount(experts + 1), make([]compensated.Sum, experts), newKeyAffine(o)}
@@ -56,8 +58,9 @@ type keyedScratch struct {
 	bases, labels, beside []float64
 	units                 []units
 	// before has the mean and the deviation of the earlier labels, by outputs.
-	before  []effects.Labels
-	weights []float64
+	before []effects.Labels
+	// multiplied are the numbers with slopes.
+	multiplied, weights []float64
 	// said are the predictions of the affine experts, less v of the second; by outputs.
 	affine keyAffineScratch
 }
@@ -71,7 +74,7 @@ func newKeyedScratch(o Options) *keyedScratch {
 		numbers: make([]float64, o.inputs()), values: make([]float64, o.keyed), row: effects.NewRow(o.effects()),
 		effects: make([]float64, e*k), predictions: make([]float64, (1+e)*k), columns: make([]float64, o.keyColumns()*k),
 		us: make([]float64, k), vs: make([]float64, k), served: make([]float64, keyBases*e*k), bases: make([]float64, keyBases*k), labels: make([]float64, keyBases*k),
-		beside: make([]float64, k), units: make([]units, k), before: make([]effects.Labels, k), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
+		beside: make([]float64, k), units: make([]units, k), before: make([]effects.Labels, k), multiplied: make([]float64, o.sloped()), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
 	}
 }
 
@@ -114,7 +117,7 @@ func (k *keyedScratch) columnsOf(output int) []float64 {
 // units of level 1.
 func (l *Learner) findKeys(s *scratch, served *advice) {
 	k, e := s.keyed, l.keyed.effects
-	e.Find(k.row, k.values)
+	e.Find(k.row, k.values, l.multiplied(s))
 	experts := len(k.weights) - 1
 	for j := range l.mixers {
 		own := k.effects[j*experts:][:experts]
@@ -141,7 +144,7 @@ func (l *Learner) mixKeys(s *scratch, now stage) {
 		said := k.predictionsOf(j)
 		said[0] = s.values[j]
 		effected := k.effects[j*experts:][:experts]
-		l.keyed.effects.SaySlopes(effected[l.o.effects().Experts():][:effects.Slopes], k.row, j, said[0], k.before[j])
+		l.keyed.effects.SayProducts(effected[l.o.effects().Experts():][:l.o.effects().Products()], k.row, j, said[0], k.before[j])
 		for i, e := range effected {
 			switch {
 			case now == asleep:
@@ -207,8 +210,16 @@ func (m *keyMixer) compared(e int) *ledger.Comparison {
 	return &m.account.experts[e]
 }
 
-func (k *keyed) visit(v *codec.Visitor, n uint64) {
+func (k *keyed) visit(v *codec.Visitor, n uint64, o Options) {
 	k.effects.Visit(v, n)
+	if o.inputs() > mostSloped {
+		for i := range k.sloped {
+			at := k.sloped[i] + 1
+			if v.Int(o.inputs(), &at); v.Reading() {
+				k.sloped[i] = at - 1
+			}
+		}
+	}
 	for j := range k.mixers {
 		m := &k.mixers[j]
 		m.mixture.Visit(v)

@@ -35,7 +35,7 @@ func (o Options) keyNames() (names []string) {
 	for _, name := range effects.Names()[:o.effects().Experts()] {
 		names = append(names, model.FamilyKeys+"/"+name)
 	}
-	names = append(names, "keys/slope/prior_0.1", "keys/slope/prior_1")
+	names = append(names, effects.ProductNames()[:o.effects().Products()]...)
 	if o.keyAffineExperts() > 0 {
 		names = append(names, "keys/affine/value", "keys/affine/residual")
 	}
@@ -59,7 +59,9 @@ func (l *Learner) keyShares(dst []float64, output int, share float64, through bo
 }
 
 // addsToV reports whether an expert of the keys predicts v and an effect.
-func (o Options) addsToV(expert int) bool { return expert != o.effects().Experts()+effects.Slopes }
+func (o Options) addsToV(expert int) bool {
+	return expert != o.effects().Experts()+o.effects().Products()
+}
 
 // keyEffects are what the experts of the keys add to v, and what the others predict.
 func (l *Learner) keyEffects(a *advice, output int) []float64 {

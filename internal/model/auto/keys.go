@@ -88,7 +88,7 @@ func (o Options) effects() effects.Options {
 	if keys == 0 {
 		keys = DefaultMaxKeys
 	}
-	return effects.Options{Inputs: o.keyed, Outputs: keyBases * o.Outputs, MaxKeys: keys, Kinds: o.keyKinds(), Sloped: o.Outputs}
+	return effects.Options{Inputs: o.keyed, Outputs: keyBases * o.Outputs, MaxKeys: keys, Kinds: o.keyKinds(), Sloped: o.Outputs, Numbers: o.sloped()}
 }
 
 // keyExperts is the number of experts of the keys.
@@ -96,7 +96,7 @@ func (o Options) keyExperts() int {
 	if o.keyed == 0 {
 		return 0
 	}
-	return o.effects().Experts() + effects.Slopes + o.keyAffineExperts()
+	return o.effects().Experts() + o.effects().Products() + o.keyAffineExperts()
 }
 
 // keyColumns is the number of columns of an output.

@@ -378,7 +378,7 @@ func TestEffectsLearnWhatWasServed(t *testing.T) {
 	for n, r := range visits(13, 400) {
 		p := predict(t, l, r.x)
 		served, _ := l.SaidKeyed(p.Advice)
-		table.Find(row, []float64{r.x[0], r.x[2]})
+		table.Find(row, []float64{r.x[0], r.x[2]}, nil)
 		table.Say(said, row, 0)
 		for i, e := range said[:experts] {
 			if want := served[0] + e; want > low && want < high && n > late {
@@ -394,7 +394,7 @@ func TestEffectsLearnWhatWasServed(t *testing.T) {
 		var out model.Outcome
 		require.NoError(t, l.ObserveAdvised(&out, w.x, w.y, w.weight, w.advice))
 		counts := weights.Add(w.weight)
-		table.Find(row, []float64{w.x[0], w.x[2]})
+		table.Find(row, []float64{w.x[0], w.x[2]}, nil)
 		copy(said, w.said[1:])
 		table.Say(said[experts:], row, 1)
 		for i := range said[experts:] {

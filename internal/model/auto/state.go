@@ -87,7 +87,7 @@ func (l *state) visit(v *codec.Visitor, of *Learner) {
 		l.mixers[j].visit(v, l.n)
 	}
 	if v.Err() == nil && l.keyed != nil {
-		l.keyed.visit(v, l.n)
+		l.keyed.visit(v, l.n, of.o)
 	}
 	if v.Err() == nil && !of.lineup.empty() {
 		l.visitLevel2(v, of)

@@ -36,4 +36,5 @@ func (l *Learner) learnEffects(r row) {
 		}
 	}
 	e.Learn(k.row, l.n-1, r.counts, k.labels, k.bases, k.served, k.before)
+	l.chooseSloped()
 }

@@ -76,8 +76,8 @@ type Options struct {
 	LogOdds bool
 	// Kinds is how many of the ColumnsEach kinds of columns the groups have, the first ones.
 	Kinds int
-	// Keys have slopes on the first Sloped outputs.
-	Sloped int
+	// Keys have slopes and factors on the first Sloped outputs, and slopes of Numbers numbers.
+	Sloped, Numbers int
 }
 
 // pairs is the number of sources of pairs: two inputs have the joint key alone.
@@ -122,7 +122,7 @@ func (o Options) Columns() int { return o.Kinds*o.groups() + o.pairs() }
 func (o Options) limit() int { return max(o.MaxKeys, o.sources()) }
 
 // Numbers of a slot: the count of the key, the variances, and for each output the means, the
-// mean label, the last label and the decayed label; then the slopes.
+// mean label, the last label and the decayed label; then the slopes and the factors.
 const (
 	countAt    = 0
 	varianceAt = 1
@@ -133,7 +133,7 @@ const (
 	each       = decayedAt + 1
 )
 
-func (o Options) stride() int { return outputsAt + each*o.Outputs + 2*Slopes*o.Sloped }
+func (o Options) stride() int { return outputsAt + each*o.Outputs + o.productNumbers()*o.Sloped }
 
 // Effects are the effects of all keys.
 type Effects struct {
@@ -170,11 +170,13 @@ type Row struct {
 	// hashes are 0 without a key, slots are none without a known key; by sources.
 	hashes []uint64
 	slots  []int32
+	// x are the numbers with slopes, cut to ±mostSlope.
+	x []float64
 }
 
 // NewRow has no keys.
 func NewRow(o Options) *Row {
-	return &Row{hashes: make([]uint64, o.sources()), slots: make([]int32, o.sources())}
+	return &Row{hashes: make([]uint64, o.sources()), slots: make([]int32, o.sources()), x: make([]float64, o.Numbers)}
 }
 
 // of returns the numbers of an output among the numbers of a slot.
@@ -318,7 +320,7 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 	for source, hash := range r.hashes {
 		if hash != 0 && r.slots[source] == none {
 			r.slots[source] = e.add(hash, n)
-			e.begin(e.numbers(r.slots[source]))
+			e.begin(e.numbers(r.slots[source]), hash)
 		}
 	}
 	var totals [Variants]float64 // Σ s + 1/ω.
@@ -333,7 +335,7 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 		}
 	}
 	for j, labels := range before {
-		e.learnSlopes(r, j, &totals, y[j], v[j], labels)
+		e.learnProducts(r, j, &totals, y[j], v[j], labels)
 	}
 	for j := range y {
 		e.learnOutput(r, j, counts, &totals, y[j], v[j], served[j*e.o.Experts():])
@@ -353,15 +355,22 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 	e.try(n + 1)
 }
 
-// begin writes the variances of a new key.
-func (e *Effects) begin(numbers []float64) {
+// begin writes the variances and the factors of a new key.
+func (e *Effects) begin(numbers []float64, hash uint64) {
 	for k, variant := range e.o.variants() {
 		numbers[varianceAt+k] = variant.prior
 	}
-	priors := slopePriors()
 	for j := range e.o.Sloped {
-		_, variances := e.o.slopesOf(numbers, j)
-		copy(variances, priors[:])
+		for k, prior := range slopePriors() {
+			_, variances := e.o.slopesOf(numbers, j, k)
+			for i := range variances {
+				variances[i] = prior
+			}
+		}
+		if e.o.Inputs > 1 {
+			values, variances := e.o.factorsOf(numbers, j)
+			beginFactors(values, variances, hash)
+		}
 	}
 }
 
@@ -469,4 +478,9 @@ func Names() (names []string) {
 		}
 	}
 	return names
+}
+
+// ProductNames are the names of the predictions that multiply.
+func ProductNames() []string {
+	return []string{"keys/slope/prior_0.1", "keys/slope/prior_1", "keys/slopes", "keys/factors"}
 }

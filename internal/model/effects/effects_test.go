@@ -22,8 +22,8 @@ type naiveKey struct {
 	mu         [][6]float64
 	mean, last []float64
 	decayed    []float64
-	// b and t are the slopes and their variances, by outputs.
-	b, t           [][2]float64
+	// b and t are the slopes and the factors with their variances, by outputs.
+	b, t           [][4][]float64
 	seen, sequence int
 }
 
@@ -104,34 +104,62 @@ func (n *naive) effects(x []float64, output int) (said [6]float64) {
 	return said
 }
 
-// slopes are e + Σ β h, and z of each key.
-func (n *naive) slopes(x []float64, output int, v float64, before effects.Labels) (said [2]float64, z map[string]float64) {
+// products are what slopes and factors say, and z of each slope and factor of each key.
+func (n *naive) products(x, numbers []float64, output int, v float64, before effects.Labels) (said [4]float64, z map[string][4][]float64) {
 	best := largest(n.losses[output], -1)
 	e := n.effects(x, output)[best]
-	said, z = [2]float64{e, e}, map[string]float64{}
+	said, z = [4]float64{e, e, e, e}, map[string][4][]float64{}
 	for _, name := range n.singles(x) {
-		if k := n.keys[name]; k != nil {
-			z[name] = max(-3, min(3, (v+e-k.mu[output][best]-before.Mean)/before.Deviation))
-			for i := range said {
-				said[i] += k.b[output][i] * z[name] * before.Deviation
+		k := n.keys[name]
+		if k == nil {
+			continue
+		}
+		h := max(-3, min(3, (v+e-k.mu[output][best]-before.Mean)/before.Deviation))
+		all := [4][]float64{{h}, {h}, {h}, make([]float64, 8)}
+		for _, number := range numbers {
+			all[2] = append(all[2], max(-3, min(3, number)))
+		}
+		for _, other := range n.singles(x) {
+			if o := n.keys[other]; o != nil && o != k && n.o.Inputs > 1 {
+				for i, p := range o.b[output][3] {
+					all[3][i] += p
+				}
 			}
 		}
+		for i := range all {
+			for j, z := range all[i] {
+				said[i] += k.b[output][i][j] * z * before.Deviation * []float64{1, 1, 1, .5}[i] // Factors meet twice.
+			}
+		}
+		z[name] = all
 	}
 	return said, z
 }
 
-// learnSlopes learns as the comment of the slopes tells it, given Σ s + 1/ω.
-func (n *naive) learnSlopes(x []float64, output int, total [6]float64, y, v float64, before effects.Labels) {
-	said, z := n.slopes(x, output, v, before)
+// learnProducts learns as the comments of slopes and factors say, given Σ s + 1/ω.
+func (n *naive) learnProducts(x, numbers []float64, output int, total [6]float64, y, v float64, before effects.Labels) {
+	said, z := n.products(x, numbers, output, v, before)
 	for i := range said {
 		sum := total[largest(n.losses[output], -1)]
-		for name, z := range z {
-			sum += n.keys[name].t[output][i] * z * z
+		for name, all := range z {
+			t := n.keys[name].t[output][i]
+			for j, z := range all[i] {
+				sum += t[j] * z * z
+			}
+			for other := range z {
+				for j, t := range t {
+					if i == 3 && other != name {
+						sum += t * n.keys[other].t[output][i][j] / 2
+					}
+				}
+			}
 		}
 		for name, z := range z {
-			b, t := &n.keys[name].b[output][i], &n.keys[name].t[output][i]
-			*b += *t * z / sum * (y - v - said[i]) / before.Deviation
-			*t -= *t * z / sum * z * *t
+			for j, z := range z[i] {
+				b, t := &n.keys[name].b[output][i][j], &n.keys[name].t[output][i][j]
+				*b += *t * z / sum * (y - v - said[i]) / before.Deviation
+				*t -= *t * z / sum * z * *t
+			}
 		}
 	}
 }
@@ -225,7 +253,7 @@ func (n *naive) fill(x []float64, output, row int, mean float64) []float64 {
 	return append(slices.Concat(kinds...), pairs...)
 }
 
-func (n *naive) learn(x []float64, row int, counts float64, y, v, served []float64) {
+func (n *naive) learn(x, numbers []float64, row int, counts float64, y, v, served []float64) {
 	singles, several := n.singles(x), map[string]string{}
 	names := slices.Clone(singles)
 	for _, source := range n.several() {
@@ -243,7 +271,7 @@ func (n *naive) learn(x []float64, row int, counts float64, y, v, served []float
 		}
 	}
 	for j, before := range sloped(n.o) {
-		n.learnSlopes(x, j, total, y[j], v[j], before)
+		n.learnProducts(x, numbers, j, total, y[j], v[j], before)
 	}
 	for j := range y {
 		said, losses := n.effects(x, j), &n.losses[j]
@@ -314,10 +342,11 @@ func (n *naive) touch(names []string, row int) {
 				}
 				k = &naiveKey{
 					mu: make([][6]float64, n.o.Outputs), mean: make([]float64, n.o.Outputs),
-					last: make([]float64, n.o.Outputs), decayed: make([]float64, n.o.Outputs), b: make([][2]float64, n.o.Outputs),
+					last: make([]float64, n.o.Outputs), decayed: make([]float64, n.o.Outputs),
 				}
 				for range n.o.Outputs {
-					k.t = append(k.t, [2]float64{.1, 1})
+					k.b = append(k.b, [4][]float64{{0}, {0}, make([]float64, 1+n.o.Numbers), n.factors(name)})
+					k.t = append(k.t, [4][]float64{{.1}, {1}, slices.Repeat([]float64{.1}, 1+n.o.Numbers), slices.Repeat([]float64{.3}, 8)})
 				}
 				for i, variant := range naiveVariants {
 					k.s[i] = variant[0]
@@ -330,6 +359,22 @@ func (n *naive) touch(names []string, row int) {
 	}
 	touch(true)
 	touch(false)
+}
+
+// factors are those of a new single key.
+func (n *naive) factors(name string) []float64 {
+	var input int
+	var value float64
+	if _, err := fmt.Sscanf(name, "%d:%g", &input, &value); err != nil || n.o.Inputs == 1 {
+		return make([]float64, 8)
+	}
+	factors := slices.Repeat([]float64{.07}, 8)
+	for i := range factors {
+		if effects.Signs(input, value)>>i&1 == 1 {
+			factors[i] = -.07
+		}
+	}
+	return factors
 }
 
 func (n *naive) try(rows int) {
@@ -372,10 +417,10 @@ func draw(rng *rand.Rand, o effects.Options) (x, y, v []float64, counts float64)
 // TestNaive compares the table with maps through evictions, sleep and trials.
 func TestNaive(t *testing.T) {
 	for _, o := range []effects.Options{
-		{Inputs: 1, Outputs: 2, MaxKeys: 7, Kinds: effects.ColumnsEach, Sloped: 1},
+		{Inputs: 1, Outputs: 2, MaxKeys: 7, Kinds: effects.ColumnsEach, Sloped: 1, Numbers: 3},
 		{Inputs: 2, Outputs: 1, MaxKeys: 100, Kinds: effects.ColumnsEach, Sloped: 1},
 		{Inputs: 3, Outputs: 1, MaxKeys: 300, Kinds: effects.ColumnsEach},
-		{Inputs: 10, Outputs: 2, MaxKeys: 500, Kinds: effects.ColumnsEach, Sloped: 2},
+		{Inputs: 10, Outputs: 2, MaxKeys: 500, Kinds: effects.ColumnsEach, Sloped: 2, Numbers: 2},
 	} {
 		t.Run(fmt.Sprint(o), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(uint64(o.Inputs), 36))
@@ -383,7 +428,11 @@ func TestNaive(t *testing.T) {
 			said, columns, slept := make([]float64, o.Experts()), make([]float64, o.Columns()), 0
 			for row := range 2600 {
 				x, y, v, counts := draw(rng, o)
-				e.Find(r, x)
+				numbers := make([]float64, o.Numbers)
+				for i := range numbers {
+					numbers[i] = 2 * rng.NormFloat64()
+				}
+				e.Find(r, x, numbers)
 				var served []float64
 				for j := range o.Outputs {
 					e.Say(said, r, j)
@@ -395,13 +444,13 @@ func TestNaive(t *testing.T) {
 					}
 				}
 				for j, before := range sloped(o) {
-					var got [effects.Slopes]float64
-					e.SaySlopes(got[:], r, j, v[j], before)
-					want, _ := plain.slopes(x, j, v[j], before)
-					near(t, row, "slopes", got[:], want[:])
+					got := make([]float64, o.Products())
+					e.SayProducts(got, r, j, v[j], before)
+					want, _ := plain.products(x, numbers, j, v[j], before)
+					near(t, row, "products", got, want[:len(got)])
 				}
 				e.Learn(r, uint64(row), counts, y, v, served, sloped(o))
-				plain.learn(x, row, counts, y, v, served)
+				plain.learn(x, numbers, row, counts, y, v, served)
 				if e.Keys() != len(plain.keys) {
 					t.Fatalf("row %d: %d keys, want %d", row, e.Keys(), len(plain.keys))
 				}
@@ -429,11 +478,11 @@ func one(weights, labels []float64) []float64 {
 	o := effects.Options{Inputs: 1, Outputs: 1, MaxKeys: 1, Kinds: effects.ColumnsEach}
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
 	for n, y := range labels {
-		e.Find(r, []float64{5})
+		e.Find(r, []float64{5}, nil)
 		e.Say(said, r, 0)
 		e.Learn(r, uint64(n), weights[n], []float64{y}, []float64{0}, said, sloped(o))
 	}
-	e.Find(r, []float64{5})
+	e.Find(r, []float64{5}, nil)
 	e.Say(said, r, 0)
 	return said
 }
@@ -474,7 +523,7 @@ func TestEffectsAdd(t *testing.T) {
 	for n := range 20_000 {
 		x := []float64{float64(1 + rng.IntN(20)), float64(1 + rng.IntN(20))}
 		y := math.Sin(3*x[0]) + math.Cos(2*x[1])
-		e.Find(r, x)
+		e.Find(r, x, nil)
 		e.Say(said, r, 0)
 		if n > 15_000 && math.Abs(said[1]-y) > 0.05 {
 			t.Fatalf("row %d: %v say %g, want %g", n, x, said[1], y)
@@ -508,7 +557,7 @@ func TestStatesContinue(t *testing.T) {
 			}
 			x, y, v, counts := draw(rng, o)
 			for _, e := range all {
-				e.Find(r, x)
+				e.Find(r, x, nil)
 				for j := range o.Outputs {
 					e.Say(said[j*o.Experts():][:o.Experts()], r, j)
 				}
@@ -527,5 +576,40 @@ func TestTheTableGrows(t *testing.T) {
 	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1 << 16, Kinds: effects.ColumnsEach}
 	if empty, full := effects.New(o).Bytes(), o.Bytes(); empty > 2000 || full < 1<<16*100 {
 		t.Errorf("%d bytes empty, %d full", empty, full)
+	}
+}
+
+// Slopes of numbers and factors of two keys leave less than half of what effects alone leave.
+func TestProductsLearn(t *testing.T) {
+	for name, c := range map[string]struct {
+		o     effects.Options
+		label func(a, b int, x float64) float64
+		of    int
+	}{
+		"slopes":  {effects.Options{Inputs: 1, Numbers: 1}, func(a, _ int, x float64) float64 { return math.Sin(float64(5*a)) * x }, 2},
+		"factors": {effects.Options{Inputs: 2}, func(a, b int, _ float64) float64 { return 2 * math.Sin(float64(5*a)) * math.Cos(float64(7*b)) }, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := c.o
+			o.Outputs, o.Sloped, o.MaxKeys = 1, 1, 1000
+			rng := rand.New(rand.NewPCG(36, 1))
+			e, r, said, products := effects.New(o), effects.NewRow(o), make([]float64, o.Experts()), make([]float64, o.Products())
+			single, product := 0.0, 0.0
+			const rows = 8000
+			for n := range uint64(rows) {
+				a, b, x := rng.IntN(50), rng.IntN(50), rng.NormFloat64()
+				y := c.label(a, b, x) + .1*rng.NormFloat64()
+				e.Find(r, []float64{float64(a + 1), float64(b + 1)}[:o.Inputs], []float64{x}[:o.Numbers])
+				e.Say(said, r, 0)
+				e.SayProducts(products, r, 0, 0, effects.Labels{Deviation: 1})
+				if n >= rows/2 {
+					single += (y - said[1]) * (y - said[1])
+					product += (y - products[c.of]) * (y - products[c.of])
+				}
+				e.Learn(r, n, 1, []float64{y}, []float64{0}, said, []effects.Labels{{Deviation: 1}})
+			}
+			require.Less(t, product, single/2)
+			t.Log(product / single)
+		})
 	}
 }

@@ -43,8 +43,11 @@ func together(hash uint64, value float64) uint64 {
 }
 
 // Find finds the keys of the values of the inputs. A value of 0 is missing: an input without a
-// value has no key, and several inputs have none if they have no value together.
-func (e *Effects) Find(r *Row, values []float64) {
+// value has no key, and several inputs have none if they have no value together. The row has the numbers x.
+func (e *Effects) Find(r *Row, values, x []float64) {
+	for i, v := range x {
+		r.x[i] = cut(v)
+	}
 	joint, known := uint64(0), false
 	for i, v := range values {
 		r.hashes[i] = 0

@@ -29,7 +29,7 @@ func (e *Effects) Visit(v *codec.Visitor, n uint64) {
 		}
 	}
 	used := e.used
-	v.Count(&used, 16+8*e.stride)
+	v.Count(&used, 16+8*e.o.stored(e.o.Inputs))
 	if v.Reading() && used > e.limit {
 		v.Corrupt("%d keys, want at most %d", used, e.limit)
 		return
@@ -41,8 +41,19 @@ func (e *Effects) Visit(v *codec.Visitor, n uint64) {
 	for slot := e.oldest; slot != none && used > 0; slot = e.link(slot).newer {
 		l := e.link(slot)
 		v.Uint64(&l.hash, &l.seen)
-		v.Floats(e.numbers(slot))
+		v.Floats(e.numbers(slot)[:e.o.stored(sourceOf(l.hash))])
 	}
+}
+
+// sourceOf is the source of a key, −1 of a hash of none.
+func sourceOf(hash uint64) int { return int(restore(hash)>>keyBits) - 1 }
+
+// stored is how many numbers of a key are in the state: only single keys multiply.
+func (o Options) stored(source int) int {
+	if source < o.Inputs {
+		return o.stride()
+	}
+	return outputsAt + each*o.Outputs
 }
 
 // read reads the keys of an empty table.
@@ -51,11 +62,12 @@ func (e *Effects) read(v *codec.Visitor, n uint64, used int) {
 	for range used {
 		var hash, seen uint64
 		v.Uint64(&hash, &seen)
-		v.FloatsWithin(mostEffect, numbers)
+		source := sourceOf(hash)
+		v.FloatsWithin(mostEffect, numbers[:e.o.stored(source)])
 		if !v.Reading() {
 			return
 		}
-		if source := int(restore(hash)>>keyBits) - 1; source < 0 || source >= e.o.sources() || seen < last || seen >= n || e.find(hash) != none {
+		if source < 0 || source >= e.o.sources() || seen < last || seen >= n || e.find(hash) != none {
 			v.Corrupt("key %x of row %d after row %d of %d", hash, seen, last, n)
 			return
 		}
@@ -75,18 +87,33 @@ func (e *Effects) check(v *codec.Visitor, numbers []float64) {
 			v.Corrupt("a key has a variance of %g", s)
 		}
 	}
-	for j := range e.o.Sloped {
-		_, variances := e.o.slopesOf(numbers, j)
-		for k, prior := range slopePriors() {
-			if !(variances[k] >= 0 && variances[k] <= prior) {
-				v.Corrupt("a slope has a variance of %g", variances[k])
-			}
-		}
-	}
+	e.checkProducts(v, numbers)
 	for j := range e.o.Outputs {
 		for _, label := range of(numbers, j)[meanAt:] {
 			if !(math.Abs(label) <= model.MaxMagnitude) {
 				v.Corrupt("a key has a label of %g", label)
+			}
+		}
+	}
+}
+
+// checkProducts rejects variances of slopes and factors that no row leads to.
+func (e *Effects) checkProducts(v *codec.Visitor, numbers []float64) {
+	for j := range e.o.Sloped {
+		var all [slopes + 1][]float64
+		priors := slopePriors()
+		limits := append(priors[:], factorVariance)
+		for k := range slopes {
+			_, all[k] = e.o.slopesOf(numbers, j, k)
+		}
+		if e.o.Inputs > 1 {
+			_, all[slopes] = e.o.factorsOf(numbers, j)
+		}
+		for k, variances := range all {
+			for _, t := range variances {
+				if !(t >= 0 && t <= limits[k]) {
+					v.Corrupt("a slope or a factor has a variance of %g", t)
+				}
 			}
 		}
 	}

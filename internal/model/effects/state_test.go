@@ -29,7 +29,7 @@ func TestLargest(t *testing.T) {
 		if x[0] == 7 {
 			y += 3
 		}
-		e.Find(r, x)
+		e.Find(r, x, nil)
 		e.Say(said, r, 0)
 		e.Learn(r, n, 1, []float64{y}, []float64{0}, said, sloped(o))
 	}
@@ -48,7 +48,7 @@ func FuzzVisit(f *testing.F) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for n := range uint64(rows) {
 		x, y, v, counts := draw(rng, o)
-		e.Find(r, x)
+		e.Find(r, x, nil)
 		e.Say(said, r, 0)
 		e.Learn(r, n, counts, y, v, said, sloped(o))
 	}
@@ -63,7 +63,7 @@ func FuzzVisit(f *testing.F) {
 		require.Equal(t, state, stateOf(t, e, rows), "the state changed on its way")
 		for n := range uint64(3) {
 			x, y, v, counts := draw(rng, o)
-			e.Find(r, x)
+			e.Find(r, x, nil)
 			e.Say(said, r, 0)
 			e.Learn(r, rows+n, counts, y, v, said, sloped(o))
 			for _, s := range said {
@@ -81,7 +81,7 @@ func TestOneWrongNumber(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 5))
 	for n := range uint64(rows) {
 		x, y, v, counts := draw(rng, o)
-		e.Find(r, x)
+		e.Find(r, x, nil)
 		e.Say(said, r, 0)
 		e.Learn(r, n, counts, y, v, said, sloped(o))
 	}
@@ -99,7 +99,7 @@ func TestOneWrongNumber(t *testing.T) {
 			}
 			for n := range uint64(5) {
 				x, y, v, counts := draw(rng, o)
-				e.Find(r, x)
+				e.Find(r, x, nil)
 				e.Say(said, r, 0)
 				e.Learn(r, rows+n, counts, y, v, said, sloped(o))
 				for _, s := range said {

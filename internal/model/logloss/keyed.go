@@ -47,7 +47,7 @@ func newKeyedScratch(o effects.Options) *keyedScratch {
 
 // say writes what the mixture of the variants says beside the log-odds of the numbers.
 func (k *keyed) say(s *keyedScratch, logs []float64, odds float64) {
-	k.effects.Find(s.row, s.values)
+	k.effects.Find(s.row, s.values, nil)
 	k.effects.Say(s.odds, s.row, 0)
 	for i := range s.odds {
 		s.odds[i] = math.Max(-maxOdds, math.Min(maxOdds, s.odds[i]+odds))
