@@ -50,8 +50,7 @@ func TestRetrySameID(t *testing.T) {
 	retries := 0
 	c := serve(t, f, client.WithRetry(client.Retry{Max: 3, Backoff: time.Millisecond, OnRetry: func(error, time.Duration) { retries++ }}))
 	m := c.Model("m")
-	p, err := m.Predict(t.Context(), client.Features(1, 2))
-	require.NoError(t, err)
+	p := must(m.Predict(t.Context(), client.Features(1, 2)))(t)
 	id, err := uuid.Parse(p.GetPredictionId())
 	assert.True(t, err == nil && id.Version() == 7, "id %q: %v", p.GetPredictionId(), err)
 	o, err := m.Observe(t.Context(), client.ByInput(client.Features(1, 2), client.Label(0)))
@@ -173,11 +172,9 @@ func TestViolationsOnce(t *testing.T) {
 
 func TestUnreachable(t *testing.T) {
 	var listen net.ListenConfig
-	silent, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	silent := must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer silent.Close() //nolint:errcheck // the test is over
-	gone, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	gone := must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	require.NoError(t, gone.Close())
 	for _, l := range []net.Listener{silent, gone} {
 		c, err := client.Dial(l.Addr().String(), client.WithTimeout(100*time.Millisecond), client.WithRetry(client.Retry{}))

@@ -47,12 +47,10 @@ type fake struct {
 func serve(t *testing.T, f *fake, options ...client.Option) *client.Client {
 	t.Helper()
 	var listen net.ListenConfig
-	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	stop := f.start(l)
 	options = append([]client.Option{client.WithRetry(client.Retry{Max: 3, Backoff: time.Millisecond})}, options...)
-	c, err := client.Dial(l.Addr().String(), options...)
-	require.NoError(t, err)
+	c := must(client.Dial(l.Addr().String(), options...))(t)
 	t.Cleanup(func() {
 		assert.NoError(t, c.Close())
 		stop()
@@ -193,4 +191,13 @@ func (f *fake) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreami
 		}
 	}
 	return reject(codes.NotFound, "MODEL_NOT_FOUND")
+}
+
+// must returns the value of a call, and ends the test if the call failed.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		require.NoError(tb, err)
+		return v
+	}
 }

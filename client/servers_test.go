@@ -17,8 +17,7 @@ import (
 // listen answers a listener of a free port.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	return l
 }
 
@@ -63,8 +62,7 @@ func TestOwnersOfGroups(t *testing.T) {
 		defer f.start(l)()
 		fakes, list = append(fakes, f), append(list, l.Addr().String())
 	}
-	c, err := client.Dial(strings.Join(list, ","))
-	require.NoError(t, err)
+	c := must(client.Dial(strings.Join(list, ",")))(t)
 	defer c.Close() //nolint:errcheck // the test is over
 	observe := func(model string, want ...int) {
 		t.Helper()

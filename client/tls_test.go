@@ -45,10 +45,8 @@ type signer struct {
 // else, for a CA if by is nil.
 func issue(t *testing.T, dir, name string, by *signer, until time.Time, hosts ...string) *signer {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	require.NoError(t, err)
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	number := must(rand.Int(rand.Reader, big.NewInt(1<<62)))(t)
 	template := &x509.Certificate{
 		SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: until,
 		BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -71,8 +69,7 @@ func issue(t *testing.T, dir, name string, by *signer, until time.Time, hosts ..
 	if s.certificate, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
+	private := must(x509.MarshalPKCS8PrivateKey(key))(t)
 	write(t, s.crt, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, s.pem, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))
 	return s
@@ -110,8 +107,7 @@ func (s *secured) ListModels(ctx context.Context, _ *hindsightv1.ListModelsReque
 func (s *secured) listen(t *testing.T, c credentials.TransportCredentials) string {
 	t.Helper()
 	var listen net.ListenConfig
-	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	l := must(listen.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	server := grpc.NewServer(grpc.Creds(c))
 	hindsightv1.RegisterModelServiceServer(server, s)
 	var ended sync.WaitGroup
@@ -135,8 +131,7 @@ func list(t *testing.T, address string, options ...client.Option) error {
 // speaks are the server's credentials.
 func speaks(t *testing.T, s *signer, clients *signer) credentials.TransportCredentials {
 	t.Helper()
-	pair, err := tls.LoadX509KeyPair(s.crt, s.pem)
-	require.NoError(t, err)
+	pair := must(tls.LoadX509KeyPair(s.crt, s.pem))(t)
 	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
 	if clients != nil {
 		c.ClientCAs, c.ClientAuth = x509.NewCertPool(), tls.RequireAndVerifyClientCert

@@ -107,13 +107,11 @@ func TestTokenCommands(t *testing.T) {
 // ask asks for a path with a token, and answers the status and the body.
 func (p *process) ask(t *testing.T, path, token string) (int, string) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
-	require.NoError(t, err)
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody))(t)
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	answer, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	answer := must(http.DefaultClient.Do(r))(t)
 	body, err := io.ReadAll(answer.Body)
 	closeErr := answer.Body.Close()
 	require.True(t, err == nil && closeErr == nil, "%v %v", err, closeErr)

@@ -285,8 +285,7 @@ func flipAnywhere(t *testing.T, rng *rand.Rand, dir string) (kind, at string) {
 	names := slices.Sorted(maps.Keys(kinds))
 	kind = names[rng.IntN(len(names))]
 	path := kinds[kind][rng.IntN(len(kinds[kind]))]
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
+	data := must(os.ReadFile(path))(t)
 	n, bit := rng.IntN(len(data)), rng.IntN(8)
 	data[n] ^= 1 << bit
 	require.NoError(t, os.WriteFile(path, data, 0o600))

@@ -253,8 +253,7 @@ func (noTimings) Observe(float64, string) {}
 // openAt serves a directory within the test, as at a moment.
 func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 	t.Helper()
-	disk, err := store.Open(dir, store.Options{})
-	require.NoError(t, err)
+	disk := must(store.Open(dir, store.Options{}))(t)
 	ids := 0
 	models, err := engine.Open(t.Context(), engine.Options{
 		ModelOptions: engine.ModelOptions{
@@ -374,8 +373,7 @@ func readFormat(t *testing.T) (out recorded) {
 func pack(t *testing.T, dir, to string) {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(filepath.Dir(to), 0o750))
-	f, err := os.Create(to)
-	require.NoError(t, err)
+	f := must(os.Create(to))(t)
 	z, err := gzip.NewWriterLevel(f, gzip.BestCompression)
 	require.NoError(t, err)
 	w := tar.NewWriter(z)
@@ -389,11 +387,9 @@ func pack(t *testing.T, dir, to string) {
 // unpack writes what an archive holds into a directory.
 func unpack(t *testing.T, from, dir string) {
 	t.Helper()
-	f, err := os.Open(from)
-	require.NoError(t, err)
+	f := must(os.Open(from))(t)
 	defer f.Close() //nolint:errcheck // it was only read
-	z, err := gzip.NewReader(f)
-	require.NoError(t, err)
+	z := must(gzip.NewReader(f))(t)
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if errors.Is(err, io.EOF) {

@@ -79,8 +79,7 @@ func TestFsck(t *testing.T) {
 	snapshots, err := filepath.Glob(filepath.Join(dir, "snapshots", "1", "*.hs"))
 	require.True(t, err == nil && len(snapshots) != 0, "%v %v", snapshots, err)
 	newest := snapshots[len(snapshots)-1]
-	data, err := os.ReadFile(newest)
-	require.NoError(t, err)
+	data := must(os.ReadFile(newest))(t)
 	data[len(data)/2] ^= 1
 	require.NoError(t, os.WriteFile(newest, data, 0o600))
 	before[newest] = sha256.Sum256(data)
@@ -98,8 +97,7 @@ func TestFsck(t *testing.T) {
 	// A table of the database itself, of which there is one after a start.
 	tables, err := filepath.Glob(filepath.Join(dir, "log", "*.sst"))
 	require.True(t, err == nil && len(tables) != 0, "%v %v", tables, err)
-	data, err = os.ReadFile(tables[0])
-	require.NoError(t, err)
+	data = must(os.ReadFile(tables[0]))(t)
 	copy(data[len(data)/4:], bytes.Repeat([]byte{0xff}, len(data)/4))
 	require.NoError(t, os.WriteFile(tables[0], data, 0o600))
 	code, out = fsck(t, dir)

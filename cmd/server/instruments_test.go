@@ -16,11 +16,9 @@ import (
 // scrape asks for /metrics and decodes the answer.
 func (p *process) scrape(t *testing.T, accept string) map[string]*dto.MetricFamily {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", http.NoBody)
-	require.NoError(t, err)
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+"/metrics", http.NoBody))(t)
 	request.Header.Set("Accept", accept)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
+	response := must(http.DefaultClient.Do(request))(t)
 	defer func() { _ = response.Body.Close() }() // It was only read.
 	require.EqualValues(t, http.StatusOK, response.StatusCode)
 	if !strings.HasPrefix(response.Header.Get("Content-Type"), "application/") {

@@ -16,8 +16,7 @@ import (
 func (p *process) rejectsOtherHosts(t *testing.T) {
 	t.Helper()
 	for _, path := range []string{"/v1/models", "/metrics", "/server.json"} {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody)
-		require.NoError(t, err)
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, p.http+path, http.NoBody))(t)
 		r.Host = "rebound.example:9464"
 		answer, err := http.DefaultClient.Do(r)
 		require.NoError(t, err)
@@ -30,8 +29,7 @@ func (p *process) rejectsOtherHosts(t *testing.T) {
 func TestGatewayIsCounted(t *testing.T) {
 	const page = "https://page.example"
 	p := launch(t, t.TempDir(), "--cors-origins", page)
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.http+"/v1/models", strings.NewReader(`{"id":"m","spec":{"dimension":1}}`))
-	require.NoError(t, err)
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, p.http+"/v1/models", strings.NewReader(`{"id":"m","spec":{"dimension":1}}`)))(t)
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Origin", page)
 	response, err := http.DefaultClient.Do(r)

@@ -79,10 +79,8 @@ func vote(t *testing.T, s *seat, n int) {
 // ready is the answer of /readyz.
 func (s *seat) ready(t *testing.T) int {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.http+"/readyz", http.NoBody)
-	require.NoError(t, err)
-	a, err := http.DefaultClient.Do(r)
-	require.NoError(t, err)
+	r := must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.http+"/readyz", http.NoBody))(t)
+	a := must(http.DefaultClient.Do(r))(t)
 	defer a.Body.Close() //nolint:errcheck // It was only read.
 	return a.StatusCode
 }

@@ -93,11 +93,9 @@ func (s *soak) make(t *testing.T, id, follows string) {
 // status is a size of the process, in bytes, as Linux tells it.
 func (s *soak) status(t *testing.T, what string) int64 {
 	t.Helper()
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))
-	require.NoError(t, err)
+	data := must(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid)))(t)
 	_, rest, _ := strings.Cut(string(data), what+":")
-	kilobytes, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	require.NoError(t, err)
+	kilobytes := must(strconv.ParseInt(strings.Fields(rest)[0], 10, 64))(t)
 	return kilobytes << 10
 }
 

@@ -51,8 +51,7 @@ func watchBy(t *testing.T, program string, p *process) watcher {
 // get reads an answer of the API into data, and reports whether it was a success.
 func (m watcher) get(t *testing.T, path string, data any) error {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, m.url+path, http.NoBody)
-	require.NoError(t, err)
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, m.url+path, http.NoBody))(t)
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
 		return err

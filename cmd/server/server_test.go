@@ -132,8 +132,7 @@ func launch(t *testing.T, dir string, flags ...string) *process {
 // launchBy is launch by a command that ends in the server's.
 func launchBy(t *testing.T, dir string, by []string, flags ...string) *process {
 	t.Helper()
-	p, err := tryLaunch(t, dir, by, flags...)
-	require.NoError(t, err)
+	p := must(tryLaunch(t, dir, by, flags...))(t)
 	return p
 }
 

@@ -83,8 +83,7 @@ func (*process) get(t *testing.T, c *tls.Config, url string) (string, error) {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: c, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
-	require.NoError(t, err)
+	request := must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody))(t)
 	response, err := (&http.Client{Transport: transport}).Do(request)
 	if err != nil {
 		return "", err
@@ -141,8 +140,7 @@ func TestTLSOnBothPorts(t *testing.T) {
 	}
 
 	// The gateway reaches the server within the process, unary calls and streams.
-	own, err := client.Dial(mutual.connection.Target(), client.WithDialOptions(grpc.WithTransportCredentials(credentials.NewTLS(trusts(servers, alice)))))
-	require.NoError(t, err)
+	own := must(client.Dial(mutual.connection.Target(), client.WithDialOptions(grpc.WithTransportCredentials(credentials.NewTLS(trusts(servers, alice))))))(t)
 	defer func() { _ = own.Close() }()
 	must(own.Models().CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{Dimension: 1}}))(t)
 	text, err := mutual.get(t, trusts(servers, alice), mutual.http+"/v1/models/m")
@@ -301,13 +299,11 @@ func (r *rotation) idle(t *testing.T, own tls.Certificate) net.Conn {
 	dialer := &tls.Dialer{Config: &tls.Config{
 		RootCAs: r.servers.Pool(), Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12,
 	}}
-	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(r.http, "https://"))
-	require.NoError(t, err)
+	c := must(dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(r.http, "https://")))(t)
 	t.Cleanup(func() { _ = c.Close() })
 	require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 	fmt.Fprint(c, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	response, err := http.ReadResponse(bufio.NewReader(c), nil)
-	require.NoError(t, err)
+	response := must(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	must(io.Copy(io.Discard, response.Body))(t)
 	return c
 }
@@ -321,8 +317,7 @@ func TestRotationUnderLoad(t *testing.T) {
 	testca.Write(t, r.dir, "servers.crt", r.servers.PEM)
 	old.Files(t, r.dir, "client", testca.Leaf{Name: "client"})
 	files := client.TLS{CA: filepath.Join(r.dir, "servers.crt"), Cert: filepath.Join(r.dir, "client.crt"), Key: filepath.Join(r.dir, "client.key")}
-	control, err := client.Dial(r.connection.Target(), client.WithTLS(files))
-	require.NoError(t, err)
+	control := must(client.Dial(r.connection.Target(), client.WithTLS(files)))(t)
 	defer func() { _ = control.Close() }()
 	if _, err := control.Models().CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: &hindsightv1.ModelSpec{
 		Dimension: 2, Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},

@@ -108,13 +108,11 @@ func TestTraces(t *testing.T) {
 	require.Error(t, err, "a model that is not there predicts")
 	ask := func(method, url, body string, header ...string) string {
 		t.Helper()
-		r, err := http.NewRequestWithContext(t.Context(), method, p.http+url, strings.NewReader(body))
-		require.NoError(t, err)
+		r := must(http.NewRequestWithContext(t.Context(), method, p.http+url, strings.NewReader(body)))(t)
 		for n := 0; n < len(header); n += 2 {
 			r.Header.Set(header[n], header[n+1])
 		}
-		answer, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
+		answer := must(http.DefaultClient.Do(r))(t)
 		text, err := io.ReadAll(answer.Body)
 		closeErr := answer.Body.Close()
 		require.True(t, err == nil && closeErr == nil && answer.StatusCode == http.StatusOK, "%v %v %v %v", answer.Status, string(text), err, closeErr)

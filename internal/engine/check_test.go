@@ -73,8 +73,7 @@ func look(t *testing.T, fs vfs.FS) ([]check.Finding, check.Checked) {
 
 func repair(t *testing.T, fs vfs.FS) []check.Finding {
 	t.Helper()
-	s, err := store.Open(dataDir, store.Options{FS: fs})
-	require.NoError(t, err)
+	s := must(store.Open(dataDir, store.Options{FS: fs}))(t)
 	findings, _, err := check.Store(context.Background(), s, check.Options{Repair: true})
 	require.NoError(t, errors.Join(err, s.Close()))
 	return findings

@@ -17,8 +17,7 @@ import (
 
 func TestCreateIsIdempotentBySpec(t *testing.T) {
 	h := start(t, newDisk(), newClock())
-	first, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
-	require.NoError(t, err)
+	first := must(h.CreateModel(context.Background(), "a", taylor(2, 3)))(t)
 	assert.True(t, first.Spec.PKAWVTaylor.Lambda != nil && *first.Spec.PKAWVTaylor.Lambda == 0.1, "defaults are not filled in: %+v", first.Spec.PKAWVTaylor)
 	again, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
 	assert.True(t, err == nil && reflect.DeepEqual(again, first), "the same again: %+v, %v", again, err)

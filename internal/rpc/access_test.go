@@ -127,8 +127,7 @@ func naming(tb testing.TB, m protoreflect.MethodDescriptor, model string) proto.
 // call makes a call of any kind, and answers the code of its first answer.
 func (g *guarded) call(ctx context.Context, tb testing.TB, m protoreflect.MethodDescriptor, request proto.Message) codes.Code {
 	tb.Helper()
-	kind, err := protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName())
-	require.NoError(tb, err)
+	kind := must(protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName()))(tb)
 	response := kind.New().Interface()
 	if !m.IsStreamingClient() && !m.IsStreamingServer() {
 		return status.Code(g.connection.Invoke(ctx, fullName(m), request, response))

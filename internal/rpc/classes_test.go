@@ -62,8 +62,7 @@ func TestClasses(t *testing.T) {
 	row := func(n int) string { return fmt.Sprintf(`{"x": %d, "größe": "%d"}`, n%3-1, n%3) }
 	names := []string{"rød", "blå", "grønn"}
 	said(t, s.predicts(t, "named", object(t, row(0))))
-	first, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "named", Inputs: object(t, row(0)), PredictionId: "early"})
-	require.NoError(t, err)
+	first := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "named", Inputs: object(t, row(0)), PredictionId: "early"}))(t)
 	said(t, first.GetPrediction())
 	for n := range 60 {
 		r := must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Inputs: object(t, row(n)), Target: class(names[n%3])}))(t)

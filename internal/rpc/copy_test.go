@@ -190,12 +190,10 @@ func TestNoFieldOfASpecIsLost(t *testing.T) {
 		f := filler{rng: rand.New(rand.NewPCG(seed, 0)), filled: filled, zero: seed%4 == 0}
 		p := new(hindsightv1.ModelSpec)
 		f.fill(p.ProtoReflect())
-		spec, err := rpc.SpecFromProto(p)
-		require.NoError(t, err)
+		spec := must(rpc.SpecFromProto(p))(t)
 		back := rpc.SpecToProto(spec)
 		require.True(t, proto.Equal(back, p), "got  %v\nwant %v", back, p)
-		stored, err := codec.EncodeSpec(spec)
-		require.NoError(t, err)
+		stored := must(codec.EncodeSpec(spec))(t)
 		again, err := codec.DecodeSpec(stored)
 		require.True(t, err == nil && reflect.DeepEqual(again, spec), "%+v, %v; want %+v", again, err, spec)
 		require.Equal(t, string(p.ProtoReflect().WhichOneof(specDescriptor().Oneofs().ByName("learner")).Name()), spec.Name())
@@ -246,8 +244,7 @@ func TestSpecsAreStoredUnderTheNamesOfTheAPI(t *testing.T) {
 	} {
 		p := new(hindsightv1.ModelSpec)
 		require.NoError(t, prototext.Unmarshal([]byte(c.text), p))
-		spec, err := rpc.SpecFromProto(p)
-		require.NoError(t, err)
+		spec := must(rpc.SpecFromProto(p))(t)
 		stored, err := codec.EncodeSpec(spec)
 		assert.True(t, err == nil && string(stored) == c.stored, "%s: %v\ngot  %s\nwant %s", c.text, err, stored, c.stored)
 		var read model.Spec

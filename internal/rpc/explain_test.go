@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -25,8 +24,7 @@ func TestExplain(t *testing.T) {
 	for n, row := range rows {
 		s.observes(t, "auto", row, labels[n])
 	}
-	r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"})
-	require.NoError(t, err)
+	r := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "auto", Inputs: rows[0], Explain: true, PredictionId: "p"}))(t)
 	weight, value := 0.0, 0.0
 	var families []string
 	for _, f := range r.GetPrediction().GetExplanation() {

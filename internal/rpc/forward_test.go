@@ -43,15 +43,13 @@ func servePair(t *testing.T, settings ...func(*rpc.Options)) *pair {
 	p := &pair{ofOwner: new(fakeCluster), ofReplica: new(fakeCluster)}
 	p.ofOwner.owns.Store(true)
 	p.owner = serve(t, func(o *rpc.Options) { rpc.WithCluster(o, p.ofOwner) })
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	var served sync.WaitGroup
 	served.Go(func() {
 		assert.NoError(t, p.owner.server.ServeMembers(listener))
 	})
 	t.Cleanup(func() { p.owner.end(); served.Wait() })
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
+	conn := must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	p.ofReplica.conn.Store(conn)
 	p.replica = serve(t, append(settings, func(o *rpc.Options) { rpc.WithCluster(o, p.ofReplica) })...)
 	t.Cleanup(func() {
@@ -291,8 +289,7 @@ func TestAListLacksNothing(t *testing.T) {
 // If the connection breaks during a call, the owner may have made the call. Without a connection
 // the owner has not made the call.
 func TestTheOwnerDies(t *testing.T) {
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	called := make(chan struct{})
 	dying := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		close(called)
@@ -331,8 +328,7 @@ func TestTheOwnerDies(t *testing.T) {
 
 // A call to an owner that hangs ends when another server has become the owner.
 func TestTheOwnerHangs(t *testing.T) {
-	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	called := make(chan struct{}, 2)
 	hung := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		called <- struct{}{}
@@ -342,8 +338,7 @@ func TestTheOwnerHangs(t *testing.T) {
 	var served sync.WaitGroup
 	served.Go(func() { _ = hung.Serve(listener) })
 	t.Cleanup(func() { hung.Stop(); served.Wait() })
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
+	conn := must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	c := new(fakeCluster)
 	c.conn.Store(conn)
 	s := serve(t, func(o *rpc.Options) { rpc.WithCluster(o, c) })

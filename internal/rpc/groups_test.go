@@ -108,14 +108,12 @@ func serveMany(t *testing.T, n int, set func(*engine.Options)) *many {
 			g.hosted[k].Store(m.engines[k])
 			o.Groups = g
 		})
-		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 		var served sync.WaitGroup
 		served.Go(func() {
 			assert.NoError(t, m.owners[k].server.ServeMembers(listener))
 		})
-		conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-		require.NoError(t, err)
+		conn := must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 		m.fakes[k].conn.Store(conn)
 		t.Cleanup(func() {
 			m.owners[k].end()

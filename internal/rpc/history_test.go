@@ -122,8 +122,7 @@ func TestHistoryLeavesOutWhatIsNotKnown(t *testing.T) {
 // watching is a stream of WatchModel, after its first event, the statistics.
 func (s *service) watching(t *testing.T, r *hindsightv1.WatchModelRequest) (next func() (*hindsightv1.WatchModelResponse, error), first *hindsightv1.ModelStats) {
 	t.Helper()
-	stream, err := s.models.WatchModel(t.Context(), r)
-	require.NoError(t, err)
+	stream := must(s.models.WatchModel(t.Context(), r))(t)
 	e, err := stream.Recv()
 	require.True(t, err == nil && e.GetStats() != nil, "%v, %v; want statistics", e, err)
 	return stream.Recv, e.GetStats()

@@ -88,8 +88,7 @@ func TestHalfSentCallsEnd(t *testing.T) {
 	} {
 		body, more := io.Pipe()
 		go func() { _, _ = more.Write(half) }() // It ends with the body.
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.connection.CanonicalTarget()[len("dns:///"):]+method, body)
-		require.NoError(t, err)
+		r := must(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+s.connection.CanonicalTarget()[len("dns:///"):]+method, body))(t)
 		r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}}
 		began := time.Now()
 		response, err := client.RoundTrip(r)

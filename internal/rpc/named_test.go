@@ -74,8 +74,7 @@ func TestGetModelShowsWhatWasLearnedOfInputs(t *testing.T) {
 	for n, city := range []string{`"Malmö"`, `"Oslo"`, `"Malmö"`, `null`} {
 		s.observes(t, "m", goodRow(t, fmt.Sprintf(`{"city": %s, "load": %d, "größe": null}`, city, 2*n)), 1)
 	}
-	r, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	require.NoError(t, err)
+	r := must(s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"}))(t)
 	inputs := r.GetModel().GetInputs()
 	require.Len(t, inputs, 7)
 	load, city, at, list := inputs[0], inputs[3], inputs[5], inputs[6]

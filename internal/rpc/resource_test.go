@@ -93,8 +93,7 @@ func TestMetadata(t *testing.T) {
 func TestUpdateModel(t *testing.T) {
 	fs := vfs.NewMem()
 	s := serveOver(t, fs, kept)
-	created, err := s.models.CreateModel(t.Context(), described())
-	require.NoError(t, err)
+	created := must(s.models.CreateModel(t.Context(), described()))(t)
 	now := created.GetModel()
 	update := func(change *hindsightv1.Model, paths ...string) *hindsightv1.Model {
 		t.Helper()

@@ -35,8 +35,7 @@ func (s *service) exported(t *testing.T, r *hindsightv1.ExportModelRequest) []by
 
 func (s *service) importFrom(t *testing.T, id string, data []byte) (*hindsightv1.Model, error) {
 	t.Helper()
-	stream, err := s.models.ImportModel(t.Context())
-	require.NoError(t, err)
+	stream := must(s.models.ImportModel(t.Context()))(t)
 	for n := 0; n < len(data) || n == 0; n += 1000 {
 		if err := stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: data[n:min(n+1000, len(data))]}); err != nil {
 			break // The answer says why.
@@ -61,8 +60,7 @@ func TestTimeTravel(t *testing.T) {
 	}
 	observe(1)
 	observe(2)
-	kept, err := s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "m"})
-	require.NoError(t, err)
+	kept := must(s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "m"}))(t)
 	at2 := digest("m")
 	k := kept.GetSnapshot()
 	assert.True(t, k.GetSequence() == 2 && k.GetStateDigest() == at2 && k.GetBytes() != 0 && k.GetCreateTime().GetSeconds() != 0, "%v", kept)

@@ -159,8 +159,7 @@ func TestCheckpointAfterRejectedWrite(t *testing.T) {
 // is being restored is opened by who restores it alone.
 func TestOpenRemovesCheckpointAndRejectsHalfRestored(t *testing.T) {
 	dir := t.TempDir()
-	s, err := store.Open(dir, store.Options{})
-	require.NoError(t, err)
+	s := must(store.Open(dir, store.Options{}))(t)
 	at, err := s.Checkpoint(t.Context())
 	require.NoError(t, err)
 	closed(t, s)

@@ -38,8 +38,7 @@ func all(t *testing.T, fs vfs.FS, dir string) map[string]string {
 			maps.Copy(out, all(t, fs, path))
 			continue
 		}
-		f, err := fs.Open(path)
-		require.NoError(t, err)
+		f := must(fs.Open(path))(t)
 		data, err := io.ReadAll(f)
 		require.NoError(t, errors.Join(err, f.Close()))
 		out[path] = string(data)

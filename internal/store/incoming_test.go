@@ -24,8 +24,7 @@ func member(o *store.Options) {
 // send sends a checkpoint of a store to another. Complete ends it, unless base is 0.
 func send(t *testing.T, from, to *store.Store, base uint64) {
 	t.Helper()
-	dir, err := from.Checkpoint(t.Context())
-	require.NoError(t, err)
+	dir := must(from.Checkpoint(t.Context()))(t)
 	in, err := to.Receive()
 	require.NoError(t, err)
 	err = from.EachFile(t.Context(), dir, func(name string, r io.Reader) error {

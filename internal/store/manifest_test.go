@@ -46,8 +46,7 @@ func TestDamagedManifest(t *testing.T) {
 	for n := range flips {
 		disk := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rng})
 		directory := []string{"data/log", "data/pending"}[n%2]
-		current, err := pebble.Peek(directory, disk)
-		require.NoError(t, err)
+		current := must(pebble.Peek(directory, disk))(t)
 		path := directory + "/" + disk.PathBase(current.ManifestFilename)
 		data := contentOf(t, disk, path)
 		at := rng.IntN(len(data))

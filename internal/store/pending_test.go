@@ -67,8 +67,7 @@ func flipBit(t *testing.T, rng *rand.Rand, fs vfs.FS) (at string) {
 	for {
 		tables := tablesOf(t, fs, "data/pending")
 		path := tables[rng.IntN(len(tables))]
-		f, err := fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified)
-		require.NoError(t, err)
+		f := must(fs.OpenReadWrite(path, vfs.WriteCategoryUnspecified))(t)
 		info, err := f.Stat()
 		require.NoError(t, err)
 		if info.Size() == 0 { // It was removed, and made again by the call above.

@@ -87,12 +87,10 @@ func TestPositionIsCopied(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs)
 	defer closed(t, s)
-	m, err := s.Create(storage.At(t.Context(), at(7)), "m", nil)
-	require.NoError(t, err)
+	m := must(s.Create(storage.At(t.Context(), at(7)), "m", nil))(t)
 	last := storage.Position{Index: 1 << 40, Command: 3}
 	require.NoError(t, m.Append(storage.At(t.Context(), last), commit(1)))
-	dir, err := s.Checkpoint(t.Context())
-	require.NoError(t, err)
+	dir := must(s.Checkpoint(t.Context()))(t)
 	require.NoError(t, m.Append(storage.At(t.Context(), storage.Position{Index: 1 << 41}), commit(2)))
 	inspected, pending, err := store.Inspect(dir, store.Options{FS: fs})
 	require.NoError(t, errors.Join(pending, err))
@@ -100,8 +98,7 @@ func TestPositionIsCopied(t *testing.T) {
 		t.Errorf("position %v", inspected.Position())
 	}
 	closed(t, inspected)
-	again, err := store.Open(dir, store.Options{FS: fs})
-	require.NoError(t, err)
+	again := must(store.Open(dir, store.Options{FS: fs}))(t)
 	defer closed(t, again)
 	other, err := again.Create(storage.At(t.Context(), storage.Position{Index: 1 << 41}), "other", nil)
 	if err != nil || other.Number() != 2 || again.Position() != (storage.Position{Index: 1 << 41}) {

@@ -367,8 +367,7 @@ func TestRaftLogDamage(t *testing.T) {
 // flip flips one bit of a file. It returns false if the file has none.
 func flip(t *testing.T, rng *rand.Rand, fs vfs.FS, path string) bool {
 	t.Helper()
-	f, err := fs.Open(path)
-	require.NoError(t, err)
+	f := must(fs.Open(path))(t)
 	data, err := io.ReadAll(f)
 	require.NoError(t, errors.Join(err, f.Close()))
 	if len(data) == 0 {

@@ -365,8 +365,7 @@ func kill(t *testing.T, async string) {
 	out, err := victim.CombinedOutput()
 	var exit *exec.ExitError
 	require.True(t, errors.As(err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL, "the child ended with %v: %s", err, out)
-	s, err := store.Open(dir, store.Options{})
-	require.NoError(t, err)
+	s := must(store.Open(dir, store.Options{}))(t)
 	defer closed(t, s)
 	assert.Len(t, replayed(t, find(t, s, "m")), 1)
 	p, ok, err := find(t, s, "m").GetPending("p")

@@ -31,8 +31,7 @@ func newestLog(t *testing.T, fs vfs.FS) (path string, data []byte) {
 
 func contentOf(t *testing.T, fs vfs.FS, path string) []byte {
 	t.Helper()
-	f, err := fs.Open(path)
-	require.NoError(t, err)
+	f := must(fs.Open(path))(t)
 	data, err := io.ReadAll(f)
 	require.NoError(t, errors.Join(err, f.Close()))
 	return data

@@ -8,6 +8,9 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // root is the repository.
@@ -17,9 +20,7 @@ const root = "../../.."
 func read(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return string(text)
 }
 
@@ -28,21 +29,15 @@ func settings(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{"HINDSIGHT_CONFIG": true}
 	files, err := filepath.Glob(filepath.Join(root, "cmd/server/internal/config/*.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for _, file := range files {
 		table, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		for _, row := range regexp.MustCompile(`(?m)^\t\t\{\w+, "([a-z-]+)", `).FindAllStringSubmatch(string(table), -1) {
 			found["HINDSIGHT_"+strings.ToUpper(strings.ReplaceAll(row[1], "-", "_"))] = true
 		}
 	}
-	if len(found) < 20 {
-		t.Fatalf("%d settings found: the table was not read", len(found))
-	}
+	require.True(t, len(found) >= 20, "%d settings found: the table was not read", len(found))
 	return found
 }
 
@@ -51,12 +46,8 @@ func settings(t *testing.T) map[string]bool {
 func TestPackagedSettings(t *testing.T) {
 	known, found := settings(t), 0
 	for _, row := range regexp.MustCompile(`(?m)^#?([a-z-]+): `).FindAllStringSubmatch(read(t, "deploy/package/hindsight-server.yaml"), -1) {
-		if !known["HINDSIGHT_"+strings.ToUpper(strings.ReplaceAll(row[1], "-", "_"))] {
-			t.Errorf("the server has no setting %s", row[1])
-		}
+		assert.True(t, known["HINDSIGHT_"+strings.ToUpper(strings.ReplaceAll(row[1], "-", "_"))], "the server has no setting %s", row[1])
 		found++
 	}
-	if found < 4 {
-		t.Errorf("%d settings found: the file was not read", found)
-	}
+	assert.True(t, found >= 4, "%d settings found: the file was not read", found)
 }

@@ -12,14 +12,15 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/cli"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // TestCompose loads deploy/compose.yaml as docker compose does.
 func TestCompose(t *testing.T) {
 	project := compose(t, "deploy/compose.yaml")
-	if got, want := slices.Sorted(maps.Keys(project.Services)), []string{"grafana", "hindsight", "prometheus"}; !slices.Equal(got, want) {
-		t.Errorf("services %q, want %q", got, want)
-	}
+	got, want := slices.Sorted(maps.Keys(project.Services)), []string{"grafana", "hindsight", "prometheus"}
+	assert.True(t, slices.Equal(got, want), "services %q, want %q", got, want)
 	checkServer(t, project.Services["hindsight"])
 }
 
@@ -31,16 +32,13 @@ func TestComposeCluster(t *testing.T) {
 	bin := filepath.Join(t.TempDir(), "hindsight-server")
 	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "./cmd/server")
 	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "\n%s", out)
 	var addresses []string
 	for _, name := range slices.Sorted(maps.Keys(project.Services)) {
 		addresses = append(addresses, name+":7946")
 	}
-	if len(addresses) != 3 {
-		t.Errorf("servers %q, want three", addresses)
-	}
+	assert.Len(t, addresses, 3, "servers, want three")
 	for name, service := range project.Services {
 		checkServer(t, service)
 		run := exec.CommandContext(t.Context(), bin, "healthcheck")
@@ -51,15 +49,13 @@ func TestComposeCluster(t *testing.T) {
 			}
 		}
 		for variable, want := range map[string]string{"HINDSIGHT_CLUSTER_ADDRESS": name + ":7946", "HINDSIGHT_CLUSTER_JOIN": strings.Join(addresses, ",")} {
-			if got := service.Environment[variable]; got == nil || *got != want {
-				t.Errorf("%s: another %s than %s", name, variable, want)
-			}
+			got := service.Environment[variable]
+			assert.True(t, got != nil && *got == want, "%s: another %s than %s", name, variable, want)
 		}
 		// Status 1: no server answers. Status 2: the settings were rejected.
 		out, err := run.CombinedOutput()
-		if failed := new(exec.ExitError); !errors.As(err, &failed) || failed.ExitCode() != 1 {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
+		failed := new(exec.ExitError)
+		assert.True(t, errors.As(err, &failed) && failed.ExitCode() == 1, "%s: %v\n%s", name, err, out)
 	}
 }
 
@@ -67,35 +63,22 @@ func TestComposeCluster(t *testing.T) {
 func compose(t *testing.T, file string) *types.Project {
 	t.Helper()
 	options, err := cli.NewProjectOptions([]string{filepath.Join(root, file)}, cli.WithOsEnv, cli.WithConsistency(true))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	project, err := options.LoadProject(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	for name, service := range project.Services {
-		if service.MemLimit == 0 {
-			t.Errorf("%s: no limit of memory", name)
-		}
-		if !slices.Equal(service.CapDrop, []string{"ALL"}) || !slices.Contains(service.SecurityOpt, "no-new-privileges:true") {
-			t.Errorf("%s: it keeps privileges", name)
-		}
+		assert.True(t, service.MemLimit != 0, "%s: no limit of memory", name)
+		assert.True(t, slices.Equal(service.CapDrop, []string{"ALL"}) && slices.Contains(service.SecurityOpt, "no-new-privileges:true"), "%s: it keeps privileges", name)
 		for _, port := range service.Ports {
-			if port.HostIP != "127.0.0.1" {
-				t.Errorf("%s: port %s answers at %q", name, port.Published, port.HostIP)
-			}
+			assert.Equal(t, "127.0.0.1", port.HostIP, "%s: port %s answers at", name, port.Published)
 		}
 		for _, volume := range service.Volumes {
 			if volume.Type != types.VolumeTypeBind {
 				continue
 			}
-			if _, err := os.Stat(volume.Source); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-			if !volume.ReadOnly {
-				t.Errorf("%s: it may write %s", name, volume.Source)
-			}
+			_, err := os.Stat(volume.Source)
+			assert.NoError(t, err, name)
+			assert.True(t, volume.ReadOnly, "%s: it may write %s", name, volume.Source)
 		}
 	}
 	return project
@@ -106,21 +89,14 @@ func checkServer(t *testing.T, server types.ServiceConfig) {
 	t.Helper()
 	known := settings(t)
 	for variable := range server.Environment {
-		if !known[variable] {
-			t.Errorf("the server has no setting %s", variable)
-		}
+		assert.True(t, known[variable], "the server has no setting %s", variable)
 	}
 	limit := server.Environment["HINDSIGHT_MEMORY_LIMIT"]
 	var own types.UnitBytes
-	if limit == nil {
-		t.Fatal("the server has no memory-limit")
-	}
-	if err := own.DecodeMapstructure(strings.TrimSuffix(*limit, "iB")); err != nil || own == 0 || own >= server.MemLimit {
-		t.Errorf("memory-limit is %d of %d bytes, %v", own, server.MemLimit, err)
-	}
-	if server.StopGracePeriod == nil || server.StopGracePeriod.String() != "1m0s" {
-		t.Errorf("the server has %v to stop", server.StopGracePeriod)
-	}
+	require.True(t, limit != nil, "the server has no memory-limit")
+	err := own.DecodeMapstructure(strings.TrimSuffix(*limit, "iB"))
+	assert.True(t, err == nil && own != 0 && own < server.MemLimit, "memory-limit is %d of %d bytes, %v", own, server.MemLimit, err)
+	assert.True(t, server.StopGracePeriod != nil && server.StopGracePeriod.String() == "1m0s", "the server has %v to stop", server.StopGracePeriod)
 }
 
 // TestGrafana checks that the provisioned files name what compose mounts and scrapes.
@@ -132,10 +108,6 @@ func TestGrafana(t *testing.T) {
 		t.Error("Grafana looks for dashboards where compose mounts none")
 	}
 	source := read(t, "deploy/grafana/provisioning/datasources/prometheus.yaml")
-	if !strings.Contains(source, "url: http://prometheus:9090\n") {
-		t.Error("Grafana asks another address than that of Prometheus")
-	}
-	if !strings.Contains(read(t, "deploy/prometheus/prometheus.yml"), "hindsight:9464") {
-		t.Error("Prometheus asks another address than that of the server")
-	}
+	assert.True(t, strings.Contains(source, "url: http://prometheus:9090\n"), "Grafana asks another address than that of Prometheus")
+	assert.True(t, strings.Contains(read(t, "deploy/prometheus/prometheus.yml"), "hindsight:9464"), "Prometheus asks another address than that of the server")
 }

@@ -20,6 +20,9 @@ import (
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // objects are those of one directory, by their kinds.
@@ -36,9 +39,7 @@ type objects struct {
 func strict[T any](t *testing.T, into *[]T, text []byte) {
 	t.Helper()
 	var object T
-	if err := yaml.UnmarshalStrict(text, &object); err != nil {
-		t.Errorf("%v in\n%s", err, text)
-	}
+	assert.NoError(t, yaml.UnmarshalStrict(text, &object), "in\n%s", text)
 	*into = append(*into, object)
 }
 
@@ -46,15 +47,11 @@ func strict[T any](t *testing.T, into *[]T, text []byte) {
 func build(t *testing.T, dir string) *objects {
 	t.Helper()
 	built, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), filepath.Join(root, "deploy/kubernetes", dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	all := new(objects)
 	for _, resource := range built.Resources() {
 		text, err := resource.AsYAML()
-		if err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, err)
 		switch id := resource.GetApiVersion() + " " + resource.GetKind(); id {
 		case "apps/v1 StatefulSet":
 			strict(t, &all.sets, text)
@@ -74,9 +71,7 @@ func build(t *testing.T, dir string) *objects {
 			t.Errorf("an object of %s: nothing checks it", id)
 		}
 	}
-	if len(all.sets) != 1 || len(all.services) != 2 || len(all.budgets) != 1 {
-		t.Fatalf("%d stateful sets, %d services, %d budgets", len(all.sets), len(all.services), len(all.budgets))
-	}
+	require.True(t, len(all.sets) == 1 && len(all.services) == 2 && len(all.budgets) == 1, "%d stateful sets, %d services, %d budgets", len(all.sets), len(all.services), len(all.budgets))
 	return all
 }
 
@@ -84,9 +79,7 @@ func build(t *testing.T, dir string) *objects {
 func selects(t *testing.T, selector *metav1.LabelSelector, pod *corev1.PodTemplateSpec) bool {
 	t.Helper()
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return !parsed.Empty() && parsed.Matches(labels.Set(pod.Labels))
 }
 
@@ -108,12 +101,8 @@ func TestKubernetes(t *testing.T) {
 
 func checkSet(t *testing.T, set *appsv1.StatefulSet) {
 	pod, server := &set.Spec.Template, &set.Spec.Template.Spec.Containers[0]
-	if !selects(t, set.Spec.Selector, pod) {
-		t.Error("the set does not select its pods")
-	}
-	if *set.Spec.Replicas != 1 || set.Spec.ServiceName != "hindsight-headless" {
-		t.Errorf("%d replicas behind %s", *set.Spec.Replicas, set.Spec.ServiceName)
-	}
+	assert.True(t, selects(t, set.Spec.Selector, pod), "the set does not select its pods")
+	assert.True(t, *set.Spec.Replicas == 1 && set.Spec.ServiceName == "hindsight-headless", "%d replicas behind %s", *set.Spec.Replicas, set.Spec.ServiceName)
 	volumes := map[string]bool{}
 	for _, claim := range set.Spec.VolumeClaimTemplates {
 		volumes[claim.Name] = true
@@ -122,17 +111,11 @@ func checkSet(t *testing.T, set *appsv1.StatefulSet) {
 		volumes[volume.Name] = true
 	}
 	for _, mount := range server.VolumeMounts {
-		if !volumes[mount.Name] {
-			t.Errorf("no volume %s is mounted at %s", mount.Name, mount.MountPath)
-		}
+		assert.True(t, volumes[mount.Name], "no volume %s is mounted at %s", mount.Name, mount.MountPath)
 		delete(volumes, mount.Name)
 	}
-	if len(volumes) > 0 {
-		t.Errorf("volumes that nothing mounts: %v", volumes)
-	}
-	if server.LivenessProbe == nil || server.ReadinessProbe == nil || server.Lifecycle.PreStop.Sleep == nil {
-		t.Fatal("a probe or the hook before the stop is missing")
-	}
+	assert.True(t, len(volumes) == 0, "volumes that nothing mounts: %v", volumes)
+	require.True(t, server.LivenessProbe != nil && server.ReadinessProbe != nil && server.Lifecycle.PreStop.Sleep != nil, "a probe or the hook before the stop is missing")
 	for _, probe := range []*corev1.Probe{server.LivenessProbe, server.ReadinessProbe} {
 		handlers := 0
 		for _, there := range []bool{probe.HTTPGet != nil, probe.GRPC != nil, probe.Exec != nil, probe.TCPSocket != nil} {
@@ -140,14 +123,11 @@ func checkSet(t *testing.T, set *appsv1.StatefulSet) {
 				handlers++
 			}
 		}
-		if handlers != 1 {
-			t.Errorf("a probe asks in %d ways", handlers)
-		}
+		assert.Equal(t, 1, handlers, "a probe asks in ways")
 	}
 	// Calls in flight 10s, the last snapshots 5s, their copies 30s.
-	if least := server.Lifecycle.PreStop.Sleep.Seconds + 45; *pod.Spec.TerminationGracePeriodSeconds < least {
-		t.Errorf("the pod has %d s to end, it needs %d", *pod.Spec.TerminationGracePeriodSeconds, least)
-	}
+	least := server.Lifecycle.PreStop.Sleep.Seconds + 45
+	assert.True(t, *pod.Spec.TerminationGracePeriodSeconds >= least, "the pod has %d s to end, it needs %d", *pod.Spec.TerminationGracePeriodSeconds, least)
 }
 
 func checkEnvironment(t *testing.T, server *corev1.Container) {
@@ -157,9 +137,7 @@ func checkEnvironment(t *testing.T, server *corev1.Container) {
 	}
 	limited := false
 	for _, variable := range server.Env {
-		if !known[variable.Name] {
-			t.Errorf("the server has no setting %s", variable.Name)
-		}
+		assert.True(t, known[variable.Name], "the server has no setting %s", variable.Name)
 		if variable.Name == "HINDSIGHT_MEMORY_LIMIT" && variable.ValueFrom.ResourceFieldRef.Resource == "requests.memory" {
 			limited = true
 		}
@@ -173,52 +151,34 @@ func checkEnvironment(t *testing.T, server *corev1.Container) {
 	if !limited || got < least || 10*got > 9*container || 10*got < 8*container {
 		t.Errorf("the server has %d bytes of the %d of its container; the server is told: %t", got, container, limited)
 	}
-	if !server.Resources.Limits.Cpu().IsZero() {
-		t.Error("the processor is limited: it would throttle predictions")
-	}
+	assert.True(t, server.Resources.Limits.Cpu().IsZero(), "the processor is limited: it would throttle predictions")
 }
 
 func checkSecurity(t *testing.T, pod *corev1.PodTemplateSpec) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	level := api.LevelVersion{Level: api.LevelRestricted, Version: api.LatestVersion()}
 	results := evaluator.EvaluatePod(level, &pod.ObjectMeta, &pod.Spec)
-	if len(results) < 10 {
-		t.Errorf("%d checks of the level restricted were made", len(results))
-	}
+	assert.True(t, len(results) >= 10, "%d checks of the level restricted were made", len(results))
 	for _, result := range results {
-		if !result.Allowed {
-			t.Errorf("%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
-		}
+		assert.True(t, result.Allowed, "%s: %s", result.ForbiddenReason, result.ForbiddenDetail)
 	}
-	if c := pod.Spec.Containers[0].SecurityContext; c.ReadOnlyRootFilesystem == nil || !*c.ReadOnlyRootFilesystem {
-		t.Error("the server may write its image")
-	}
-	if mounts := pod.Spec.AutomountServiceAccountToken; mounts == nil || *mounts {
-		t.Error("the server has a token of the cluster")
-	}
+	c := pod.Spec.Containers[0].SecurityContext
+	assert.True(t, c.ReadOnlyRootFilesystem != nil && *c.ReadOnlyRootFilesystem, "the server may write its image")
+	mounts := pod.Spec.AutomountServiceAccountToken
+	assert.False(t, mounts == nil || *mounts, "the server has a token of the cluster")
 }
 
 func checkSelectors(t *testing.T, all *objects, pod *corev1.PodTemplateSpec) {
 	for _, service := range all.services {
-		if !selects(t, metav1.SetAsLabelSelector(service.Spec.Selector), pod) {
-			t.Errorf("service %s selects other pods", service.Name)
-		}
+		assert.True(t, selects(t, metav1.SetAsLabelSelector(service.Spec.Selector), pod), "service %s selects other pods", service.Name)
 	}
-	if !selects(t, all.budgets[0].Spec.Selector, pod) {
-		t.Error("the budget is for other pods")
-	}
+	assert.True(t, selects(t, all.budgets[0].Spec.Selector, pod), "the budget is for other pods")
 	for _, p := range all.policies {
-		if !selects(t, &p.Spec.PodSelector, pod) {
-			t.Errorf("policy %s is for other pods", p.Name)
-		}
+		assert.True(t, selects(t, &p.Spec.PodSelector, pod), "policy %s is for other pods", p.Name)
 		for _, rule := range p.Spec.Ingress {
 			for _, from := range rule.From {
-				if from.PodSelector != nil && selects(t, from.PodSelector, pod) {
-					t.Errorf("policy %s lets in the server alone", p.Name)
-				}
+				assert.True(t, from.PodSelector == nil || !selects(t, from.PodSelector, pod), "policy %s lets in the server alone", p.Name)
 			}
 		}
 	}
@@ -226,18 +186,14 @@ func checkSelectors(t *testing.T, all *objects, pod *corev1.PodTemplateSpec) {
 		scraped := 0
 		for _, service := range all.services {
 			selector, err := metav1.LabelSelectorAsSelector(&monitor.Spec.Selector)
-			if err != nil {
-				t.Fatal(err)
-			}
+			require.NoError(t, err)
 			for _, port := range service.Spec.Ports {
 				if selector.Matches(labels.Set(service.Labels)) && port.Name == monitor.Spec.Endpoints[0].Port {
 					scraped++
 				}
 			}
 		}
-		if scraped != 1 {
-			t.Errorf("the server is scraped %d times", scraped)
-		}
+		assert.Equal(t, 1, scraped, "the server is scraped times")
 	}
 }
 
@@ -247,9 +203,7 @@ func checkPorts(t *testing.T, all *objects, server *corev1.Container) {
 		there[port.Name], there[fmt.Sprint(port.ContainerPort)] = true, true
 	}
 	need := func(by, port string) {
-		if !there[port] {
-			t.Errorf("%s needs port %s, which the server has not", by, port)
-		}
+		assert.True(t, there[port], "%s needs port %s, which the server has not", by, port)
 	}
 	for _, service := range all.services {
 		for _, port := range service.Spec.Ports {
@@ -277,48 +231,37 @@ func checkPorts(t *testing.T, all *objects, server *corev1.Container) {
 // makes the alerts a PrometheusRule.
 func TestMonitoring(t *testing.T) {
 	dashboards, err := filepath.Glob(filepath.Join(root, "deploy/grafana/dashboards/*.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	maps := build(t, "example").maps
-	if len(maps) != 1 || len(maps[0].Data) != len(dashboards) || maps[0].Labels["grafana_dashboard"] != "1" {
-		t.Fatalf("%d config maps for %d dashboards", len(maps), len(dashboards))
-	}
+	require.True(t, len(maps) == 1 && len(maps[0].Data) == len(dashboards) && maps[0].Labels["grafana_dashboard"] == "1", "%d config maps for %d dashboards", len(maps), len(dashboards))
 	_, command, _ := strings.Cut(read(t, "docs/installing.md"), "    (cat deploy/kubernetes/monitoring/rules.head;")
 	command, _, _ = strings.Cut(command, ") | kubectl")
 	made := exec.CommandContext(t.Context(), "sh", "-c", "cat deploy/kubernetes/monitoring/rules.head;"+command)
 	made.Dir = root
 	text, err := made.Output()
-	if err != nil || command == "" {
-		t.Fatal(command, err)
-	}
+	require.True(t, err == nil && command != "", "%v %v", command, err)
 	var rules []monitoringv1.PrometheusRule
 	strict(t, &rules, text)
-	if n := len(rules[0].Spec.Groups); n < 4 || rules[0].Name != "hindsight" {
-		t.Errorf("%d groups of rules of %q", n, rules[0].Name)
-	}
+	n := len(rules[0].Spec.Groups)
+	assert.True(t, n >= 4 && rules[0].Name == "hindsight", "%d groups of rules of %q", n, rules[0].Name)
 }
 
 // TestKubernetesTLS checks that with the component everybody speaks TLS.
 func TestKubernetesTLS(t *testing.T) {
 	all := build(t, "example")
 	server := all.sets[0].Spec.Template.Spec.Containers[0]
-	if got := server.LivenessProbe.HTTPGet; got.Scheme != corev1.URISchemeHTTPS || got.Path != "/healthz" {
-		t.Errorf("the probe of life asks %+v", got)
-	}
+	got := server.LivenessProbe.HTTPGet
+	assert.True(t, got.Scheme == corev1.URISchemeHTTPS && got.Path == "/healthz", "the probe of life asks %+v", got)
 	if got := server.ReadinessProbe.Exec; got == nil || !slices.Equal(got.Command, []string{"/hindsight-server", "healthcheck"}) {
 		t.Errorf("the probe of readiness runs %+v", got)
 	}
 	for _, service := range all.services {
-		if got := service.Spec.Ports[0].AppProtocol; got == nil || *got != "https" {
-			t.Errorf("service %s says another protocol", service.Name)
-		}
+		got := service.Spec.Ports[0].AppProtocol
+		assert.True(t, got != nil && *got == "https", "service %s says another protocol", service.Name)
 	}
 	endpoint := all.monitors[0].Spec.Endpoints[0]
 	if endpoint.Scheme == nil || *endpoint.Scheme != "https" || endpoint.TLSConfig == nil || endpoint.TLSConfig.CA.Secret.Name != "hindsight-tls" {
 		t.Errorf("Prometheus scrapes with %+v", endpoint)
 	}
-	if got := server.Image; got != "registry.example/hindsight:v0.0.0" {
-		t.Errorf("the image is %s", got)
-	}
+	assert.Equal(t, "registry.example/hindsight:v0.0.0", server.Image, "the image")
 }

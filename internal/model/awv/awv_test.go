@@ -88,8 +88,7 @@ func TestAgreesWithDenseOracle(t *testing.T) {
 				o.Forgetting, o.Phi = c.forgetting, mapped(c.features)
 			}
 			for n, s := range modeltest.Samples(11, c.features.Dimension(), 60) {
-				p, err := modeltest.Predict(l, s.X)
-				require.NoError(t, err)
+				p := must(modeltest.Predict(l, s.X))(t)
 				want := o.Predict(s.X, 1)
 				near(t, fmt.Sprint("prediction ", n), p.Value, want.Prediction, 1, c.tolerance)
 				q := want.Q
@@ -105,8 +104,7 @@ func TestAgreesWithDenseOracle(t *testing.T) {
 					}
 					near(t, "standard error", p.StandardError, math.Sqrt(o.Figures().Hindsight/effective*q), 1, c.tolerance)
 				}
-				out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-				require.NoError(t, err)
+				out := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 				prequential, loss := o.Observe(s.X, s.Y, s.Weight)
 				near(t, "prequential prediction", out.Prediction, prequential, 1, c.tolerance)
 				near(t, "loss", out.Loss, loss, 1, c.tolerance)

@@ -28,8 +28,7 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 				for n := range 40 {
 					require.NoError(t, l.Observe(&o, inputs(rng, n), []float64{rng.NormFloat64(), rng.NormFloat64()}, 1))
 				}
-				state, err := l.AppendBinary(nil)
-				require.NoError(t, err)
+				state := must(l.AppendBinary(nil))(t)
 				const rows = 50
 				x, single := make([][]float64, rows), make([]string, rows)
 				for n := range x {
@@ -46,8 +45,7 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 				}
 				group.Wait()
 				assert.True(t, slices.Equal(together, single), "seed %d: predicted at once, rows get other answers", seed)
-				after, err := l.AppendBinary(nil)
-				require.NoError(t, err)
+				after := must(l.AppendBinary(nil))(t)
 				assert.True(t, bytes.Equal(state, after), "seed %d: predicting changed the state", seed)
 			}
 		})

@@ -60,11 +60,9 @@ func TestAGrowingDictionaryIsCertified(t *testing.T) {
 		loss := 0.0
 		for n := range rounds {
 			x := inputs(rng, n)
-			p, err := modeltest.Predict(l, x)
-			require.NoError(t, err)
+			p := must(modeltest.Predict(l, x))(t)
 			s := modeltest.Sample{X: x, Y: against(rng, n, x, p.Value), Weight: []float64{1, 0.3, 1.7}[n%3]}
-			out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-			require.NoError(t, err)
+			out := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 			loss += out.Loss
 			samples, sizes = append(samples, s), append(sizes, l.Stats().Dictionary)
 		}

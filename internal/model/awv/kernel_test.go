@@ -81,10 +81,8 @@ func TestKernelAgreesWithDenseOracle(t *testing.T) {
 	o := &modeltest.KernelAWV{Kernel: modeltest.Gaussian(0.7), Lambda: 0.3}
 	loss, energy := 0.0, 0.0
 	for n, s := range modeltest.Samples(3, 2, 80) {
-		p, err := modeltest.Predict(l, s.X)
-		require.NoError(t, err)
-		out, err := modeltest.Observe(l, s.X, s.Y, 1)
-		require.NoError(t, err)
+		p := must(modeltest.Predict(l, s.X))(t)
+		out := must(modeltest.Observe(l, s.X, s.Y, 1))(t)
 		want := o.Observe(s.X, s.Y)
 		near(t, fmt.Sprint("prediction ", n), p.Value, want, 1, 1e-11)
 		near(t, "prequential prediction", out.Prediction, want, 1, 1e-11)
@@ -249,10 +247,8 @@ func TestLeverageIsThatOfTheKernel(t *testing.T) {
 					if c.kernel.Kind == kernel.Polynomial && v > 100 {
 						continue // Beyond the limit of inputs.
 					}
-					want, err := modeltest.Predict(exact, []float64{v})
-					require.NoError(t, err)
-					got, err := modeltest.Predict(c.learner, []float64{v})
-					require.NoError(t, err)
+					want := must(modeltest.Predict(exact, []float64{v}))(t)
+					got := must(modeltest.Predict(c.learner, []float64{v}))(t)
 					what := fmt.Sprintf("round %d at %g", round, v)
 					near(t, "leverage, "+what, got.Leverage, want.Leverage, 1, 1e-4)
 					near(t, "standard error, "+what, got.StandardError, want.StandardError, want.StandardError, 1e-2)

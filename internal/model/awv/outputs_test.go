@@ -54,8 +54,7 @@ func TestOutputsAreLearnersThatShareAFactor(t *testing.T) {
 				require.NoError(t, whole.Observe(&o, s.X, y, s.Weight))
 				loss, regret := 0.0, 0.0
 				for j, l := range single {
-					said, err := modeltest.Predict(l, s.X)
-					require.NoError(t, err)
+					said := must(modeltest.Predict(l, s.X))(t)
 					near(t, fmt.Sprint("prediction ", n), p.Values[j], said.Value, 1, 1e-12)
 					if len(p.StandardErrors) > 0 {
 						near(t, "standard error", p.StandardErrors[j], said.StandardError, 1, 1e-12)
@@ -63,8 +62,7 @@ func TestOutputsAreLearnersThatShareAFactor(t *testing.T) {
 						t.Fatalf("round %d: no standard errors", n)
 					}
 					near(t, "leverage", p.Leverage, said.Leverage, 1, 1e-12)
-					out, err := modeltest.Observe(l, s.X, y[j], s.Weight)
-					require.NoError(t, err)
+					out := must(modeltest.Observe(l, s.X, y[j], s.Weight))(t)
 					near(t, "prequential prediction", o.Predictions[j], out.Prediction, 1, 1e-12)
 					loss, regret = loss+out.Loss, regret+out.Regret
 				}
@@ -144,10 +142,8 @@ func TestGrowingWhileForgetting(t *testing.T) {
 		}
 		within := map[float64]float64{1: 1e-9, 0.999: 1e-2}[f]
 		for _, s := range modeltest.Samples(32, 2, 50) {
-			a, err := modeltest.Predict(grown, s.X)
-			require.NoError(t, err)
-			b, err := modeltest.Predict(given, s.X)
-			require.NoError(t, err)
+			a := must(modeltest.Predict(grown, s.X))(t)
+			b := must(modeltest.Predict(given, s.X))(t)
 			near(t, fmt.Sprint("prediction, f = ", f), a.Value, b.Value, 1, within)
 		}
 		if m := grown.Stats().Dictionary; m < 5 || m != given.Stats().Dictionary {
@@ -183,10 +179,8 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 			if late.Stats() != all.Stats() {
 				t.Errorf("%+v, with all outputs %+v", late.Stats(), all.Stats())
 			}
-			a, err := late.AppendBinary(nil)
-			require.NoError(t, err)
-			b, err := all.AppendBinary(nil)
-			require.NoError(t, err)
+			a := must(late.AppendBinary(nil))(t)
+			b := must(all.AppendBinary(nil))(t)
 			assert.Equal(t, b, a, "another state than with all outputs")
 		})
 	}

@@ -112,8 +112,7 @@ func TestDegreesDenseOracle_HAL_2019(t *testing.T) {
 				loss := 0.0
 				for n := range rounds(80) {
 					x, weight := inputs(rng, n), weights[0]*math.Pow(weights[1]/weights[0], rng.Float64())
-					p, err := modeltest.Predict(l, x)
-					require.NoError(t, err)
+					p := must(modeltest.Predict(l, x))(t)
 					y, what := against(rng, n, x, p.Value), fmt.Sprintf("round %d", n)
 					advice, want := make([]float64, degree+1), 0.0
 					w := mixture.weights(degree + 1)
@@ -127,8 +126,7 @@ func TestDegreesDenseOracle_HAL_2019(t *testing.T) {
 					}
 					mixture.gains = append(mixture.gains, gains)
 					loss += weight * (want - y) * (want - y)
-					out, err := modeltest.Observe(l, x, y, weight)
-					require.NoError(t, err)
+					out := must(modeltest.Observe(l, x, y, weight))(t)
 					must(modeltest.Observe(plain, x, y, weight))(t)
 					near(t, what+": served", p.Value, want, 1, 1e-9)
 					near(t, what+": prediction", out.Prediction, want, 1, 1e-9)

@@ -112,10 +112,8 @@ func TestEqualRidgesWeighTheSame(t *testing.T) {
 	l := awv.NewRidges(feature.NewTaylor(2, 1, 3), awv.Options{}, []float64{0.3, 0.3, 0.3})
 	plain := awv.New(feature.NewTaylor(2, 1, 3), awv.Options{Lambda: 0.3})
 	for n, s := range modeltest.Samples(8, 2, 200) {
-		got, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		require.NoError(t, err)
-		want, err := modeltest.Observe(plain, s.X, s.Y, s.Weight)
-		require.NoError(t, err)
+		got := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
+		want := must(modeltest.Observe(plain, s.X, s.Y, s.Weight))(t)
 		require.True(t, got.Prediction == want.Prediction, "round %d: %.17g, each says %.17g", n, got.Prediction, want.Prediction)
 		for _, e := range l.Report(model.ReportOptions{}).Experts {
 			require.True(t, e.Name == "lambda_0.3" && math.Abs(e.Weight-1.0/3) <= 1e-15, "round %d: %+v", n, e)
@@ -158,10 +156,8 @@ func TestRidgesSeeNoUnits(t *testing.T) {
 	}
 	a, b := learner(), learner()
 	for n, s := range modeltest.Samples(12, 2, 200) {
-		p, err := modeltest.Observe(a, s.X, s.Y, s.Weight)
-		require.NoError(t, err)
-		q, err := modeltest.Observe(b, s.X, math.Ldexp(s.Y, -100), s.Weight)
-		require.NoError(t, err)
+		p := must(modeltest.Observe(a, s.X, s.Y, s.Weight))(t)
+		q := must(modeltest.Observe(b, s.X, math.Ldexp(s.Y, -100), s.Weight))(t)
 		require.True(t, math.Ldexp(p.Prediction, -100) == q.Prediction && math.Ldexp(p.Loss, -200) == q.Loss, "round %d: %g and %g", n, p, q)
 	}
 }

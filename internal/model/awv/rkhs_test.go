@@ -80,11 +80,9 @@ func TestRegretAgainstTheKernelsSpace_HAL_Thm31(t *testing.T) {
 			loss, energy := 0.0, 0.0
 			for n := range 90 {
 				x := inputs(rng, n)
-				p, err := modeltest.Predict(c.Learner, x)
-				require.NoError(t, err)
+				p := must(modeltest.Predict(c.Learner, x))(t)
 				w, y := []float64{1, 0.2, 1.5}[n%3], against(rng, n, x, p.Value)
-				out, err := modeltest.Observe(c.Learner, x, y, w)
-				require.NoError(t, err)
+				out := must(modeltest.Observe(c.Learner, x, y, w))(t)
 				loss, energy = loss+out.Loss, energy+w*y*y
 				points, labels, weights = append(points, x), append(labels, math.Sqrt(w)*y), append(weights, w)
 			}

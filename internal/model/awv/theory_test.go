@@ -350,14 +350,12 @@ func game(t *testing.T, l model.Learner, n int, seed uint64, target func(x []flo
 	p := played{labels: make([][]float64, 1), bound2: 1}
 	for range n {
 		x := disc(rng)
-		said, err := modeltest.Predict(l, x)
-		require.NoError(t, err)
+		said := must(modeltest.Predict(l, x))(t)
 		y := math.Copysign(1, -said.Value)
 		if target != nil {
 			y = math.Max(-1, math.Min(1, target(x)+0.1*rng.NormFloat64()))
 		}
-		out, err := modeltest.Observe(l, x, y, 1)
-		require.NoError(t, err)
+		out := must(modeltest.Observe(l, x, y, 1))(t)
 		p.loss += out.Loss
 		p.points, p.labels[0] = append(p.points, x), append(p.labels[0], y)
 	}
@@ -494,10 +492,8 @@ func TestNystromIsWithinMuOfKernelAWV_NeurIPS_Prop5(t *testing.T) {
 			for round := range n {
 				x := []float64{rng.Float64()}
 				y := math.Sin(9*x[0]) + 0.1*rng.NormFloat64()
-				want, err := modeltest.Observe(exact, x, y, 1)
-				require.NoError(t, err)
-				got, err := modeltest.Observe(l, x, y, 1)
-				require.NoError(t, err)
+				want := must(modeltest.Observe(exact, x, y, 1))(t)
+				got := must(modeltest.Observe(l, x, y, 1))(t)
 				off, bound := math.Abs(got.Prediction-want.Prediction), mu*math.Sqrt(energy)/lambda
 				worst = math.Max(worst, off)
 				if round > 0 {

@@ -65,10 +65,8 @@ func TestWeightsDoNotChangeWhatIsScored(t *testing.T) {
 			for _, weights := range [][2]float64{{0.01, 0.01}, {1e-6, 1e6}, {0.5, 2.5}} {
 				l, loss := learner(), 0.0
 				for n, s := range weighted(rng, 150, weights[0], weights[1]) {
-					p, err := modeltest.Predict(l, s.X)
-					require.NoError(t, err)
-					o, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-					require.NoError(t, err)
+					p := must(modeltest.Predict(l, s.X))(t)
+					o := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 					what := fmt.Sprintf("weights %v, round %d of weight %g", weights, n, s.Weight)
 					scale := 1e-3
 					if name == "kernel_awv" && weights[1] == 1e6 {
@@ -177,10 +175,8 @@ func TestConstantWeightIsScoredAsServed(t *testing.T) {
 	for range n {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
 		y := x[0] - 2*x[1] + 0.1*rng.NormFloat64()
-		p, err := modeltest.Predict(l, x)
-		require.NoError(t, err)
-		o, err := modeltest.Observe(l, x, y, weight)
-		require.NoError(t, err)
+		p := must(modeltest.Predict(l, x))(t)
+		o := must(modeltest.Observe(l, x, y, weight))(t)
 		served += (y - p.Value) * (y - p.Value) / n
 		prequential += (y - o.Prediction) * (y - o.Prediction) / n
 	}

@@ -69,8 +69,7 @@ func TestDefaults(t *testing.T) {
 		assert.True(t, err == nil && reflect.DeepEqual(got, c.want) && cost.Features == c.size, "%+v: %+v, %+v, %v", c.spec, got, cost, err)
 		again, _, err := catalog.Complete(got)
 		assert.True(t, err == nil && reflect.DeepEqual(again, got), "completed twice: %+v, %v", again, err)
-		learner, err := catalog.New(c.spec)
-		require.NoError(t, err)
+		learner := must(catalog.New(c.spec))(t)
 		// What auto keeps of its first rows is in the cost, and not yet there.
 		if s := learner.Stats(); s.Features != cost.Features || s.StateBytes > cost.StateBytes ||
 			(s.StateBytes != cost.StateBytes && c.spec.Name() != model.DefaultLearner) {
@@ -210,16 +209,12 @@ func TestGoldenSnapshots(t *testing.T) {
 			if *update {
 				write(t, spec, samples, path, answers)
 			}
-			data, err := os.ReadFile(path)
-			require.NoError(t, err)
-			s, err := codec.Decode(data)
-			require.NoError(t, err)
+			data := must(os.ReadFile(path))(t)
+			s := must(codec.Decode(data))(t)
 			assert.True(t, s.Sequence == 20 && string(s.Account) == "account", "sequence %d, account %q", s.Sequence, s.Account)
-			learner, err := catalog.New(s.Spec)
-			require.NoError(t, err)
+			learner := must(catalog.New(s.Spec))(t)
 			require.NoError(t, learner.Restore(s.Learner))
-			want, err := os.ReadFile(answers)
-			require.NoError(t, err)
+			want := must(os.ReadFile(answers))(t)
 			compareAnswers(t, answer(t, learner, samples[20:]), string(want))
 		})
 	}
@@ -229,13 +224,11 @@ func write(t *testing.T, spec model.Spec, samples []modeltest.Sample, path, answ
 	t.Helper()
 	spec, _, err := catalog.Complete(spec)
 	require.NoError(t, err)
-	learner, err := catalog.New(spec)
-	require.NoError(t, err)
+	learner := must(catalog.New(spec))(t)
 	for _, o := range samples[:20] {
 		must(modeltest.Observe(learner, o.X, o.Y, o.Weight))(t)
 	}
-	state, err := learner.AppendBinary(nil)
-	require.NoError(t, err)
+	state := must(learner.AppendBinary(nil))(t)
 	data, err := codec.Encode(codec.Snapshot{
 		Spec: spec, Sequence: 20, Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
 	})

@@ -46,8 +46,7 @@ func FuzzComplete(f *testing.F) {
 		if cost.StateBytes > 1<<20 {
 			return
 		}
-		learner, err := catalog.New(spec)
-		require.NoError(t, err)
+		learner := must(catalog.New(spec))(t)
 		s := learner.Stats()
 		require.True(t, s.Observations == 0 && s.StateBytes <= cost.StateBytes, "%+v costs %+v", s, cost)
 	})

@@ -29,8 +29,7 @@ func TestAFullHistoryIsBounded(t *testing.T) {
 			require.NoError(t, err)
 			window, centres := *spec.PKAWVNystrom.HistoryWindow, *spec.PKAWVNystrom.MaxDictionary
 			assert.True(t, given.HistoryWindow != nil || window == 8*centres, "a window of %d for %d centres", window, centres)
-			l, err := catalog.New(spec)
-			require.NoError(t, err)
+			l := must(catalog.New(spec))(t)
 			samples := modeltest.Samples(11, 2, 1000)
 			atWindow := uint64(0)
 			for n := range rounds {

@@ -37,8 +37,7 @@ func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool)
 	}
 	created, _, err := catalog.Complete(spec)
 	require.NoError(t, err)
-	l, err := catalog.New(created)
-	require.NoError(t, err)
+	l := must(catalog.New(created))(t)
 	schema := input.NewSchema(created.Inputs, created.MaxKeys(), created.HasTokens())
 	e := input.NewEncoder(schema)
 	var r input.Record

@@ -74,13 +74,11 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 		require.NoError(t, err)
 		var states [][]byte
 		for _, s := range []model.Spec{named, numbered} {
-			l, err := catalog.New(s)
-			require.NoError(t, err)
+			l := must(catalog.New(s))(t)
 			for _, s := range modeltest.Samples(6, 7, 60) {
 				must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 			}
-			state, err := l.AppendBinary(nil)
-			require.NoError(t, err)
+			state := must(l.AppendBinary(nil))(t)
 			states = append(states, state)
 			w := l.Report(model.ReportOptions{}).Weights
 			assert.True(t, len(w) == 6 && w[0].Input == 2 && w[4].Input == 6 && w[5].Input == model.NoInput, "%v: weights %v", names, w)
@@ -132,15 +130,12 @@ func TestARangeIsMovedWithItsLabels(t *testing.T) {
 			near, far := created(t, spec(-1, 1)), created(t, spec(by-1, by+1))
 			for n, s := range modeltest.Samples(9, 2, 150) {
 				y, weight := math.Sin(s.Y), math.Min(s.Weight, 1)
-				p, err := modeltest.Predict(far, s.X)
-				require.NoError(t, err)
+				p := must(modeltest.Predict(far, s.X))(t)
 				if n == 0 && p.Value != by {
 					t.Errorf("%s: the first prediction is %g, want %d", spec(by-1, by+1), p.Value, by)
 				}
-				want, err := modeltest.Observe(near, s.X, y, weight)
-				require.NoError(t, err)
-				got, err := modeltest.Observe(far, s.X, y+by, weight)
-				require.NoError(t, err)
+				want := must(modeltest.Observe(near, s.X, y, weight))(t)
+				got := must(modeltest.Observe(far, s.X, y+by, weight))(t)
 				if math.Abs(got.Prediction-by-want.Prediction) > 1e-9 || math.Abs(got.Loss-want.Loss) > 1e-9 {
 					t.Fatalf("%s, round %d: %+v, about 0 %+v", spec(by-1, by+1), n, got, want)
 				}

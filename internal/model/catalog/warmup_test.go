@@ -55,8 +55,7 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 	}
-	data, err := os.ReadFile(path)
-	require.NoError(t, err)
+	data := must(os.ReadFile(path))(t)
 	s, err := codec.Decode(data)
 	require.NoError(t, err)
 	restored := fresh()
@@ -67,10 +66,8 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 	got, want := learn(restored, samples[at:]), learn(whole, samples)
 	assert.Equal(t, want, got, "restored, it ends elsewhere")
 	for _, s := range samples {
-		p, err := modeltest.Predict(restored, s.X)
-		require.NoError(t, err)
-		q, err := modeltest.Predict(whole, s.X)
-		require.NoError(t, err)
+		p := must(modeltest.Predict(restored, s.X))(t)
+		q := must(modeltest.Predict(whole, s.X))(t)
 		require.Equal(t, q, p)
 	}
 }

@@ -18,8 +18,7 @@ func created(t *testing.T, spec string) model.Learner {
 	t.Helper()
 	completed, _, err := catalog.Complete(sent(t, []byte(spec)))
 	require.NoError(t, err, spec)
-	l, err := catalog.New(completed)
-	require.NoError(t, err)
+	l := must(catalog.New(completed))(t)
 	return l
 }
 

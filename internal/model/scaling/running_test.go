@@ -92,15 +92,11 @@ func TestRunningIsTheLearnerInTheUnitsOfTheRowsBefore(t *testing.T) {
 	}
 	total, learned, sum, weight := 0.0, 0.0, 0.0, 0.0
 	for i, s := range samples {
-		p, err := modeltest.Predict(l, s.X)
-		require.NoError(t, err)
+		p := must(modeltest.Predict(l, s.X))(t)
 		x := scaled(s.X, i)
-		want, err := modeltest.Predict(plain, x)
-		require.NoError(t, err)
-		out, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
-		require.NoError(t, err)
-		inner, err := modeltest.Observe(plain, x, (s.Y-mean)/deviation, s.Weight)
-		require.NoError(t, err)
+		want := must(modeltest.Predict(plain, x))(t)
+		out := must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
+		inner := must(modeltest.Observe(plain, x, (s.Y-mean)/deviation, s.Weight))(t)
 		total += out.Loss
 		learned += inner.Loss * square
 		if i < n {
@@ -159,17 +155,14 @@ func TestListsHaveOneScale(t *testing.T) {
 				x[j] = (s.X[j] - means[j]) / (2 * math.Sqrt(square) * math.Sqrt(inputs))
 			}
 			if i == 80 {
-				state, err := l.AppendBinary(nil)
-				require.NoError(t, err)
+				state := must(l.AppendBinary(nil))(t)
 				if l = scaling.New(o); l.Restore(state) != nil {
 					t.Fatal("the state is rejected")
 				}
 			}
 			if i >= n {
-				got, err := modeltest.Predict(l, s.X)
-				require.NoError(t, err)
-				want, err := modeltest.Predict(plain, x)
-				require.NoError(t, err)
+				got := must(modeltest.Predict(l, s.X))(t)
+				want := must(modeltest.Predict(plain, x))(t)
 				near(t, fmt.Sprint(name, ": leverage ", i), got.Leverage, want.Leverage, 1e-9)
 			}
 			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
@@ -186,8 +179,7 @@ func TestRunningDoesNotSeeUnits(t *testing.T) {
 	a, b := scaling.New(running(32, 1, 1)), scaling.New(running(32, 1, 1))
 	for i, s := range moved(47, 200) {
 		x := []float64{s.X[0] * 1024, s.X[1] / 4096}
-		p, err := modeltest.Predict(a, s.X)
-		require.NoError(t, err)
+		p := must(modeltest.Predict(a, s.X))(t)
 		q, err := modeltest.Predict(b, x)
 		require.NoError(t, err)
 		require.True(t, q.Value == 64*p.Value && q.Leverage == p.Leverage, "round %d: %+v, in other units %+v", i, p, q)
@@ -263,8 +255,7 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 			require.NoError(t, err)
 		}
-		b, err := l.AppendBinary(nil)
-		require.NoError(t, err)
+		b := must(l.AppendBinary(nil))(t)
 		return b
 	}
 	frozen, run := warming(32, 1, 1), running(32, 1, 1)
@@ -273,8 +264,7 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 		state []byte
 	}{"frozen": {run, state(frozen)}, "running": {frozen, state(run)}} {
 		l := scaling.New(c.o)
-		before, err := l.AppendBinary(nil)
-		require.NoError(t, err)
+		before := must(l.AppendBinary(nil))(t)
 		assert.ErrorIs(t, l.Restore(c.state), model.ErrCorruptState, name)
 		after, err := l.AppendBinary(nil)
 		assert.True(t, err == nil && bytes.Equal(after, before), "%s: a rejection changed the state (%v)", name, err)
@@ -362,10 +352,8 @@ func TestLightRowsCountNextToNothing(t *testing.T) {
 				if i < 20 {
 					continue
 				}
-				got, err := modeltest.Predict(l, s.X)
-				require.NoError(t, err)
-				expected, err := modeltest.Predict(want, s.X)
-				require.NoError(t, err)
+				got := must(modeltest.Predict(l, s.X))(t)
+				expected := must(modeltest.Predict(want, s.X))(t)
 				require.InDelta(t, expected.Value, got.Value, 0.2, "row %d: %g beside light rows, %g without", i, got.Value, expected.Value)
 				if i == 150 {
 					l = restored(t, l, o)
@@ -383,9 +371,17 @@ func observeOne(t *testing.T, l model.Learner, s modeltest.Sample) {
 
 func restored(t *testing.T, l *scaling.Learner, o scaling.Options) *scaling.Learner {
 	t.Helper()
-	state, err := l.AppendBinary(nil)
-	require.NoError(t, err)
+	state := must(l.AppendBinary(nil))(t)
 	again := scaling.New(o)
 	require.NoError(t, again.Restore(state))
 	return again
+}
+
+// must returns the value of a call, and ends the test if the call failed.
+func must[T any](v T, err error) func(testing.TB) T {
+	return func(tb testing.TB) T {
+		tb.Helper()
+		require.NoError(tb, err)
+		return v
+	}
 }

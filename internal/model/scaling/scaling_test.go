@@ -108,10 +108,8 @@ func TestFixedIsTheLearnerInOtherUnits(t *testing.T) {
 	a := o.Fixed
 	for n, s := range modeltest.Samples(41, dimension, 100) {
 		x := []float64{(s.X[0] - a.Offset[0]) * a.Scale[0], (s.X[1] - a.Offset[1]) * a.Scale[1]}
-		p, err := modeltest.Predict(l, s.X)
-		require.NoError(t, err)
-		want, err := modeltest.Predict(plain, x)
-		require.NoError(t, err)
+		p := must(modeltest.Predict(l, s.X))(t)
+		want := must(modeltest.Predict(plain, x))(t)
 		near(t, fmt.Sprint("prediction ", n), p.Value, want.Value/a.LabelScale+a.LabelOffset[0], 1e-12)
 		near(t, "standard error", p.StandardError, want.StandardError/a.LabelScale, 1e-12)
 		near(t, "leverage", p.Leverage, want.Leverage, 1e-12)
@@ -183,12 +181,9 @@ func freezesMeansAndDeviations(t *testing.T, n int) {
 	warm, frozen := scaling.New(warming(n, 1, 1)), scaling.New(given)
 	sum, weight, lost, total := 0.0, 0.0, 0.0, 0.0
 	for i, s := range samples {
-		p, err := modeltest.Predict(warm, s.X)
-		require.NoError(t, err)
-		out, err := modeltest.Observe(warm, s.X, s.Y, s.Weight)
-		require.NoError(t, err)
-		want, err := modeltest.Observe(frozen, s.X, s.Y, s.Weight)
-		require.NoError(t, err)
+		p := must(modeltest.Predict(warm, s.X))(t)
+		out := must(modeltest.Observe(warm, s.X, s.Y, s.Weight))(t)
+		want := must(modeltest.Observe(frozen, s.X, s.Y, s.Weight))(t)
 		st := warm.Stats()
 		total += out.Loss
 		require.True(t, out.Regret == st.Regret && st.Observations == uint64(i+1), "after %d observations: regret %g, %+v", i+1, out.Regret, st)

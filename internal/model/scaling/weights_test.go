@@ -165,14 +165,12 @@ func TestWeightsBesidePredictions(t *testing.T) {
 				_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 				require.NoError(t, err)
 			}
-			state, err := l.AppendBinary(nil)
-			require.NoError(t, err)
+			state := must(l.AppendBinary(nil))(t)
 			again := scaling.New(o)
 			require.NoError(t, again.Restore(state))
 			weights := again.Report(model.ReportOptions{}).Weights
 			for _, s := range samples[150:] {
-				p, err := modeltest.Predict(l, s.X)
-				require.NoError(t, err)
+				p := must(modeltest.Predict(l, s.X))(t)
 				near(t, fmt.Sprint(name, ", forgetting ", forgetting), valueOf(weights, 0, s.X), p.Value/(1-p.Leverage), 1e-9)
 			}
 		}

@@ -203,8 +203,7 @@ func TestRetain(t *testing.T) {
 	}
 	write(t, to, map[string]string{"objects/ab/unfinished.tmp": "left"})
 	newest := filepath.Join(to, "backups", "20260301T090300.000Z.json")
-	good, err := os.ReadFile(newest)
-	require.NoError(t, err)
+	good := must(os.ReadFile(newest))(t)
 	write(t, to, map[string]string{"backups/20260301T090300.000Z.json": "{}"})
 	r, err := p.Retain(t.Context(), 2)
 	assert.True(t, errors.Is(err, backup.ErrDamaged) && r == (backup.Retired{}), "%+v, %v", r, err)
