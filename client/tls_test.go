@@ -66,9 +66,8 @@ func issue(t *testing.T, dir, name string, by *signer, until time.Time, hosts ..
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, by.certificate, &key.PublicKey, by.key)
 	require.NoError(t, err)
-	if s.certificate, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	s.certificate, err = x509.ParseCertificate(der)
+	require.NoError(t, err)
 	private := must(x509.MarshalPKCS8PrivateKey(key))(t)
 	write(t, s.crt, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 	write(t, s.pem, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})))

@@ -129,9 +129,8 @@ func (i *installed) start(t *testing.T) *service {
 	_ = os.Remove(address) // Of the last run.
 	s := &service{log: make(chan []string, 1)}
 	var err error
-	if s.notified, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
-	}
+	s.notified, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	require.NoError(t, err)
 	t.Cleanup(func() { _ = s.notified.Close() })
 	require.NoError(t, os.Chown(address, int(i.uid), int(i.gid)))
 	words := append(strings.Fields(i.setting(t, "ExecStart")), "--grpc-address=127.0.0.1:0", "--http-address=127.0.0.1:0")

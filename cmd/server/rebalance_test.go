@@ -70,9 +70,8 @@ func TestRebalanceUnderLoad(t *testing.T) {
 		from := f.since()
 		arguments := append([]string{"--address", f.members[2].grpc, "cluster", "rebalance"}, of.args...)
 		out, err := exec.CommandContext(t.Context(), program, arguments...).CombinedOutput()
-		if t.Logf("%s", out); err != nil {
-			t.Errorf("%s: %v", of.what, err)
-		}
+		t.Logf("%s", out)
+		assert.NoError(t, err, of.what)
 		f.pause(300, 301)
 		if got := f.pauses(of.what, from); got > 30*time.Second { // The bar is 150 ms on a machine at rest.
 			t.Errorf("%s: a group pauses for %v", of.what, got)

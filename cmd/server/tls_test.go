@@ -89,9 +89,8 @@ func (*process) get(t *testing.T, c *tls.Config, url string) (string, error) {
 		return "", err
 	}
 	text, err := io.ReadAll(response.Body)
-	if err = errors.Join(err, response.Body.Close()); err == nil && c != nil && response.ProtoMajor != 2 {
-		t.Errorf("%s is answered by %s", url, response.Proto)
-	}
+	err = errors.Join(err, response.Body.Close())
+	assert.True(t, err != nil || c == nil || response.ProtoMajor == 2, "%s is answered by %s", url, response.Proto)
 	return string(text), err
 }
 

@@ -84,9 +84,8 @@ func TestAWrongOwner(t *testing.T) {
 				}
 				return change(t, e.Model, e)
 			})
-			if err = errors.Join(err, local.Sync(context.WithoutCancel(t.Context())), local.Close()); err != nil {
-				t.Fatal(err)
-			}
+			err = errors.Join(err, local.Sync(context.WithoutCancel(t.Context())), local.Close())
+			require.NoError(t, err)
 			f.start(wrong)
 			f.awaitVoters()
 			f.moveTo(0, wrong)

@@ -133,16 +133,14 @@ func TestLimits(t *testing.T) {
 	}
 	assert.ErrorIs(t, p.Spend(c.now()), auth.ErrRate)
 	a.Set([]auth.Entry{entry("a", "t", limited(4), func(e *auth.Entry) { e.Role = auth.Admin })})
-	if p, err = a.Token("t"); err != nil || p.Role != auth.Admin || !errors.Is(p.Spend(c.now()), auth.ErrRate) {
-		t.Error("the limits are spent still:", p, err)
-	}
+	p, err = a.Token("t")
+	assert.True(t, err == nil && p.Role == auth.Admin && errors.Is(p.Spend(c.now()), auth.ErrRate), "the limits are spent still: %v %v", p, err)
 	c.advance(250 * time.Millisecond)
 	assert.NoError(t, p.Enter(c.now()))
 	assert.ErrorIs(t, p.Enter(c.now()), auth.ErrConcurrency)
 	a.Set([]auth.Entry{entry("a", "t", limited(5))})
-	if p, err = a.Token("t"); err != nil || p.Spend(c.now()) != nil {
-		t.Error("other limits begin anew:", err)
-	}
+	p, err = a.Token("t")
+	assert.True(t, err == nil && p.Spend(c.now()) == nil, "other limits begin anew: %v", err)
 }
 
 func TestJWTs(t *testing.T) {
@@ -182,9 +180,8 @@ func TestJWTs(t *testing.T) {
 	// Another entry lets it in from now on.
 	a.Set([]auth.Entry{claim("all", "groups", "staff", auth.Write)})
 	assert.ErrorIs(t, p.Valid(c.now()), auth.ErrInvalid, "the principal of an entry that is gone is valid")
-	if p, err = a.Token("staff.x.y"); err != nil || p.Name != "all" || p.Subject != "bob" {
-		t.Error(p, err)
-	}
+	p, err = a.Token("staff.x.y")
+	assert.True(t, err == nil && p.Name == "all" && p.Subject == "bob", "%v %v", p, err)
 	c.advance(time.Hour)
 	assert.ErrorIs(t, p.Valid(c.now()), auth.ErrExpired, "it ends with the JWT")
 }

@@ -92,9 +92,8 @@ func TestClassLimitAtTheTurn(t *testing.T) {
 	tickets := make([]*engine.Ticket, 6)
 	for n := range tickets {
 		var err error
-		if tickets[n], err = h.Submit(t.Context(), "m", batch(fmt.Sprint("class ", n))); err != nil && !errors.Is(err, model.ErrClassLimit) {
-			t.Fatal(err)
-		}
+		tickets[n], err = h.Submit(t.Context(), "m", batch(fmt.Sprint("class ", n)))
+		require.True(t, err == nil || errors.Is(err, model.ErrClassLimit), err)
 	}
 	learned := 0
 	for _, ticket := range tickets {

@@ -91,7 +91,6 @@ func TestRecentRegretOfLearnedRows(t *testing.T) {
 	w := s.RecentRegret[len(s.RecentRegret)-1]
 	assert.False(t, aside != 2 || w.Rounds != 398 || w.Loss > 1e6 || math.Abs(w.Regret()-s.Regret) > 1e-8*w.Loss, "%d set aside, %+v, regret %g", aside, w, s.Regret)
 	must(h.RestoreModel(t.Context(), "m", 100))(t)
-	if s = recent(t, h); s.RecentRegret[len(s.RecentRegret)-1].Rounds != 100 {
-		t.Errorf("after a restore %+v", s.RecentRegret)
-	}
+	s = recent(t, h)
+	assert.Equal(t, 100, s.RecentRegret[len(s.RecentRegret)-1].Rounds, "after a restore %+v", s.RecentRegret)
 }

@@ -51,9 +51,8 @@ func TestReplicatedStore(t *testing.T) {
 	ctx := t.Context()
 	_, err := b.host.Engine.CreateModel(ctx, "other", linear(1), engine.CreateOptions{ValidateOnly: true})
 	_, other := b.host.Predict(ctx, "m", vectors([]float64{1, 1}), engine.PredictOptions{})
-	if err = errors.Join(err, other); err != nil {
-		t.Error(err)
-	}
+	err = errors.Join(err, other)
+	assert.NoError(t, err)
 	s.equal()
 	s.move(1)
 	a, b = b, a
@@ -118,9 +117,8 @@ func TestChangesOfUnknownOutcome(t *testing.T) {
 			owner := s.move(s.owner().place)
 			if c.what == "delete" {
 				var err error
-				if exported, err = owner.host.ExportModel(t.Context(), "m", engine.ExportOptions{}); err != nil {
-					t.Fatal(err)
-				}
+				exported, err = owner.host.ExportModel(t.Context(), "m", engine.ExportOptions{})
+				require.NoError(t, err)
 			}
 			s.awaitAll() // A digest would meet the fate in place of the change.
 			s.fate(fate)

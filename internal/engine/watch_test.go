@@ -151,9 +151,8 @@ func TestWatchersAtOnce(t *testing.T) {
 				case <-w.Changed():
 					count()
 				case <-done:
-					if count(); seen != rounds {
-						t.Errorf("watcher %d has seen %d of %d", k, seen, rounds)
-					}
+					count()
+					assert.EqualValues(t, rounds, seen, "watcher %d has seen", k)
 					return
 				}
 			}

@@ -146,9 +146,8 @@ func TestEventsAreRejected(t *testing.T) {
 	a.rejected(t, "an interval", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "stats_interval", "soon")
 	a = h.call(t, "GET", "/v1/models/m/events?rate=1", "")
 	a.rejected(t, "a parameter", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "rate", "maxOutcomesPerSecond")
-	if a = h.call(t, "GET", "/v1/models/m/events", ""); a.status != 404 {
-		t.Errorf("events of no model: %d %s", a.status, a.body)
-	}
+	a = h.call(t, "GET", "/v1/models/m/events", "")
+	assert.Equal(t, 404, a.status, "events of no model %s", a.body)
 }
 
 // waiting sends one event and waits for the end of the call.

@@ -378,9 +378,8 @@ func TestCertificatesOverHTTP(t *testing.T) {
 			r.Header.Set("Origin", origin)
 		}
 		w := httptest.NewRecorder()
-		if page.ServeHTTP(w, r); w.Code != want {
-			t.Errorf("a page of %q whose browser has a certificate: %d, want %d", origin, w.Code, want)
-		}
+		page.ServeHTTP(w, r)
+		assert.Equal(t, want, w.Code, "a page of %q whose browser has a certificate", origin)
 	}
 	var none *gateway.Guard
 	w := httptest.NewRecorder()

@@ -72,9 +72,8 @@ func TestGRPCAddressOfTheConsole(t *testing.T) {
 	h := serve(t, func(o *gateway.Options) { o.Console = fstest.MapFS{"index.html": {Data: []byte("<!doctype html>")}} })
 	r, w := httptest.NewRequestWithContext(t.Context(), "GET", path, http.NoBody), httptest.NewRecorder()
 	r.TLS = &tls.ConnectionState{HandshakeComplete: true}
-	if h.gateway.ServeHTTP(w, r); w.Body.String() != `{"tls":true}` {
-		t.Errorf("with TLS: %s", w.Body)
-	}
+	h.gateway.ServeHTTP(w, r)
+	assert.Equal(t, `{"tls":true}`, w.Body.String(), "with TLS: %s", w.Body)
 	a := serve(t).call(t, "GET", path, "")
 	assert.EqualValues(t, http.StatusNotFound, a.status)
 }

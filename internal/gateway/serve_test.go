@@ -113,9 +113,8 @@ func (h *host) start(tb testing.TB, server grpc.ClientConnInterface, settings ..
 		set(&options)
 	}
 	var err error
-	if h.gateway, err = gateway.New(options); err != nil {
-		tb.Fatal(err)
-	}
+	h.gateway, err = gateway.New(options)
+	require.NoError(tb, err)
 	listener := listen(tb)
 	h.url = "http://" + listener.Addr().String()
 	// A connection that answered an error lingers for half a second, which Close does not wait for.

@@ -68,13 +68,11 @@ func TestScopes(t *testing.T) {
 	}
 	a := as(t.Context(), "a")
 	aliases, err := g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{})
-	if must(err); len(aliases.GetAliases()) != 1 || aliases.GetAliases()[0].GetAlias() != "a-live" {
-		t.Errorf("aliases %v", aliases)
-	}
+	must(err)
+	assert.True(t, len(aliases.GetAliases()) == 1 && aliases.GetAliases()[0].GetAlias() == "a-live", "aliases %v", aliases)
 	got, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "a-live"})
-	if must(err); !slices.Equal(got.GetModel().GetAliases(), []string{"a-live"}) {
-		t.Errorf("a model and its aliases: %v", got)
-	}
+	must(err)
+	assert.True(t, slices.Equal(got.GetModel().GetAliases(), []string{"a-live"}), "a model and its aliases: %v", got)
 	compared := func(model string) (out []string) {
 		t.Helper()
 		r, err := g.models.CompareModels(a, &hindsightv1.CompareModelsRequest{Model: model})
@@ -125,9 +123,8 @@ func TestScopes(t *testing.T) {
 		assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), "%v %v", name, err)
 	}
 	set, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-2", ExpectedModel: "a-1"})
-	if must(err); set.GetAlias().GetPreviousModel() != "a-1" {
-		t.Error(set)
-	}
+	must(err)
+	assert.Equal(t, "a-1", set.GetAlias().GetPreviousModel(), set)
 }
 
 // An observation that belongs to the model that an alias named before is learned there,
@@ -193,9 +190,8 @@ func TestStreamsEndWithTheirPrincipal(t *testing.T) {
 	must(g.Observe(as(t.Context(), "admin"), observeTwo("m")))(t)
 	for err = nil; err == nil; {
 		var a *hindsightv1.WatchModelResponse
-		if a, err = watch.Recv(); a.GetOutcome().GetOutcome().GetSequence() == 2 {
-			t.Error("a revoked watcher is told an outcome")
-		}
+		a, err = watch.Recv()
+		assert.True(t, a.GetOutcome().GetOutcome().GetSequence() != 2, "a revoked watcher is told an outcome")
 	}
 	assert.Equal(t, "TOKEN_INVALID", reason(status.Convert(err)), err)
 }

@@ -71,9 +71,8 @@ func TestClasses(t *testing.T) {
 	}
 	for n := range 3 {
 		p := s.predicts(t, "named", object(t, row(n)))
-		if said(t, p, names...); p.GetClass() != names[n] || p.Leverage == nil {
-			t.Errorf("row %d: %v, want %q", n, p, names[n])
-		}
+		said(t, p, names...)
+		assert.True(t, p.GetClass() == names[n] && p.Leverage != nil, "row %d: %v, want %q", n, p, names[n])
 	}
 	batch, err := s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{
 		Model: "named", Inputs: []*structpb.Struct{object(t, row(0)), object(t, row(1))}, PredictionIds: []string{"a", "b"},

@@ -29,9 +29,8 @@ func TestLabelsSetAside(t *testing.T) {
 	}
 	first, again := observe(bad, 1e6), observe(bad, 1e6)
 	assert.False(t, !first.GetSetAside() || first.GetSequence() != bad+1 || first.GetLoss() < 0.9e12 || first.GetDuplicate() || !again.GetDuplicate(), "%v, then %v", first, again)
-	if again.Duplicate = false; !proto.Equal(first, again) {
-		t.Errorf("%v, then %v", first, again)
-	}
+	again.Duplicate = false
+	assert.True(t, proto.Equal(first, again), "%v, then %v", first, again)
 	r := must(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: "m"}))(t)
 	g := r.GetStats().GetLabelGate()
 	assert.False(t, g.GetSetAside() != 1 || g.GetLastSetAside() != bad+1 || g.GetShare() != 1./(bad+1) || g.GetSetAsideLoss() < 0.9e12 || g.GetStarts() != 0 || g.RegretBeside == nil, g)

@@ -231,9 +231,8 @@ func TestListsMergeGroups(t *testing.T) {
 	var aliases [2]*hindsightv1.ListAliasesResponse
 	for side, s := range []*service{m.front, one} {
 		var err error
-		if aliases[side], err = s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{}); err != nil {
-			t.Fatal(err)
-		}
+		aliases[side], err = s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})
+		require.NoError(t, err)
 	}
 	assert.True(t, len(aliases[0].GetAliases()) == 9 && proto.Equal(aliases[0], aliases[1]), "aliases of four groups: %v\nof one engine: %v", aliases[0], aliases[1])
 	// The state of group 2 has an age. Metadata of a client does not choose a group.

@@ -28,15 +28,13 @@ func TestInferSpec(t *testing.T) {
 	line, _, _ := strings.Cut(r.GetValues(), "\n")
 	assert.Equal(t, `["2026-11-21T00:00:00Z","Bern",1.5,"t1","up"]`, line, "values %s", r.GetValues())
 	spec := &hindsightv1.ModelSpec{Inputs: r.GetSpec().GetInputs()[1:2]}
-	if r, err = c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv, Target: "price", Spec: spec, Values: true}); err != nil {
-		t.Fatal(err)
-	}
+	r, err = c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv, Target: "price", Spec: spec, Values: true})
+	require.NoError(t, err)
 	line, _, _ = strings.Cut(r.GetValues(), "\n")
 	assert.Equal(t, `[null,"Bern",1.5,null,null]`, line, "values %s", r.GetValues())
 	digits := &hindsightv1.InferSpecRequest{Csv: "Report\n\na,b,y\n1,1,1\n2,2,2\n", Texts: []string{"b"}}
-	if r, err = c.models.InferSpec(t.Context(), digits); err != nil {
-		t.Fatal(err)
-	}
+	r, err = c.models.InferSpec(t.Context(), digits)
+	require.NoError(t, err)
 	in := r.GetSpec().GetInputs()
 	assert.True(t, in[0].GetNumeric() != nil && in[1].GetCategorical().GetMaxCategories() == 2, "%v, want a number and a category", in)
 	notes := strings.Join(r.GetNotes(), " ")

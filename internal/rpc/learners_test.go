@@ -31,9 +31,8 @@ func TestListLearners(t *testing.T) {
 	assert.Equal(t, model.DefaultLearner, names[0], "the first")
 	want := model.LearnerNames()
 	slices.Sort(names)
-	if slices.Sort(want); !slices.Equal(names, want) {
-		t.Errorf("%v, want %v", names, want)
-	}
+	slices.Sort(want)
+	assert.True(t, slices.Equal(names, want), "%v, want %v", names, want)
 	for name, want := range map[string]*hindsightv1.LearnerField{
 		"linear_awv.lambda": {Type: "double"},
 		"raker.kernels": {Type: "Kernel", Repeated: true, Values: []string{

@@ -98,9 +98,8 @@ func TestMinSequenceByAliasWithAShare(t *testing.T) {
 		if p.GetModel() == "b" {
 			sequence-- // It began behind the first.
 		}
-		if by[p.GetModel()] = true; err != nil || p.GetStateSequence() < sequence {
-			t.Errorf("%v, %v, want sequence %d", p, err, sequence)
-		}
+		by[p.GetModel()] = true
+		assert.True(t, err == nil && p.GetStateSequence() >= sequence, "%v, %v, want sequence %d", p, err, sequence)
 	}
 	assert.True(t, by["a"] && by["b"], "predicted by %v", by)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)

@@ -62,9 +62,8 @@ func TestEveryReasonHasASentinelOfTheClient(t *testing.T) {
 	// Two errors of the table may have one reason; a sentinel is there once.
 	reasons := rpc.TableReasons()
 	slices.Sort(reasons)
-	if reasons = slices.Compact(reasons); !slices.Equal(sentinels, reasons) {
-		t.Errorf("sentinels of the client %v\nreasons of the table %v", sentinels, reasons)
-	}
+	reasons = slices.Compact(reasons)
+	assert.True(t, slices.Equal(sentinels, reasons), "sentinels of the client %v\nreasons of the table %v", sentinels, reasons)
 }
 
 // reason is that of the ErrorInfo of a status.

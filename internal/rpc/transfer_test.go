@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 
@@ -49,9 +50,8 @@ func TestExportIsRejectedBeforeItsBytesAreMade(t *testing.T) {
 			rejected(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
 			made = min(made, after.TotalAlloc-before.TotalAlloc)
 		}
-		if t.Logf("%s: rejected after %d bytes", model, made); made > most {
-			t.Errorf("%s: %d bytes were made for an export that was rejected, want at most %d", model, made, most)
-		}
+		t.Logf("%s: rejected after %d bytes", model, made)
+		assert.True(t, made <= most, "%s: %d bytes were made for an export that was rejected, want at most %d", model, made, most)
 	}
 	cancel()
 	for s.server.Stats().RequestBytes > 0 { // The handler ends with its call.

@@ -33,9 +33,8 @@ func BenchmarkAppend(b *testing.B) {
 			models := make([]storage.Model, writers)
 			for n := range models {
 				var err error
-				if models[n], err = s.Create(b.Context(), fmt.Sprint("m", n), nil); err != nil {
-					b.Fatal(err)
-				}
+				models[n], err = s.Create(b.Context(), fmt.Sprint("m", n), nil)
+				require.NoError(b, err)
 			}
 			b.ReportAllocs()
 			b.ResetTimer()

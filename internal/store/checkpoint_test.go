@@ -163,9 +163,8 @@ func TestOpenRemovesCheckpointAndRejectsHalfRestored(t *testing.T) {
 	at, err := s.Checkpoint(t.Context())
 	require.NoError(t, err)
 	closed(t, s)
-	if s, err = store.Open(dir, store.Options{}); err != nil {
-		t.Fatal(err)
-	}
+	s, err = store.Open(dir, store.Options{})
+	require.NoError(t, err)
 	if _, err := os.Stat(at); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("%s: %v", at, err)
 	}

@@ -75,9 +75,8 @@ func TestFilterHasEveryID(t *testing.T) {
 			for round := range rounds {
 				_, ok, err := m.ID(id(n, round))
 				_, waits, unread := m.GetPending(id(n, round))
-				if err = errors.Join(err, unread); err != nil || !ok || !waits {
-					t.Fatalf("id %d of model %d: %v, waits %v, %v", round, n, ok, waits, err)
-				}
+				err = errors.Join(err, unread)
+				require.True(t, err == nil && ok && waits, "id %d of model %d: %v, waits %v, %v", round, n, ok, waits, err)
 				if m.MayRemember(id(n+models, round)) {
 					wrong++
 				}

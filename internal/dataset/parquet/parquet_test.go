@@ -78,9 +78,8 @@ func TestParquet(t *testing.T) {
 		}
 		i := slices.Index(table.Columns(), "old")
 		assert.True(t, strings.HasPrefix(record[i], "1970-01-02T1"), "%s: old time %s", name, record[i])
-		if record, err = table.Read(); err != nil || record[slices.Index(table.Columns(), "y")] != "7" {
-			t.Errorf("%s: second row %q, %v", name, record, err)
-		}
+		record, err = table.Read()
+		assert.True(t, err == nil && record[slices.Index(table.Columns(), "y")] == "7", "%s: second row %q, %v", name, record, err)
 		_, err = table.Read()
 		assert.ErrorIs(t, err, io.EOF, "%s: after the last row", name)
 	}

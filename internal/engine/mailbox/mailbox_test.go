@@ -260,9 +260,8 @@ func TestPost(t *testing.T) {
 	group.Wait()
 	b.Close(errors.New("closed"))
 	b.Post()
-	if group.Wait(); turns != 2 {
-		t.Errorf("%d turns, want 2", turns)
-	}
+	group.Wait()
+	assert.Equal(t, 2, turns, "turns, want 2")
 }
 
 // answering is a handler whose items are callers that wait.

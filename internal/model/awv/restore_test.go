@@ -131,9 +131,8 @@ func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
 		state := stateOf(t, l)
 		restored := learner(window, true)
 		require.NoError(t, restored.Restore(state), n)
-		if l = restored; !bytes.Equal(stateOf(t, l), state) {
-			t.Fatalf("round %d: restored, it is another", n)
-		}
+		l = restored
+		require.True(t, bytes.Equal(stateOf(t, l), state), "round %d: restored, it is another", n)
 	}
 	assert.True(t, late && freed, "centres after the window: %t, freed: %t: nothing is tested", late, freed)
 }

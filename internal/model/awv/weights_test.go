@@ -156,9 +156,8 @@ func TestHeavyWeightsAreCertifiedAfterwards(t *testing.T) {
 	for range 10 {
 		must(modeltest.Observe(l, []float64{1}, 1, 1))(t)
 	}
-	if after = l.Stats(); !after.Certified || !after.CertificateOK || after.LabelBound != before.LabelBound {
-		t.Errorf("%+v", after)
-	}
+	after = l.Stats()
+	assert.True(t, after.Certified && after.CertificateOK && after.LabelBound == before.LabelBound, "%+v", after)
 	state := must(l.AppendBinary(nil))(t)
 	again := awv.New(feature.NewAffine(1), awv.Options{Lambda: 1})
 	if err := again.Restore(state); err != nil || again.Stats() != after {

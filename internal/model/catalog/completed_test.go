@@ -67,9 +67,8 @@ func complete(t *testing.T, given json.RawMessage, covered map[string]bool) comp
 		c.Field, c.Error = field.Field, field.Err.Error()+": "+err.Error()
 		return c
 	}
-	if c.Completed, err = codec.EncodeSpec(done); err != nil {
-		t.Fatal(err)
-	}
+	c.Completed, err = codec.EncodeSpec(done)
+	require.NoError(t, err)
 	c.Cost = &cost
 	covered[done.Name()] = true
 	stored(t, done)

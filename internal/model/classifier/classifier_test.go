@@ -86,9 +86,8 @@ func TestTheFirstClasses(t *testing.T) {
 	if o.Class != 0 || o.Prediction.Class != model.NoClass || math.Abs(o.Loss-2) > 1e-15 || len(o.Prediction.Classes) != 0 {
 		t.Errorf("%+v, want class 0, which was not known, at a loss of 2", o)
 	}
-	if p = predict(t, l, x); p.Class != 0 || p.Name() != "α" || p.Probabilities[0] != 1 {
-		t.Errorf("%+v, want α for certain", p)
-	}
+	p = predict(t, l, x)
+	assert.True(t, p.Class == 0 && p.Name() == "α" && p.Probabilities[0] == 1, "%+v, want α for certain", p)
 	require.NoError(t, l.ObserveClass(&o, x, "β", 1, nil))
 	assert.True(t, o.Class == 1 && o.Prediction.Name() == "α" && len(o.Prediction.Classes) == 1, "%+v, want class 1 where α was predicted", o)
 }

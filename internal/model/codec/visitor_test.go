@@ -120,9 +120,8 @@ func TestVisitorReadsWhatItAppends(t *testing.T) {
 		plain = codec.AppendUint64(plain, n)
 	}
 	plain = codec.AppendFloats(plain, math.Inf(-1), 1, 2, 3, 4, 5, 6, 7, 8, 9, -10, 0.5)
-	if plain = append(plain, "rest"...); !bytes.Equal(state, plain) {
-		t.Errorf("% x, want % x", state, plain)
-	}
+	plain = append(plain, "rest"...)
+	assert.True(t, bytes.Equal(state, plain), "% x, want % x", state, plain)
 	assert.Equal(t, want, sampleRecord())
 }
 

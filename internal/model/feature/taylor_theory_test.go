@@ -80,9 +80,8 @@ func TestTaylorSize_HAL_Thm41(t *testing.T) {
 					m := int(math.Ceil(math.Max(8*ratio*ratio, 2*logTerm)))
 					bound := math.Pow(3+math.Max(21*ratio*ratio, 6*logTerm)/float64(d), float64(d))
 					r := feature.TaylorSize(d, m, 1<<60)
-					if used = math.Max(used, float64(r)/bound); float64(r) > bound {
-						t.Errorf("d=%d, R/σ=%g, n=%g, λ=%g: M = %d with %d features, bound %g", d, ratio, n, lambda, m, r, bound)
-					}
+					used = math.Max(used, float64(r)/bound)
+					assert.False(t, float64(r) > bound, "d=%d, R/σ=%g, n=%g, λ=%g: M = %d with %d features, bound %g", d, ratio, n, lambda, m, r, bound)
 				}
 			}
 		}
@@ -111,9 +110,8 @@ func TestTaylorSize_HAL_Thm41(t *testing.T) {
 			}
 			d := float64(c.d)
 			bound := 3 * math.Pow(6+41/d*radius*radius/(2*sigma*sigma)+3/d*math.Log(n/c.lambda), d)
-			if effective = math.Max(effective, got/bound); got > bound {
-				t.Errorf("seed %d, %+v, R/σ = %g: d_eff %g, bound %g", seed, c, radius/sigma, got, bound)
-			}
+			effective = math.Max(effective, got/bound)
+			assert.False(t, got > bound, "seed %d, %+v, R/σ = %g: d_eff %g, bound %g", seed, c, radius/sigma, got, bound)
 		}
 	}
 	t.Logf("of the features' bound at most %.3f is used, of that of d_eff %.3f", used, effective)

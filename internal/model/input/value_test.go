@@ -322,9 +322,8 @@ func FuzzRecord(f *testing.F) {
 		}
 		require.True(t, r.Len() <= len(data) && len(rest) <= len(data), "%d values of %d bytes", r.Len(), len(data))
 		written := r.Append(nil)
-		if rest, err = again.Decode(written); err != nil || len(rest) > 0 {
-			t.Fatalf("written, it is not read: %v", err)
-		}
+		rest, err = again.Decode(written)
+		require.True(t, err == nil && len(rest) == 0, "written, it is not read: %v", err)
 		require.Equal(t, written, again.Append(nil), "it is written differently the second time")
 		if s.Settle(&r) != nil {
 			return

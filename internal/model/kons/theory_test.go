@@ -354,9 +354,8 @@ func TestPredictionsFollowTheUnitOfTheLabel(t *testing.T) {
 				a, b := l(), others[name]()
 				for n, s := range modeltest.Samples(6, 2, 150) {
 					want := observe(t, a, s).Prediction * unit
-					if s.Y *= unit; observe(t, b, s).Prediction != want {
-						t.Fatalf("%s, unit %g, round %d: not %g", name, unit, n, want)
-					}
+					s.Y *= unit
+					require.Equal(t, want, observe(t, b, s).Prediction, "%s, unit %g, round %d", name, unit, n)
 				}
 			}
 		}
@@ -371,9 +370,8 @@ func TestScoresFollowTheSignOfTheClass(t *testing.T) {
 			for n, s := range modeltest.Samples(6, 2, 150) {
 				s.Y = sign(s.Y)
 				want := -observe(t, a, s).Prediction
-				if s.Y = -s.Y; observe(t, b, s).Prediction != want {
-					t.Fatalf("%v, %s, round %d: not %g", loss, name, n, want)
-				}
+				s.Y = -s.Y
+				require.Equal(t, want, observe(t, b, s).Prediction, "%v, %s, round %d", loss, name, n)
 			}
 		}
 	}
@@ -404,9 +402,8 @@ func TestAProjectionMovesWithoutASlope(t *testing.T) {
 				t.Errorf("loss %g, before %+v, after %+v", out.Loss, before, after)
 			}
 			// What was cut is now the value.
-			if p, err = modeltest.Predict(l, []float64{0.8 + 1e-7, 0}); err != nil || math.Abs(p.Value-1) > 1e-4 {
-				t.Errorf("beside the input %g (%v)", p.Value, err)
-			}
+			p, err = modeltest.Predict(l, []float64{0.8 + 1e-7, 0})
+			assert.False(t, err != nil || math.Abs(p.Value-1) > 1e-4, "beside the input %g (%v)", p.Value, err)
 		})
 	}
 }

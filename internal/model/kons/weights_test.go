@@ -58,9 +58,8 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 						if at == 120 {
 							state, err := l.AppendBinary(nil)
 							require.NoError(t, err)
-							if l = c.learner(); l.Restore(state) != nil {
-								t.Fatal("the state is rejected")
-							}
+							l = c.learner()
+							require.NoError(t, l.Restore(state), "the state is rejected")
 						}
 						p, err := modeltest.Predict(l, s.X)
 						require.NoError(t, err)

@@ -29,17 +29,14 @@ func TestReconciles(t *testing.T) {
 	} {
 		a := filled()
 		require.True(t, a.Reconciles(17, ledger.Tolerance(2)), "the identities do not hold")
-		if spoil(a); a.Reconciles(17, ledger.Tolerance(2)) {
-			t.Errorf("%s: the identities hold of spoilt sums", name)
-		}
+		spoil(a)
+		assert.False(t, a.Reconciles(17, ledger.Tolerance(2)), "%s: the identities hold of spoilt sums", name)
 	}
 	a := filled()
-	if a.Raise(1); !a.Reconciles(16, 1e-12) {
-		t.Error("a raised account does not reconcile")
-	}
-	if a.Discount(0.5); !a.Reconciles(8, 1e-12) {
-		t.Error("a discounted account does not reconcile")
-	}
+	a.Raise(1)
+	assert.True(t, a.Reconciles(16, 1e-12), "a raised account does not reconcile")
+	a.Discount(0.5)
+	assert.True(t, a.Reconciles(8, 1e-12), "a discounted account does not reconcile")
 }
 
 func TestPlausible(t *testing.T) {
@@ -64,7 +61,6 @@ func TestSum(t *testing.T) {
 		LogDeterminant: 1, LabelBound: math.Hypot(3, 3),
 	}
 	assert.True(t, total == want, "%+v, want %+v", total, want)
-	if ledger.Sum(&total, filled().Stats()); total.Certified {
-		t.Error("a sum with an output that is not certified is")
-	}
+	ledger.Sum(&total, filled().Stats())
+	assert.False(t, total.Certified, "a sum with an output that is not certified is")
 }

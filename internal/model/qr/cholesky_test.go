@@ -68,9 +68,8 @@ func TestCholesky(t *testing.T) {
 		}
 		dot := mat.Dot(&solved, labels)
 		assert.InDelta(t, dot, square, 1e-6*(1+dot), "order %d: ‖u‖² = %g, want %g", r, square, dot)
-		if f.Weights(weights, 0); mat.Norm(mat.NewVecDense(r, weights), 2) != 0 {
-			t.Errorf("order %d: weights of the other column %g", r, weights)
-		}
+		f.Weights(weights, 0)
+		assert.EqualValues(t, 0, mat.Norm(mat.NewVecDense(r, weights), 2), "order %d: weights of the other column %g", r, weights)
 		pauses = 0
 		trace, exact := f.InverseNorm2(pause), inverse.Trace()
 		assert.False(t, math.Abs(trace-exact) > 1e-6*exact || pauses != r, "order %d: Tr A⁻¹ = %g after %d pauses, want %g", r, trace, pauses, exact)

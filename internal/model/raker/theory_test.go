@@ -252,9 +252,8 @@ func TestRegretOfKernels_JMLR_Lemma1_Lemma4(t *testing.T) {
 			hedge := math.Log(float64(len(maps))) / step
 			for p, m := range maps {
 				bound := each[p] + step*squares + hedge
-				if tightest = math.Min(tightest, bound-loss); loss > bound+1e-9 {
-					t.Errorf("seed %d, step %g, kernel %d: loss %g, bound %g", seed, step, p, loss, bound)
-				}
+				tightest = math.Min(tightest, bound-loss)
+				assert.False(t, loss > bound+1e-9, "seed %d, step %g, kernel %d: loss %g, bound %g", seed, step, p, loss, bound)
 				z := make([]float64, m.Size())
 				for n, theta := range comparators(t, m, stream, rand.New(rand.NewPCG(seed, 5))) {
 					best := 0.0

@@ -156,9 +156,8 @@ func TestListsHaveOneScale(t *testing.T) {
 			}
 			if i == 80 {
 				state := must(l.AppendBinary(nil))(t)
-				if l = scaling.New(o); l.Restore(state) != nil {
-					t.Fatal("the state is rejected")
-				}
+				l = scaling.New(o)
+				require.NoError(t, l.Restore(state), "the state is rejected")
 			}
 			if i >= n {
 				got := must(modeltest.Predict(l, s.X))(t)

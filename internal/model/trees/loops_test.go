@@ -44,9 +44,8 @@ func TestLoopsEqualTheirTwins(t *testing.T) {
 		other, _ := histogram(rng, 100)
 		a, b := h, h
 		trees.Derive(&a, &other)
-		if trees.DeriveGo(&b, &other); a != b {
-			t.Fatalf("round %d: another difference", round)
-		}
+		trees.DeriveGo(&b, &other)
+		require.True(t, a == b, "round %d: another difference", round)
 		const slots = 300
 		packed, rows := make([]int64, slots), make([]uint16, rng.IntN(slots))
 		var codes [trees.Lanes][]uint8
@@ -64,9 +63,8 @@ func TestLoopsEqualTheirTwins(t *testing.T) {
 		}
 		got, want := h, h
 		trees.AddRows(&got, rows, packed, &codes)
-		if trees.AddRowsGo(&want, rows, packed, &codes); got != want {
-			t.Fatalf("round %d: another histogram", round)
-		}
+		trees.AddRowsGo(&want, rows, packed, &codes)
+		require.True(t, got == want, "round %d: another histogram", round)
 	}
 }
 

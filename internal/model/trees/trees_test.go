@@ -81,9 +81,8 @@ func TestARestoredForestContinues(t *testing.T) {
 			sample := step(rng, n, c.d)
 			for range 1 + n%3 {
 				s.predict(want, sample.X, 0.25)
-				if other.predict(got, sample.X, 0.25); !slices.Equal(got, want) {
-					t.Fatalf("round %d: %v, want %v", n, got, want)
-				}
+				other.predict(got, sample.X, 0.25)
+				require.True(t, slices.Equal(got, want), "round %d: %v, want %v", n, got, want)
 				s.observe(sample, 0.25)
 				other.observe(sample, 0.25)
 			}

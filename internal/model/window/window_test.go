@@ -133,9 +133,8 @@ func TestStatesContinue(t *testing.T) {
 		require.Equal(t, state(t, restored.Visit), was, n)
 		for age := range min(n+1, w.Slots()) {
 			w.Read(want, w.Slot(age))
-			if restored.Read(got, restored.Slot(age)); !slices.Equal(got, want) {
-				t.Fatalf("row %d, age %d: %v, want %v", n, age, got, want)
-			}
+			restored.Read(got, restored.Slot(age))
+			require.True(t, slices.Equal(got, want), "row %d, age %d: %v, want %v", n, age, got, want)
 		}
 	}
 }

@@ -49,9 +49,8 @@ func open(t *testing.T, file string, change ...func(*access.Options)) *fixture {
 		c(&o)
 	}
 	var err error
-	if f.Access, err = access.Open(o); err != nil {
-		t.Fatal(err)
-	}
+	f.Access, err = access.Open(o)
+	require.NoError(t, err)
 	t.Cleanup(func() {
 		assert.NoError(t, f.Close())
 	})

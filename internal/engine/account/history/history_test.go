@@ -409,9 +409,8 @@ func FuzzDecode(f *testing.F) {
 		}
 		written := h.Append(nil)
 		if data[0] == 1 { // A history is written in the present version.
-			if h, err = history.Decode(written, shape, sequence, most(shape)); err != nil {
-				t.Fatal(err)
-			}
+			h, err = history.Decode(written, shape, sequence, most(shape))
+			require.NoError(t, err)
 		} else if !bytes.Equal(written, data) {
 			t.Fatal("read and written it is another")
 		}
