@@ -186,8 +186,7 @@ func TestTLSAdvice(t *testing.T) {
 	// What the server rejects after the client's part of the handshake may reach the
 	// client as the end of the connection alone.
 	for name, bad := range map[string]*signer{"expired client": late, "client of another CA": stranger} {
-		err := list(t, mutual, client.WithTLS(client.TLS{CA: ca.crt, Cert: bad.crt, Key: bad.pem}))
-		assert.ErrorIs(t, err, client.ErrUnreachable, name)
+		assert.ErrorIs(t, list(t, mutual, client.WithTLS(client.TLS{CA: ca.crt, Cert: bad.crt, Key: bad.pem})), client.ErrUnreachable, name)
 	}
 }
 

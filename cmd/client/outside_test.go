@@ -64,8 +64,7 @@ func TestOutsideModule(t *testing.T) {
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.sum"), []byte(read("go.sum")), 0o600))
 	command(t, dir, "go", "build", "-o", "outside", ".")
 	err = child.Serve(t.Context(), server, func(s *child.Server) error {
-		out := command(t, dir, filepath.Join(dir, "outside"), s.GRPC)
-		assert.Contains(t, documented, out)
+		assert.Contains(t, documented, command(t, dir, filepath.Join(dir, "outside"), s.GRPC))
 		return nil
 	})
 	assert.NoError(t, err)

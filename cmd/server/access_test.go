@@ -54,8 +54,7 @@ func revoke(t *testing.T, file, name string) {
 	t.Helper()
 	entries := strings.SplitAfter("\n"+string(must(os.ReadFile(file))(t)), "\n- ")
 	rest := slices.DeleteFunc(entries, func(e string) bool { return strings.HasPrefix(e, "name: '"+name+"'") })
-	text := strings.TrimSuffix(strings.TrimPrefix(strings.Join(rest, ""), "\n"), "\n- ")
-	require.NoError(t, os.WriteFile(file+".new", []byte(text), 0o600))
+	require.NoError(t, os.WriteFile(file+".new", []byte(strings.TrimSuffix(strings.TrimPrefix(strings.Join(rest, ""), "\n"), "\n- ")), 0o600))
 	require.NoError(t, os.Rename(file+".new", file))
 }
 

@@ -388,8 +388,7 @@ func TestHostileClients(t *testing.T) {
 		})
 	}
 	assert.EqualValues(t, 0, p.gauge(t, "hindsight_requests_in_progress_bytes"))
-	s := p.stats(t)
-	assert.EqualValues(t, 100, s.GetObservations())
+	assert.EqualValues(t, 100, p.stats(t).GetObservations())
 	p.terminate(t)
 }
 

@@ -354,8 +354,7 @@ func TestBadCalls(t *testing.T) {
 func TestDataDirectoryIsLocked(t *testing.T) {
 	dir := t.TempDir()
 	launch(t, dir)
-	out := command(t, 1, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
-	assert.Contains(t, out, "in use")
+	assert.Contains(t, command(t, 1, "--data-dir", dir, "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0"), "in use")
 }
 
 // must returns v. An error ends the test.

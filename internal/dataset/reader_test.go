@@ -197,8 +197,7 @@ func TestTitlesAndFooters(t *testing.T) {
 		if errors.Is(err, io.EOF) {
 			end = strconv.Itoa(len(table.Notes()))
 		}
-		got := strings.Join(append(parts, end), "/")
-		assert.Equal(t, want, got, text)
+		assert.Equal(t, want, strings.Join(append(parts, end), "/"), text)
 	}
 }
 

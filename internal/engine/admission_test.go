@@ -83,8 +83,7 @@ func TestTheMemoryOfADeletedLeader(t *testing.T) {
 	for _, id := range []string{"leader", "shadow"} {
 		must(h.Engine.DeleteModel(t.Context(), id, engine.DeleteOptions{Purge: true}))(t)
 	}
-	totals := h.Totals()
-	assert.EqualValues(t, 0, totals.ResidentBytes)
+	assert.EqualValues(t, 0, h.Totals().ResidentBytes)
 
 	h.create(t, "leader", linear(300)) // 0.4 MB.
 	h.shadow(t, "shadow", "leader", linear(300))

@@ -100,8 +100,7 @@ func TestClockAhead(t *testing.T) {
 	s.pending(1)
 	sweep()
 	s.pending(1)
-	a := owner.host.observe(t, "m", seen)
-	assert.True(t, a[0].Duplicate, "a follower whose clock is ahead forgot an id")
+	assert.True(t, owner.host.observe(t, "m", seen)[0].Duplicate, "a follower whose clock is ahead forgot an id")
 
 	s.move(1)
 	sweep()

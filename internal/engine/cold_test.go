@@ -158,8 +158,7 @@ func TestColdReplicaFollowsRestore(t *testing.T) {
 		s.awaitAll()
 		waitFor(t, b.host, func() bool { return b.host.Turn("m") == nil && slices.Equal(b.snapshots("m"), []uint64{5}) })
 		s.equal()
-		owner := s.move(1)
-		assert.False(t, owner.host.observe(t, "m", one("7", 7)...)[0].Duplicate, "a cold replica knows what was undone")
+		assert.False(t, s.move(1).host.observe(t, "m", one("7", 7)...)[0].Duplicate, "a cold replica knows what was undone")
 		s.equal()
 	}
 }

@@ -65,8 +65,7 @@ func TestDeletedModelsAreRemovedInTime(t *testing.T) {
 	h = start(t, d, c)
 	waitFor(t, h, func() bool { return h.listed(t) == "c" })
 	h.create(t, "b", linear(2))
-	s := h.stats(t, "b")
-	assert.EqualValues(t, 0, s.Observations)
+	assert.EqualValues(t, 0, h.stats(t, "b").Observations)
 }
 
 // Deletion, return and removal by many callers at once leave one model or none, and never

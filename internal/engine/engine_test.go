@@ -129,6 +129,5 @@ func TestObservationLimit(t *testing.T) {
 	}
 	want := h.stats(t, "m").Digest
 	h.stop(t)
-	got := start(t, fs, c).stats(t, "m").Digest
-	assert.True(t, got == want, "recovered to another state")
+	assert.True(t, start(t, fs, c).stats(t, "m").Digest == want, "recovered to another state")
 }

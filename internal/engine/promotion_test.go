@@ -31,8 +31,7 @@ func (h *host) promoted(t *testing.T, when string) string {
 	t.Helper()
 	all, err := h.ListAliases()
 	require.True(t, err == nil && len(all) == 1, "%s: aliases %+v, %v", when, all, err)
-	follows := h.follows(t, "challenger")
-	assert.Equal(t, map[string]string{"champion": "champion", "challenger": ""}[all[0].Model], follows, "%v %v", when, all[0].Model)
+	assert.Equal(t, map[string]string{"champion": "champion", "challenger": ""}[all[0].Model], h.follows(t, "challenger"), "%v %v", when, all[0].Model)
 	return all[0].Model
 }
 

@@ -174,8 +174,7 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 		for _, f := range findings {
 			assert.True(t, f.Model == "m" && f.Repaired == "" && strings.Contains(f.Problem, syscall.EIO.Error()), "found %+v, want EIO alone, not repaired", f)
 		}
-		n := len(findings)
-		assert.True(t, n == 2 && findings[1].Rejected, "found %+v, want the snapshot, and that the model is not served", findings)
+		assert.True(t, len(findings) == 2 && findings[1].Rejected, "found %+v, want the snapshot, and that the model is not served", findings)
 	}
 	h = startOn(t, disk, c)
 	_, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{})

@@ -90,8 +90,7 @@ func TestShareOfAnAlias(t *testing.T) {
 	half := func(from, to int) {
 		for n := from; n < to; n++ {
 			id := fmt.Sprint("p", n)
-			answer := h.labelled(t, id, maker[id], false)
-			assert.True(t, answer.Served, "%s has no served prediction", id)
+			assert.True(t, h.labelled(t, id, maker[id], false).Served, "%s has no served prediction", id)
 		}
 		for n := range to {
 			id := fmt.Sprint("p", n)
@@ -136,8 +135,7 @@ func TestShareThatLearnsAll(t *testing.T) {
 		for n := from; n < to; n++ {
 			id := fmt.Sprint("p", n)
 			// What the second model predicted is no prediction of the first.
-			a := h.labelled(t, id, by, false)
-			assert.Equal(t, (maker[id] == by), a.Served, "%v %v", id, maker[id])
+			assert.Equal(t, (maker[id] == by), h.labelled(t, id, by, false).Served, "%v %v", id, maker[id])
 			h.labelled(t, id, by, true)
 		}
 	}

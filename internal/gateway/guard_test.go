@@ -195,8 +195,7 @@ func TestSessions(t *testing.T) {
 	assert.True(t, a.status == http.StatusOK && strings.Contains(a.header.Get("Set-Cookie"), "Max-Age=0"), "%d %v", a.status, a.header)
 	ended := func(why string, cookie *http.Cookie) {
 		t.Helper()
-		a := g.call(t, http.MethodGet, "/v1/models", "", "Cookie", cookie.Name+"="+cookie.Value)
-		assert.EqualValues(t, http.StatusUnauthorized, a.status, why)
+		assert.EqualValues(t, http.StatusUnauthorized, g.call(t, http.MethodGet, "/v1/models", "", "Cookie", cookie.Name+"="+cookie.Value).status, why)
 	}
 	ended("logout", cookie)
 	revoked, _ := g.login(t, "read")

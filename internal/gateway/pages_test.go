@@ -74,8 +74,7 @@ func TestGRPCAddressOfTheConsole(t *testing.T) {
 	r.TLS = &tls.ConnectionState{HandshakeComplete: true}
 	h.gateway.ServeHTTP(w, r)
 	assert.Equal(t, `{"tls":true}`, w.Body.String(), "with TLS: %s", w.Body)
-	a := serve(t).call(t, "GET", path, "")
-	assert.EqualValues(t, http.StatusNotFound, a.status)
+	assert.EqualValues(t, http.StatusNotFound, serve(t).call(t, "GET", path, "").status)
 }
 
 // Pages of other origins may call if they are named, and not otherwise.

@@ -114,8 +114,7 @@ func sameRaft(a, b raftState) bool {
 
 func wantIndices(t *testing.T, l *store.RaftLog, want ...uint64) {
 	t.Helper()
-	got := slices.Sorted(maps.Keys(raftStateOf(t, l).entries))
-	assert.Equal(t, want, got)
+	assert.Equal(t, want, slices.Sorted(maps.Keys(raftStateOf(t, l).entries)))
 }
 
 func TestRaftLog(t *testing.T) {

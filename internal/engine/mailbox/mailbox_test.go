@@ -100,8 +100,7 @@ func TestTaskWhoseCallerHasLeft(t *testing.T) {
 		})
 		synctest.Wait()
 		callers.Go(func() {
-			err := box.Do(ctx, func(context.Context) error { t.Error("it ran"); return nil })
-			assert.ErrorIs(t, err, context.Canceled)
+			assert.ErrorIs(t, box.Do(ctx, func(context.Context) error { t.Error("it ran"); return nil }), context.Canceled)
 		})
 		synctest.Wait()
 		require.NoError(t, box.Put(1, 1))
@@ -121,8 +120,7 @@ func TestTaskThatRunsWithoutACaller(t *testing.T) {
 		ctx, leave := context.WithTimeout(t.Context(), time.Second)
 		defer leave()
 		release, ended := make(chan struct{}), false
-		err := box.Do(ctx, func(context.Context) error { <-release; ended = true; return nil })
-		assert.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.ErrorIs(t, box.Do(ctx, func(context.Context) error { <-release; ended = true; return nil }), context.DeadlineExceeded)
 		close(release)
 		group.Wait()
 		assert.True(t, ended, "it did not end")

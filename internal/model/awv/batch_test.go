@@ -45,8 +45,7 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 				}
 				group.Wait()
 				assert.True(t, slices.Equal(together, single), "seed %d: predicted at once, rows get other answers", seed)
-				after := must(l.AppendBinary(nil))(t)
-				assert.True(t, bytes.Equal(state, after), "seed %d: predicting changed the state", seed)
+				assert.True(t, bytes.Equal(state, must(l.AppendBinary(nil))(t)), "seed %d: predicting changed the state", seed)
 			}
 		})
 	}
@@ -70,8 +69,7 @@ func TestLateLabelsDoNotChangeWhatWasServed(t *testing.T) {
 			l := c.learner(1)
 			for batch := range 8 {
 				copied := c.learner(1)
-				state := must(l.AppendBinary(nil))(t)
-				require.NoError(t, copied.Restore(state))
+				require.NoError(t, copied.Restore(must(l.AppendBinary(nil))(t)))
 				rows := 1 + rng.IntN(6)
 				var x [][]float64
 				var served []string

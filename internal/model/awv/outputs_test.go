@@ -180,8 +180,7 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 				t.Errorf("%+v, with all outputs %+v", late.Stats(), all.Stats())
 			}
 			a := must(late.AppendBinary(nil))(t)
-			b := must(all.AppendBinary(nil))(t)
-			assert.Equal(t, b, a, "another state than with all outputs")
+			assert.Equal(t, must(all.AppendBinary(nil))(t), a, "another state than with all outputs")
 		})
 	}
 }
@@ -200,7 +199,6 @@ func TestWeightsOfAffineFeaturesAlone(t *testing.T) {
 		"other functions": {feature.NewTaylor(3, 1, 1), 2, 0},
 	} {
 		l := awv.New(c.features, awv.Options{Lambda: 1, Outputs: c.outputs})
-		got := l.Report(model.ReportOptions{}).Weights
-		assert.Equal(t, c.want, len(got), name)
+		assert.Equal(t, c.want, len(l.Report(model.ReportOptions{}).Weights), name)
 	}
 }

@@ -44,8 +44,7 @@ func TestRidgesOfClassesAreCertified(t *testing.T) {
 		require.NoError(t, err)
 		var o model.ClassOutcome
 		for n, s := range modeltest.Samples(5, 2, 80) {
-			class := strconv.Itoa(n % classes)
-			require.NoError(t, l.(model.Classifier).ObserveClass(&o, s.X, class, math.Min(s.Weight, 1), nil))
+			require.NoError(t, l.(model.Classifier).ObserveClass(&o, s.X, strconv.Itoa(n%classes), math.Min(s.Weight, 1), nil))
 		}
 		s := l.Stats()
 		assert.True(t, s.Certified && s.CertificateOK && s.Regret <= s.Certificate, "%d classes: %+v", classes, s)

@@ -67,7 +67,6 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 	assert.Equal(t, want, got, "restored, it ends elsewhere")
 	for _, s := range samples {
 		p := must(modeltest.Predict(restored, s.X))(t)
-		q := must(modeltest.Predict(whole, s.X))(t)
-		require.Equal(t, q, p)
+		require.Equal(t, must(modeltest.Predict(whole, s.X))(t), p)
 	}
 }

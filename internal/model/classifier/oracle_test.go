@@ -228,6 +228,5 @@ func TestLimitsOfTheLearner(t *testing.T) {
 	plain := without(t, spec)
 	got, want := admitter.Admit(all[0].X, 1e9), plain.(model.Admitter).Admit(all[0].X, 1e9)
 	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(got), "admitted: %v, want %v", got, want)
-	unbounded := create(t, of(2, model.Spec{LinearAWV: &model.LinearAWV{}}))
-	assert.EqualValues(t, math.MaxInt, unbounded.(model.Bounded).Remaining())
+	assert.EqualValues(t, math.MaxInt, create(t, of(2, model.Spec{LinearAWV: &model.LinearAWV{}})).(model.Bounded).Remaining())
 }

@@ -86,7 +86,6 @@ func TestSentinelsAreNoDistribution(t *testing.T) {
 			}
 			require.NoError(t, l.Observe(&o, []float64{rng.Float64(), rng.NormFloat64()}, []float64{y}, 1))
 		}
-		s := l.Stats().Gate
-		assert.Equal(t, sent, s.SetAside, sentinels)
+		assert.Equal(t, sent, l.Stats().Gate.SetAside, sentinels)
 	}
 }

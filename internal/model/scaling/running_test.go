@@ -240,8 +240,7 @@ func TestMomentsOfHardInputs(t *testing.T) {
 			if n%2 == 1 {
 				want = (-1 - 1/float64(n)) / math.Sqrt(1-1/float64(n)/float64(n)) / (2 * math.Sqrt(dimension))
 			}
-			got := s.x[0]
-			require.True(t, math.Abs(got-want) <= 1e-9+digit && s.x[1] == 0, "%s, row %d: scaled to %v, want %.17g and 0", name, n, s.x, want)
+			require.True(t, math.Abs(s.x[0]-want) <= 1e-9+digit && s.x[1] == 0, "%s, row %d: scaled to %v, want %.17g and 0", name, n, s.x, want)
 		}
 	}
 }

@@ -18,8 +18,7 @@ func TestReplayChosenColumns(t *testing.T) {
 	for i, args := range [][]string{{"--features", "x2,x1"}, {"--ignore", "id"}} {
 		run := []string{"a", "b"}[i]
 		document(t, 0, append([]string{"replay", "--csv", path, "--model", "m", "--run", run}, args...)...)
-		want := [][]float64{{2, 1}, {1, 2}}[i]
-		assert.Equal(t, want, f.models["m"].outcomes[run+"-1"].features, args)
+		assert.Equal(t, [][]float64{{2, 1}, {1, 2}}[i], f.models["m"].outcomes[run+"-1"].features, args)
 	}
 }
 

@@ -248,8 +248,7 @@ func TestManifestsThatAreRejected(t *testing.T) {
 	for _, path := range []string{"", "log", "log/", "/etc/passwd", "../x", "log/../../x", "log/a/b", "snapshots/1.hs", "snapshots/../x.hs", "LOCK", "log/LOCK", "log//x"} {
 		m := good()
 		m["files"] = []any{map[string]any{"path": path, "bytes": 3, "sha256": digest}}
-		body := must(json.Marshal(m))(t)
-		assert.ErrorIs(t, find(seal(body)), backup.ErrDamaged, path)
+		assert.ErrorIs(t, find(seal(must(json.Marshal(m))(t))), backup.ErrDamaged, path)
 	}
 	for name, want := range map[string]error{"older": backup.ErrVersion, "newer": backup.ErrVersion, "another name": backup.ErrDamaged} {
 		m := good()
@@ -261,8 +260,7 @@ func TestManifestsThatAreRejected(t *testing.T) {
 		default:
 			m["name"] = "other"
 		}
-		body := must(json.Marshal(m))(t)
-		assert.ErrorIs(t, find(seal(body)), want, name)
+		assert.ErrorIs(t, find(seal(must(json.Marshal(m))(t))), want, name)
 	}
 }
 

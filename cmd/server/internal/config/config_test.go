@@ -223,8 +223,7 @@ label-ttl: 90s
 
 // What is overruled is not looked at.
 func TestAnOverruledValueIsNotRead(t *testing.T) {
-	cfg := load(t, []string{"--max-models=5"}, environment{"HINDSIGHT_MAX_MODELS": "many"})
-	assert.Equal(t, 5, cfg.MaxModels)
+	assert.Equal(t, 5, load(t, []string{"--max-models=5"}, environment{"HINDSIGHT_MAX_MODELS": "many"}).MaxModels)
 }
 
 func TestBadValues(t *testing.T) {

@@ -100,8 +100,7 @@ func TestReadyWithoutWatchdog(t *testing.T) {
 func TestNotReady(t *testing.T) {
 	newManager(t)
 	ill := errors.New("it does not serve")
-	err := systemd.Supervise(t.Context(), zap.NewNop(), func(context.Context) error { return ill })
-	assert.ErrorIs(t, err, ill)
+	assert.ErrorIs(t, systemd.Supervise(t.Context(), zap.NewNop(), func(context.Context) error { return ill }), ill)
 	t.Setenv("WATCHDOG_USEC", "often")
 	assert.Error(t, systemd.Supervise(t.Context(), zap.NewNop(), func(context.Context) error { return nil }))
 }

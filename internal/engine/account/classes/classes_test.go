@@ -300,8 +300,7 @@ func TestProbabilitiesThatAreNone(t *testing.T) {
 	}
 	f := a.Summary().Whole.Served
 	assert.True(t, f.LogLoss >= 0 && f.Brier >= 0 && f.Errors == 4, "%+v", f)
-	b := classes.New(3)
-	assert.NoError(t, b.Restore(a.AppendBinary(nil)), "its state is rejected")
+	assert.NoError(t, classes.New(3).Restore(a.AppendBinary(nil)), "its state is rejected")
 }
 
 // The skill is against the better baseline.
