@@ -195,30 +195,8 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func BenchmarkAppend(b *testing.B) {
-	c := all()[7]
-	c.Record.Data = make([]byte, 188)
-	c.IDs[0].Value = make([]byte, 80)
-	b.ReportAllocs()
-	var data []byte
-	for b.Loop() {
-		data = c.Append(data[:0])
-	}
 }
 
-func BenchmarkDecode(b *testing.B) {
-	c := all()[7]
-	c.Record.Data = make([]byte, 188)
-	c.IDs[0].Value = make([]byte, 80)
-	data := encode(header(), []command.Command{c})
-	b.ReportAllocs()
-	for b.Loop() {
-		e, err := command.Decode(data)
-		require.NoError(b, err)
-		raw, _, err := e.Next()
-		if err == nil {
-			err = c.Decode(raw)
-		}
 		require.NoError(b, err)
 	}
 }

@@ -197,14 +197,6 @@ func TestCertificateAllowsForTheRounds(t *testing.T) {
 	}
 }
 
-func BenchmarkForecaster(b *testing.B) {
-	for _, c := range []struct{ d, m int }{{9, 3}, {18, 2}, {22, 2}, {25, 2}} {
-		f := feature.NewTaylor(c.d, 1, c.m)
-		l := awv.New(f, awv.Options{Lambda: 1})
-		samples := modeltest.Samples(1, c.d, 64)
-		for _, s := range samples {
-			must(modeltest.Observe(l, s.X, s.Y, 1))(b)
-		}
 		n := 0
 		b.Run(fmt.Sprintf("Predict/d=%d/M=%d/r=%d", c.d, c.m, f.Size()), func(b *testing.B) {
 			b.ReportAllocs()
