@@ -194,9 +194,3 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
-
-}
-
-		require.NoError(b, err)
-	}
-}

@@ -197,26 +197,6 @@ func TestCertificateAllowsForTheRounds(t *testing.T) {
 	}
 }
 
-		n := 0
-		b.Run(fmt.Sprintf("Predict/d=%d/M=%d/r=%d", c.d, c.m, f.Size()), func(b *testing.B) {
-			b.ReportAllocs()
-			var p model.Prediction
-			for b.Loop() {
-				require.NoError(b, l.Predict(&p, samples[n&63].X))
-				n++
-			}
-		})
-		b.Run(fmt.Sprintf("Observe/d=%d/M=%d/r=%d", c.d, c.m, f.Size()), func(b *testing.B) {
-			b.ReportAllocs()
-			var o model.Outcome
-			for b.Loop() {
-				require.NoError(b, l.Observe(&o, samples[n&63].X, []float64{1}, 1))
-				n++
-			}
-		})
-	}
-}
-
 // must returns v. An error ends the test.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
