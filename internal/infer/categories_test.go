@@ -4,6 +4,8 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"testing"
@@ -67,5 +69,24 @@ func TestForALearner(t *testing.T) {
 	}
 	if got := infer.For(&hindsightv1.ModelSpec{Inputs: spec.GetInputs()[1:]}, "linear_awv"); len(got.GetInputs()) != 1 {
 		t.Errorf("without keys: %v", got)
+	}
+}
+
+// Texts of which most do not repeat are keys if labels depend on them, and a quarter of the cells repeat one.
+func TestSeldomTexts(t *testing.T) {
+	for _, c := range []struct {
+		texts  int
+		effect float64
+		want   infer.Kind
+	}{{800, 1, infer.Category}, {800, 0, infer.LeftOut}, {1600, 1, infer.LeftOut}} {
+		var b strings.Builder
+		b.WriteString("id,y\n")
+		rng := rand.New(rand.NewPCG(1, 36))
+		for range 1000 {
+			id := rng.IntN(c.texts)
+			fmt.Fprintf(&b, "t%d,%g\n", id, c.effect*math.Sin(float64(id))+.3*rng.NormFloat64())
+		}
+		column := read(t, b.String(), infer.Options{Target: "y"}).Columns[0]
+		assert.Equal(t, c.want, column.Kind, "%v %v", c, column.Reason)
 	}
 }

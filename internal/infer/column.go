@@ -580,7 +580,7 @@ func (c *column) decideCategory(out *Column) {
 	case c.long.count > 0:
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes, such as that in %s %d; a category has at most %d", c.longest, c.unit, c.long.line, maxText)
 		return
-	case n > ownFeatures && 2*n > c.cells-c.unknown:
+	case n > ownFeatures && 2*n > c.cells-c.unknown && (4*n > 3*(c.cells-c.unknown) || !c.labelsDepend()):
 		out.Kind, out.Reason = LeftOut, "most cells do not repeat another: it names the row"
 		return
 	}

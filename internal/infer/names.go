@@ -130,7 +130,7 @@ func (c *column) evidence() (e evidence) {
 		spread += l.n * (l.v - center) * (l.v - center)
 	}
 	variance := within / (n - d)
-	if e.depend = between/(d-1) > (1+evident*math.Sqrt(2/(d-1)+2/(n-d)))*variance; !e.depend {
+	if e.depend = depend(d, n, between, within); !e.depend {
 		return e
 	}
 	e.line = along * along / spread / between
@@ -143,6 +143,22 @@ func (c *column) evidence() (e evidence) {
 		e.ratio = apart(levels, 1, variance) / distant
 	}
 	return e
+}
+
+// depend reports whether F is so many deviations above 1 that n labels depend on d values.
+func depend(d, n, between, within float64) bool {
+	return between/(d-1) > (1+evident*math.Sqrt(2/(d-1)+2/(n-d)))*within/(n-d)
+}
+
+// labelsDepend reports whether labels depend on the text.
+func (c *column) labelsDepend() bool {
+	var d, n, sum, squares, between float64
+	for _, text := range slices.Sorted(maps.Keys(c.texts)) {
+		if t := c.texts[text]; t.n > 0 {
+			d, n, sum, squares, between = d+1, n+t.n, sum+t.sum, squares+t.squares, between+t.sum*t.sum/t.n
+		}
+	}
+	return d > 1 && n > d && depend(d, n, between-sum*sum/n, max(0, squares-between))
 }
 
 // apart is D(g).
@@ -177,14 +193,16 @@ func (c *column) namedAfterThings() bool {
 }
 
 // categories says why integers are categories, and is empty if they are numbers. At least half of
-// the cells repeat an integer that is a category.
+// the cells repeat an integer that is a category, or a quarter if labels depend on it.
 func (c *column) categories() string {
 	values, n := c.cells-c.gaps, c.different()
-	if c.target || c.isBoolean(values) || c.integers < c.numbers || !areFew(values-c.numbers, values) || c.codes.count+c.huge.count > 0 || c.low == c.high || 2*n > values {
+	if c.target || c.isBoolean(values) || c.integers < c.numbers || !areFew(values-c.numbers, values) || c.codes.count+c.huge.count > 0 || c.low == c.high || 4*n > 3*values {
 		return ""
 	}
 	e := c.evidence()
 	switch {
+	case 2*n > values && !e.depend:
+		return ""
 	case e.compared && e.ratio >= orderless && 4*n <= values:
 		return " that name things: labels of neighboring integers are no more alike than others"
 	case c.namedAfterThings() && !(e.compared && e.ratio < ordered):
