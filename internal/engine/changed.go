@@ -30,7 +30,7 @@ func (e *Engine) Changed(c storage.Change) {
 		}
 	case storage.Snapshotted:
 		if m != nil {
-			m.Snapshotted(c.Sequence, c.Value)
+			m.Snapshotted(c.Index, c.Sequence, c.Value)
 		}
 	case storage.Rewound:
 		if m != nil {

@@ -5,13 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/codec"
 )
 
 // cold keeps followers from learning, and keeps few snapshots, so that the logs are cut behind them.
@@ -160,5 +163,85 @@ func TestColdReplicaFollowsRestore(t *testing.T) {
 		s.equal()
 		assert.False(t, s.move(1).host.observe(t, "m", one("7", 7)...)[0].Duplicate, "a cold replica knows what was undone")
 		s.equal()
+	}
+}
+
+// A cold server notices a wrong bit of a snapshot while it is idle, whether the owner's state or the received copy has the bit.
+// It answers as the owner with the state of a server without a cluster.
+func TestColdServersVerifySnapshots(t *testing.T) {
+	t.Parallel()
+	verifying := func(o *engine.Options) { o.ReportCPU, o.Sweep = 0.5, time.Millisecond }
+	for name, part := range map[string]func(*codec.Snapshot) []byte{
+		"learner": func(s *codec.Snapshot) []byte { return s.Learner },
+		"account": func(s *codec.Snapshot) []byte { return s.Account },
+		"history": func(s *codec.Snapshot) []byte { return s.History },
+	} {
+		for wrong, place := range map[string]int{"nobody": 2, "the owner": 0, "the next owner": 1} {
+			t.Run(name+" of "+wrong, func(t *testing.T) {
+				t.Parallel()
+				s := startServers(t, 3, cold, verifying)
+				alone := start(t, files{newFS()}, s.clock)
+				a, b := s.all[0], s.all[1]
+				a.host.create(t, "m", taylor(2, 2))
+				alone.create(t, "m", taylor(2, 2))
+				s.awaitAll()
+				var index atomic.Uint64 // Of the last snapshot.
+				flips := false
+				b.tell = func(c storage.Change) {
+					if c.Kind == storage.Snapshotted {
+						index.Store(c.Index)
+						if flips && len(c.Value) > 0 {
+							c.Value = b.flipped(t, c.Value, part)
+						}
+					}
+					b.host.Changed(c)
+				}
+				digests := func() (all [3]string) {
+					for n, v := range s.all {
+						all[n] = v.host.Digest("m", index.Load(), storage.Digest{}).State
+					}
+					return all
+				}
+				learn := func(from int) {
+					for n := from; n < from+40; n++ {
+						row := one(fmt.Sprint("o", n), float64(n%7), 1)
+						s.owner().host.observe(t, "m", row...)
+						alone.observe(t, "m", row...)
+					}
+				}
+				for n := range 3 {
+					switch learn(40 * n); {
+					case n == 2 && place == 0:
+						a.flip(t, part)
+						learn(1000)
+					case n == 2:
+						flips = place == 1
+					}
+					must(a.host.SnapshotModel(t.Context(), "m"))(t)
+					waitFor(t, b.host, func() bool {
+						s.settle()
+						got := digests()
+						return got[0] != "" && got[1] != "" && got[2] != ""
+					})
+				}
+				got := digests()
+				assert.True(t, got[1] == got[2] && (got[0] != got[1]) == (place == 0), "%v", got)
+				for n, v := range s.all[1:] {
+					noticed := place == 0 || place == 1 && n == 0
+					waitFor(t, v.host, func() bool { return noticed == (v.host.Totals().DigestMismatches.Load() > 0) })
+				}
+				s.move(1)
+				learn(2000)
+				got[0], got[1] = fmt.Sprintf("%x", b.host.stats(t, "m").Digest), fmt.Sprintf("%x", alone.stats(t, "m").Digest)
+				assert.Equal(t, got[1], got[0])
+				must(b.host.SnapshotModel(t.Context(), "m"))(t)
+				c := s.all[2]
+				waitFor(t, c.host, func() bool {
+					s.settle()
+					digest := c.host.Digest("m", index.Load(), storage.Digest{}).State
+					return digest != "" && digest == b.host.Digest("m", index.Load(), storage.Digest{}).State
+				})
+			})
+		}
 	}
 }

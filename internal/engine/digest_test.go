@@ -148,31 +148,33 @@ func TestCheckInParts(t *testing.T) {
 	assert.True(t, slices.ContainsFunc(parts, func(from string) bool { return from > "1" && from < "4" }), "the checks begin at %q", parts)
 }
 
-// flip flips a bit of a part of a server's state, as a fault of its memory does.
-func (v *server) flip(t *testing.T, part func(*codec.Snapshot) []byte) {
+// flipped returns a snapshot with another bit in a part, which can be read.
+func (v *server) flipped(t *testing.T, data []byte, part func(*codec.Snapshot) []byte) []byte {
 	t.Helper()
-	must(v.host.SnapshotModel(t.Context(), "m"))(t)
 	m := v.stored()
-	value := must(m.Value())(t)
-	source, _, err := recovery.DecodeRegistryEntry(storage.RegistryEntry{Name: "m", Value: value, Model: m}, catalog.New)
+	source, _, err := recovery.DecodeRegistryEntry(storage.RegistryEntry{Name: "m", Value: must(m.Value())(t), Model: m}, catalog.New)
 	require.NoError(t, err)
-	sequences := must(m.Snapshots())(t)
-	data := must(m.ReadSnapshot(sequences[0]))(t)
-	require.True(t, v.host.Hibernate("m"), "the model stays in memory")
 	for at := 1; ; at++ { // Not every bit gives a state that can be read.
 		s := must(codec.Decode(slices.Clone(data)))(t)
 		bytes := part(&s)
 		bytes[len(bytes)-at] ^= 1
 		s.Digest = codec.Digest(s.Learner)
-		flipped, err := codec.Encode(s)
-		if err == nil {
-			err = m.WriteSnapshot(s.Sequence, flipped)
-		}
-		require.NoError(t, err)
-		if _, err := source.Restore(s.Sequence); err == nil {
-			break
+		flipped := must(codec.Encode(s))(t)
+		if source.CheckEncoded(s.Sequence, flipped, s.Digest) == nil {
+			return flipped
 		}
 	}
+}
+
+// flip flips a bit of a part of a server's state, as a fault of its memory does.
+func (v *server) flip(t *testing.T, part func(*codec.Snapshot) []byte) {
+	t.Helper()
+	must(v.host.SnapshotModel(t.Context(), "m"))(t)
+	m := v.stored()
+	sequences := must(m.Snapshots())(t)
+	data := must(m.ReadSnapshot(sequences[0]))(t)
+	require.True(t, v.host.Hibernate("m"), "the model stays in memory")
+	require.NoError(t, m.WriteSnapshot(sequences[0], v.flipped(t, data, part)))
 	if _, err := v.host.Predict(t.Context(), "m", vectors([]float64{1, 2}), engine.PredictOptions{}); err != nil { // It loads the model.
 		t.Fatal(err)
 	}

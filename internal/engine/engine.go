@@ -59,8 +59,10 @@ type Engine struct {
 	watchers  watch.Hub
 	followers *replica.Set
 	reporter  *figures.Reporter
-	start     StartCounters
-	changes   changes
+	// verified is the id of the last model with a verified snapshot. Only reportAll uses it.
+	verified string
+	start    StartCounters
+	changes  changes
 	// registryDamaged is set when an entry could not be decoded. A lookup that misses may then be a damaged
 	// model, not an unknown one.
 	registryDamaged atomic.Bool

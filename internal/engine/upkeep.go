@@ -66,8 +66,8 @@ func (e *Engine) sweep(now time.Time) error {
 	return nil
 }
 
-// reportAll solves, one after the other, the reports that a scrape shows. After each it rests for as long as
-// its share of a processor asks.
+// reportAll solves, one after the other, the reports that a scrape shows, and verifies the snapshots of a cold server. After
+// each it rests for as long as its share of a processor asks.
 func (e *Engine) reportAll() {
 	if e.o.ReportCPU <= 0 {
 		return
@@ -80,14 +80,32 @@ func (e *Engine) reportAll() {
 			return
 		case <-rest.C:
 			rest.Reset(e.refreshReport())
+		case m := <-e.env.Asked:
+			m.Verify(e.env.Lifetime)
 		}
 	}
 }
 
-// refreshReport solves a report, and returns how long to rest after it.
+// verify verifies a snapshot that the owner has sent, of the next model with one. A server that learns has none.
+func (e *Engine) verify() bool {
+	if !e.RestsCold() {
+		return false
+	}
+	models := e.table.live()
+	at := sort.Search(len(models), func(n int) bool { return models[n].ID() > e.verified })
+	for _, m := range append(models[at:len(models):len(models)], models[:at]...) {
+		if m.Verify(e.env.Lifetime) {
+			e.verified = m.ID()
+			return true
+		}
+	}
+	return false
+}
+
+// refreshReport solves a report or verifies a snapshot, and returns how long to rest after it.
 func (e *Engine) refreshReport() (rest time.Duration) {
 	started := e.o.Now()
-	if e.o.ReportCPU <= 0 || !e.reporter.Refresh(e.env.Lifetime, readers(e.table.live())) {
+	if e.o.ReportCPU <= 0 || !e.verify() && !e.reporter.Refresh(e.env.Lifetime, readers(e.table.live())) {
 		return e.o.Sweep
 	}
 	took := e.o.Now().Sub(started)

@@ -96,7 +96,7 @@ func (s *Store) applyEntry(index uint64, entry []byte) error {
 func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw command.Raw, waits *call) error {
 	switch raw.Kind {
 	case command.PutPending, command.Expire:
-	case command.PutIDs, command.Snapshot:
+	case command.PutIDs:
 		if proposedHere {
 			waits.answer(nil, nil)
 			return nil
@@ -119,9 +119,9 @@ func (s *Store) applyCommand(p, after storage.Position, proposedHere bool, raw c
 		return err
 	}
 	m, _ := change.Model.(*Model)
-	// The caller of a Digest, which gets no digest by its answer, waits until Changed has the digest.
-	digested := change.Kind == storage.Digested
-	if err == nil && change.Kind != 0 && s.o.Changed != nil && (digested || !waits.answer(m, nil)) {
+	// The caller of a Digest or a Snapshot, which gets no index by its answer, waits until Changed has the index.
+	indexed := change.Index > 0
+	if err == nil && change.Kind != 0 && s.o.Changed != nil && (indexed || !waits.answer(m, nil)) {
 		s.o.Changed(change)
 	}
 	waits.answer(m, err)
@@ -246,7 +246,10 @@ func (m *Model) effect(p storage.Position, c *command.Command, proposedHere bool
 	case command.Digest:
 		change.Kind, change.Sequence, change.Index, change.Digest = storage.Digested, c.Sequence, p.Index, m.digest(c)
 	case command.Snapshot:
-		change.Kind, change.Sequence, change.Value = storage.Snapshotted, c.Sequence, codec.AppendBytes(make([]byte, 0, len(c.Snapshot)), c.Snapshot)
+		change.Kind, change.Sequence, change.Index = storage.Snapshotted, c.Sequence, p.Index
+		if !proposedHere { // The proposer has the snapshot.
+			change.Value = codec.AppendBytes(make([]byte, 0, len(c.Snapshot)), c.Snapshot)
+		}
 	default:
 		err = fmt.Errorf("%w: kind %d with a model", command.ErrMalformed, c.Kind)
 	}

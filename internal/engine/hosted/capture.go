@@ -116,7 +116,7 @@ func (c *capture) put(ctx context.Context, data []byte, started time.Time) (writ
 	}
 	sharing := m.env.Now()
 	if c.data == nil {
-		if err := m.share(c.Sequence, data); err != nil {
+		if err := m.share(&c.Snapshot, data); err != nil {
 			return false, err
 		}
 	}
@@ -154,8 +154,8 @@ func (c *capture) prune(ctx context.Context) error {
 	}
 	defer s.unlock()
 	switch {
-	case s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 || s.newest.Load() != c.Sequence:
-		return nil // The model was restored or deleted, or the writer of a newer snapshot prunes.
+	case s.epoch.Load() != c.epoch || m.journal.rewound.Load() != 0 || s.newest.Load() != c.Sequence || s.suspect > 0:
+		return nil // The model was restored or deleted, the writer of a newer snapshot prunes, or a load needs the log.
 	case rejected != nil:
 		return s.removeNewest(c.Sequence, rejected)
 	case due:
@@ -171,7 +171,7 @@ func (c *capture) prune(ctx context.Context) error {
 // share sends a new snapshot to the cold servers before this server writes it. It fails with ErrNotOwner on a server
 // that is not the owner, which makes no snapshots. The caller holds disk, so that the log has the snapshot before a
 // later restore.
-func (m *Model) share(sequence uint64, data []byte) error {
+func (m *Model) share(s *codec.Snapshot, data []byte) error {
 	proposer, ok := m.source.Handle.(interface {
 		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
 	})
@@ -179,16 +179,18 @@ func (m *Model) share(sequence uint64, data []byte) error {
 		return nil
 	}
 	// A server that begins with the snapshot does not derive these ids. It has the ids of earlier records.
-	ids, err := m.journal.lastIDs(m.env.appends, sequence)
+	ids, err := m.journal.lastIDs(m.env.appends, s.Sequence)
 	if err == nil {
-		err = proposer.ProposeSnapshot(m.env.appends, sequence, data, ids)
+		state := digestOf(s)
+		m.digests.change(s.Sequence, func(s *sent) { s.State = state })
+		err = proposer.ProposeSnapshot(m.env.appends, s.Sequence, data, ids)
 	}
 	if errors.Is(err, ErrNotOwner) {
 		return m.id.storagef("send a snapshot", err)
 	}
 	if err != nil {
 		m.countFailure(err)
-		m.env.Log.Warn("cold replicas do not get a snapshot", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))
+		m.env.Log.Warn("cold replicas do not get a snapshot", zap.String("model", m.ID()), zap.Uint64("sequence", s.Sequence), zap.Error(err))
 	}
 	return nil
 }

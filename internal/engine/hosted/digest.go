@@ -2,8 +2,6 @@ package hosted
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"slices"
 	"time"
@@ -11,7 +9,6 @@ import (
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model/codec"
 )
 
 const (
@@ -33,6 +30,7 @@ func (d *digests) cancel() {
 	for n := range d.newest {
 		d.newest[n].sequence = 0
 	}
+	d.sent = nil
 }
 
 // Digest returns the digest of this server's model after an entry. If another server has another digest, Digest counts and
@@ -41,6 +39,13 @@ func (m *Model) Digest(index uint64, other storage.Digest) (own storage.Digest) 
 	m.digests.mu.Lock()
 	if n := slices.IndexFunc(m.digests.newest, func(d digested) bool { return d.index == index }); n >= 0 {
 		own = m.digests.newest[n].Digest
+	} else if n := slices.IndexFunc(m.digests.sent, func(s sent) bool { return s.index == index }); n >= 0 {
+		s := &m.digests.sent[n]
+		own, s.asked = s.Digest, true
+		select {
+		case m.env.Asked <- m:
+		default: // The other server asks again.
+		}
 	}
 	m.digests.mu.Unlock()
 	if own.Differs(other) {
@@ -103,12 +108,7 @@ func (m *Model) digest() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	whole := sha256.New()
-	for _, part := range [][]byte{s.Learner, s.Account, s.History} {
-		sum := codec.Digest(part)
-		whole.Write(sum[:]) // A hash never fails.
-	}
-	return hex.EncodeToString(whole.Sum(nil)), nil
+	return digestOf(&s), nil
 }
 
 // Check compares a part of the model with the models of the other servers: its registered value, rows from an id on, and

@@ -156,6 +156,8 @@ type Env struct {
 	captures chan func(context.Context)
 	// received are the owner's snapshots that this server has received and not written.
 	received chan func(context.Context)
+	// Asked are models with a snapshot whose digest another server waits for.
+	Asked chan *Model
 }
 
 // Time is the time by which predictions and ids expire. It is the clock's, but never before the time of an Expire in the
@@ -182,7 +184,7 @@ func NewEnv(lifetime context.Context, o Options, learners machine.Learners, load
 	return &Env{
 		Options: o, Learners: learners, Memory: newMemory(o.ModelMemory), Loading: make(Slots, loads), copies: make(Slots, CopiesAtOnce),
 		Lifetime: lifetime, appends: context.WithoutCancel(lifetime), captures: make(chan func(context.Context), CopiesAtOnce),
-		received: make(chan func(context.Context), receivedAtOnce),
+		received: make(chan func(context.Context), receivedAtOnce), Asked: make(chan *Model, maxDigests),
 	}
 }
 

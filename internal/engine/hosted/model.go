@@ -109,6 +109,8 @@ type usage struct {
 type digests struct {
 	mu     sync.Mutex
 	newest []digested // mu; the oldest first
+	// sent are the newest snapshots of an owner with cold servers.
+	sent []sent // mu; the oldest first
 }
 
 // Figures returns the figures of the state, or of the last state in memory. They are not known if the model was not

@@ -42,10 +42,15 @@ func (m *Model) Rewound(sequence uint64) {
 	m.box.Post()
 }
 
-// Snapshotted writes the owner's snapshot of a sequence on a cold server. It does not wait.
-func (m *Model) Snapshotted(sequence uint64, data []byte) {
+// Snapshotted writes the owner's snapshot of a sequence, of an entry of the log, on a cold server. It does not wait. On the
+// owner, data is empty.
+func (m *Model) Snapshotted(index, sequence uint64, data []byte) {
 	if !m.env.Cold {
 		return // A warm server makes its own snapshots.
+	}
+	m.digests.change(sequence, func(s *sent) { s.index = index })
+	if len(data) == 0 {
+		return
 	}
 	s, knownLogEnd := &m.snapshots, m.journal.knownLogEnd.Load()
 	left := int64(knownLogEnd-min(sequence, knownLogEnd)) * max(s.cost.Load(), int64(ReadCost))

@@ -115,6 +115,10 @@ func (m *Model) load() error {
 	}
 	defer m.snapshots.unlock()
 	started := env.Now()
+	if err := m.snapshots.dropSuspects(recovery.EndOfLog); err != nil {
+		copied()
+		return m.id.storagef("remove snapshots that differ from the log", err)
+	}
 	r, replay, err := m.recover()
 	copied()
 	free()
@@ -241,8 +245,10 @@ func (m *Model) restoreRewound(sequence uint64) error {
 	m.forget() // Before the next epoch: no report of the state before has that epoch.
 	m.journal.followRewind()
 	m.snapshots.epoch.Add(1)
+	err = m.snapshots.dropSuspects(recovery.EndOfLog)
 	// A snapshot that was being written during the rewind has an undone state.
-	sequences, err := m.snapshots.store.Snapshots()
+	sequences, listed := m.snapshots.store.Snapshots()
+	err = errors.Join(err, listed)
 	for n := 0; n < len(sequences) && sequences[n] > sequence && err == nil; n++ {
 		err = m.snapshots.store.RemoveSnapshot(sequences[n])
 	}

@@ -52,6 +52,8 @@ type snapshots struct {
 	// snapshot. unchecked counts the snapshots since. disk is held.
 	checked, checkedEpoch uint64
 	unchecked             int
+	// The snapshots from suspect on differ from the log, and no load uses them; 0 is none. disk is held.
+	suspect uint64
 	// lastCaptureAt is when a state was last captured, newestAt when the newest snapshot was, or when the model was
 	// taken up if that is later. Both are in nanoseconds since 1970.
 	lastCaptureAt, newestAt atomic.Int64

@@ -48,7 +48,7 @@ func (s Source) ReplayAll(ctx context.Context, r Recovered, learned Learned) (Re
 	if err != nil {
 		return Recovered{}, fmt.Errorf("find the end of the log: %w", StorageError(err))
 	}
-	if r, err = s.replay(ctx, r, EndOfLog, learned); err != nil {
+	if r, err = s.Replay(ctx, r, EndOfLog, learned); err != nil {
 		return Recovered{}, err
 	}
 	if r.Sequence() > last { // Another server has appended since.
@@ -74,11 +74,11 @@ func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, learne
 	if err != nil {
 		return Recovered{}, err
 	}
-	return s.replay(ctx, r, sequence, learned)
+	return s.Replay(ctx, r, sequence, learned)
 }
 
-// replay replays the log up to a sequence, or to its end if that comes first.
-func (s Source) replay(ctx context.Context, r Recovered, sequence uint64, learned Learned) (Recovered, error) {
+// Replay replays the log up to a sequence, or to its end if that comes first.
+func (s Source) Replay(ctx context.Context, r Recovered, sequence uint64, learned Learned) (Recovered, error) {
 	err := s.Handle.Replay(ctx, r.Snapshot, func(logged storage.Record) error {
 		if err := ctx.Err(); err != nil {
 			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
@@ -99,7 +99,7 @@ func (s Source) Relearn(ctx context.Context, from, last uint64, bad BadSnapshot,
 		return err
 	}
 	r.Record(rows)
-	r, err = s.replay(ctx, r, last, func(*record.Record, []record.Answer) error { return nil })
+	r, err = s.Replay(ctx, r, last, func(*record.Record, []record.Answer) error { return nil })
 	if err == nil && r.Sequence() != last {
 		err = fmt.Errorf("the log ends at sequence %d, want %d: %w", r.Sequence(), last, machine.ErrCorrupt)
 	}

@@ -53,7 +53,8 @@ const (
 	// Digested: rows of Model had Digest when the entry Index was applied, and the log of Model ended at Sequence or later.
 	// The owner compares the digests of all servers, also of their states at Sequence unless that is 0.
 	Digested
-	// Snapshotted: Value is the owner's snapshot of Model at Sequence. The store does not have it yet.
+	// Snapshotted: the entry Index has the owner's snapshot of Model at Sequence. Value is the snapshot, which the store does
+	// not have yet. It is nil on the server that proposed the entry.
 	Snapshotted
 )
 
