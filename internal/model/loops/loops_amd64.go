@@ -159,18 +159,21 @@ func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns
 
 // Distances writes the squared distances of rows to z,
 //
-//	for i := range dst { dst[i] = Σ_j weights[j] (rows[i stride + j] − z[j])² }
+//	for i := range rows { dst[i] = Σ_j weights[j] (row i[j] − z[j])² }
 //
 // in single precision and Lanes sums: sum k has the columns j with j mod Lanes = k in their
-// order, and the sums are added pairwise, neighbours first. The length of z is a multiple of Lanes.
-func Distances(dst, rows []float32, stride int, z, weights []float32) {
-	n := len(dst) &^ 3
-	if n > 0 && len(z) > 0 && cpu.X86.HasAVX2 {
-		_, _ = rows[(n-1)*stride:][len(z)-1], weights[len(z)-1]
-		distancesAVX2(&dst[0], &rows[0], n, stride, &z[0], &weights[0], len(z))
-		dst, rows = dst[n:], rows[n*stride:]
+// order, and the sums are added pairwise, neighbours first. The rows are in blocks of Lanes rows of
+// stride columns: a block has column 0 of its rows, then column 1 and so on. Distances returns the number
+// of rows. The length of z is at most stride.
+func Distances(dst, blocks []float32, stride int, z, weights []float32) (rows int) {
+	rows = len(blocks) / stride
+	if rows == 0 || len(z) == 0 || !cpu.X86.HasAVX2 {
+		distancesGo(dst, blocks, stride, z, weights)
+		return rows
 	}
-	distancesGo(dst, rows, stride, z, weights)
+	_, _ = dst[rows-1], weights[len(z)-1]
+	distancesAVX2(&dst[0], &blocks[0], rows/Lanes, stride, &z[0], &weights[0], len(z))
+	return rows
 }
 
 // Minima lowers least[k] to the bits of the least of the distances k, k + Shares, k + 2 Shares …, without
@@ -181,6 +184,15 @@ func Minima(least *[Shares]uint32, distances []float32) {
 		return
 	}
 	minimaAVX2(&least[0], &distances[0], len(distances)/Shares)
+}
+
+// Within is the place of the first distance whose bits are at most bound, or the number of distances.
+func Within(distances []float32, bound uint32) int {
+	at := 0
+	if n := len(distances) &^ (2*Lanes - 1); n > 0 && cpu.X86.HasAVX2 {
+		at = withinAVX2(&distances[0], n, bound)
+	}
+	return at + withinGo(distances[at:], bound)
 }
 
 // rotateAVX2 is rotateGo of n entries.
@@ -249,12 +261,18 @@ func substituteAbreastAVX2(z, data, priors, squares *float64, order, columns int
 //go:noescape
 func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)
 
-// distancesAVX2 is distancesGo of n rows, a multiple of 4 and not 0, and columns > 0.
+// distancesAVX2 is distancesGo of count blocks, not 0, and columns > 0.
 //
 //go:noescape
-func distancesAVX2(dst, rows *float32, n, stride int, z, weights *float32, columns int)
+func distancesAVX2(dst, blocks *float32, count, stride int, z, weights *float32, columns int)
 
 // minimaAVX2 is minimaGo of a number of whole Shares, not 0.
 //
 //go:noescape
 func minimaAVX2(least *uint32, distances *float32, count int)
+
+// withinAVX2 is the place of the first 2·Lanes distances with one within the bound, or n, a multiple of
+// 2·Lanes and not 0.
+//
+//go:noescape
+func withinAVX2(distances *float32, n int, bound uint32) int

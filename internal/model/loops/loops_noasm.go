@@ -37,9 +37,13 @@ func TurnGroups([]Group, []float64, int, int, []float64, []float64) int { return
 func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
 
 // Distances writes squared distances.
-func Distances(dst, rows []float32, stride int, z, weights []float32) {
-	distancesGo(dst, rows, stride, z, weights)
+func Distances(dst, blocks []float32, stride int, z, weights []float32) (rows int) {
+	distancesGo(dst, blocks, stride, z, weights)
+	return len(blocks) / stride
 }
 
 // Minima finds the least distances of shares.
 func Minima(least *[Shares]uint32, distances []float32) { minimaGo(least, distances) }
+
+// Within finds the first distance within a bound.
+func Within(distances []float32, bound uint32) int { return withinGo(distances, bound) }

@@ -2,22 +2,21 @@ package loops
 
 import "math"
 
-// Lanes is the number of sums of a distance.
+// Lanes is the number of rows of a block, and of sums of a distance.
 const Lanes = 8
 
-func distancesGo(dst, rows []float32, stride int, z, weights []float32) {
+func distancesGo(dst, blocks []float32, stride int, z, weights []float32) {
 	weights = weights[:len(z)]
-	for i := range dst {
-		var s [Lanes]float32
-		row := rows[i*stride:][:len(z)]
-		for len(row) >= Lanes {
-			for k := range s {
-				u := row[k] - z[len(z)-len(row):][k]
-				s[k] += float32(float32(weights[len(z)-len(row):][k]*u) * u)
+	for len(blocks) > 0 {
+		for i := range Lanes {
+			var s [Lanes]float32
+			for j, v := range z {
+				u := blocks[j*Lanes+i] - v
+				s[j%Lanes] += float32(float32(weights[j]*u) * u)
 			}
-			row = row[Lanes:]
+			dst[i] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
 		}
-		dst[i] = ((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7]))
+		dst, blocks = dst[Lanes:], blocks[stride*Lanes:]
 	}
 }
 
@@ -30,4 +29,13 @@ func minimaGo(least *[Shares]uint32, distances []float32) {
 			least[k] = min(least[k], math.Float32bits(d))
 		}
 	}
+}
+
+func withinGo(distances []float32, bound uint32) int {
+	for i, d := range distances {
+		if math.Float32bits(d) <= bound {
+			return i
+		}
+	}
+	return len(distances)
 }

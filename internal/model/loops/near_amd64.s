@@ -5,59 +5,69 @@
 // Products and sums are separate instructions, never fused ones: the bits are to
 // be those of the Go twins.
 
-// ROW adds eight columns of a row to its sums.
-#define ROW(row, sum) \
-	VMOVUPS (row)(BX*1), Y4; \
-	VSUBPS  Y8, Y4, Y4; \
-	VMULPS  Y4, Y9, Y5; \
-	VMULPS  Y4, Y5, Y5; \
-	VADDPS  Y5, sum, sum
+// COLUMN adds a column of the eight rows of a block to a sum, and leaves the loop after the last column.
+#define COLUMN(k, sum) \
+	VMOVUPS      (32*k)(SI), Y8; \
+	VBROADCASTSS (4*k)(R8), Y9; \
+	VBROADCASTSS (4*k)(R9), Y10; \
+	VSUBPS       Y9, Y8, Y8; \
+	VMULPS       Y8, Y10, Y9; \
+	VMULPS       Y8, Y9, Y9; \
+	VADDPS       Y9, sum, sum; \
+	DECQ         BX; \
+	JZ           sums
 
-// func distancesAVX2(dst, rows *float32, n, stride int, z, weights *float32, columns int)
+// func distancesAVX2(dst, blocks *float32, count, stride int, z, weights *float32, columns int)
 //
-// R8 to R11 are four rows, BX is the place in them.
+// SI is the place in a block, BX the columns that are left.
 TEXT ·distancesAVX2(SB), NOSPLIT, $0-56
 	MOVQ dst+0(FP), DI
-	MOVQ rows+8(FP), R8
-	MOVQ n+16(FP), CX
+	MOVQ blocks+8(FP), R10
+	MOVQ count+16(FP), CX
 	MOVQ stride+24(FP), DX
-	MOVQ z+32(FP), R12
-	MOVQ weights+40(FP), R13
-	MOVQ columns+48(FP), R14
-	SHLQ $2, DX
-	SHLQ $2, R14
+	SHLQ $5, DX
 
-rows:
-	LEAQ   (R8)(DX*1), R9
-	LEAQ   (R9)(DX*1), R10
-	LEAQ   (R10)(DX*1), R11
-	XORQ   BX, BX
+block:
+	MOVQ   R10, SI
+	MOVQ   z+32(FP), R8
+	MOVQ   weights+40(FP), R9
+	MOVQ   columns+48(FP), BX
 	VXORPS Y0, Y0, Y0
 	VXORPS Y1, Y1, Y1
 	VXORPS Y2, Y2, Y2
 	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
 
 eight:
-	VMOVUPS (R12)(BX*1), Y8
-	VMOVUPS (R13)(BX*1), Y9
-	ROW(R8, Y0)
-	ROW(R9, Y1)
-	ROW(R10, Y2)
-	ROW(R11, Y3)
-	ADDQ $32, BX
-	CMPQ BX, R14
-	JNE  eight
+	COLUMN(0, Y0)
+	COLUMN(1, Y1)
+	COLUMN(2, Y2)
+	COLUMN(3, Y3)
+	COLUMN(4, Y4)
+	COLUMN(5, Y5)
+	COLUMN(6, Y6)
+	COLUMN(7, Y7)
+	ADDQ $256, SI
+	ADDQ $32, R8
+	ADDQ $32, R9
+	JMP  eight
 
-	VHADDPS      Y1, Y0, Y0
-	VHADDPS      Y3, Y2, Y2
-	VHADDPS      Y2, Y0, Y0
-	VEXTRACTF128 $1, Y0, X1
-	VADDPS       X1, X0, X0
-	VMOVUPS      X0, (DI)
-	ADDQ         $16, DI
-	LEAQ         (R11)(DX*1), R8
-	SUBQ         $4, CX
-	JNZ          rows
+sums:
+	VADDPS  Y1, Y0, Y0
+	VADDPS  Y3, Y2, Y2
+	VADDPS  Y5, Y4, Y4
+	VADDPS  Y7, Y6, Y6
+	VADDPS  Y2, Y0, Y0
+	VADDPS  Y6, Y4, Y4
+	VADDPS  Y4, Y0, Y0
+	VMOVUPS Y0, (DI)
+	ADDQ    $32, DI
+	ADDQ    DX, R10
+	DECQ    CX
+	JNZ     block
 	VZEROUPPER
 	RET
 
@@ -119,5 +129,33 @@ share:
 	VMOVDQU Y13, 416(DI)
 	VMOVDQU Y14, 448(DI)
 	VMOVDQU Y15, 480(DI)
+	VZEROUPPER
+	RET
+
+// func withinAVX2(distances *float32, n int, bound uint32) int
+TEXT ·withinAVX2(SB), NOSPLIT, $0-32
+	MOVQ         distances+0(FP), SI
+	MOVQ         n+8(FP), CX
+	MOVL         bound+16(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	XORQ         AX, AX
+
+lanes:
+	VMOVDQU  (SI)(AX*4), Y1
+	VMOVDQU  32(SI)(AX*4), Y2
+	VPMINUD  Y0, Y1, Y3
+	VPMINUD  Y0, Y2, Y4
+	VPCMPEQD Y3, Y1, Y1
+	VPCMPEQD Y4, Y2, Y2
+	VPOR     Y2, Y1, Y1
+	VPTEST   Y1, Y1
+	JNZ      done
+	ADDQ     $16, AX
+	CMPQ     AX, CX
+	JNE      lanes
+
+done:
+	MOVQ AX, ret+24(FP)
 	VZEROUPPER
 	RET

@@ -3,7 +3,6 @@ package loops_test
 import (
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -13,19 +12,34 @@ import (
 
 func TestDistancesHaveTheBitsOfGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	for n := range 14 {
-		for _, columns := range []int{0, 8, 16, 32} {
-			stride := columns + 7
-			rows, z, weights := make([]float32, n*stride), make([]float32, columns), make([]float32, columns)
+	for blocks := range 4 {
+		for columns := range 20 {
+			stride := columns + 1 + columns%3
+			rows, z, weights := make([]float32, blocks*stride*loops.Lanes), make([]float32, columns), make([]float32, columns)
 			for _, s := range [][]float32{rows, z, weights} {
 				for i := range s {
 					s[i] = float32(rng.NormFloat64() * math.Exp(5*rng.NormFloat64()))
 				}
 			}
-			got, want := make([]float32, n), make([]float32, n)
-			loops.Distances(got, rows, stride, z, weights)
+			got, want := make([]float32, blocks*loops.Lanes), make([]float32, blocks*loops.Lanes)
+			assert.Equal(t, len(got), loops.Distances(got, rows, stride, z, weights))
 			loops.DistancesGo(want, rows, stride, z, weights)
-			assert.True(t, slices.Equal(got, want), "%d rows of %d columns: %g, want %g", n, columns, got, want)
+			assert.Equal(t, want, got, "%d blocks of %d columns", blocks, columns)
+		}
+	}
+}
+
+func TestWithinFindsTheFirstDistance(t *testing.T) {
+	for n := range 70 {
+		for first := range n + 1 {
+			distances := make([]float32, n)
+			for i := range distances {
+				distances[i] = 2
+				if i == first || i > first && i%5 == 0 {
+					distances[i] = 1
+				}
+			}
+			assert.Equal(t, first, loops.Within(distances, math.Float32bits(1)))
 		}
 	}
 }

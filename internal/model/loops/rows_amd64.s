@@ -199,6 +199,7 @@ fours:
 eight:
 	TURN4(0)
 	TURN4(32)
+	PREFETCHT0 (DI)(R14*1)
 	ADDQ $64, DI
 	ADDQ $64, SI
 	SUBQ $8, CX
@@ -434,8 +435,16 @@ odd:
 
 labelled:
 	SUBQ  R12, R13
+
+	// R10, R11, R12 and DX are the panel behind the four rows.
+	MOVQ DX, R14
+	SUBQ DI, R14
+	LEAQ (AX)(R14*1), R10
+	LEAQ (BX)(R14*1), R11
+	MOVQ R12, R15
+	LEAQ (CX)(R14*1), R12
 	MOVQ  $5, R14
-	LEAQ  -5(R12), R15
+	SUBQ  $5, R15
 	TESTQ $1, R15
 	JZ    both
 	BEHIND(VMOVSD, VMULSD, VSUBSD, 0, X0, X1, X2, X3, X5, X6)
@@ -458,6 +467,10 @@ all:
 whole:
 	BEHIND(VMOVUPD, VMULPD, VSUBPD, 0, Y0, Y1, Y2, Y3, Y5, Y6)
 	BEHIND(VMOVUPD, VMULPD, VSUBPD, 32, Y0, Y1, Y2, Y3, Y7, Y8)
+	PREFETCHT0 (DX)(R14*8)
+	PREFETCHT0 (R10)(R14*8)
+	PREFETCHT0 (R11)(R14*8)
+	PREFETCHT0 (R12)(R14*8)
 	ADDQ $8, R14
 	SUBQ $8, R15
 	JGE  whole

@@ -60,8 +60,8 @@ const (
 // Scratch is the scratch of one prediction.
 type Scratch struct {
 	inputs int
-	// query and weights are x_j and g_j, padded with zeros to a multiple of loops.Lanes.
-	query, weights []float32
+	// query and weights are x_j and g_j, row a row of the window.
+	query, weights, row []float32
 	// roots are √g_j.
 	roots     []float64
 	distances []float32
@@ -76,11 +76,10 @@ type Scratch struct {
 
 // NewScratch is a scratch for a number of inputs and windows of a number of slots.
 func NewScratch(inputs, slots int) *Scratch {
-	padded := (inputs + loops.Lanes - 1) / loops.Lanes * loops.Lanes
 	order := inputs + 1 + targets
 	return &Scratch{
-		inputs: inputs, query: make([]float32, padded), weights: make([]float32, padded), roots: make([]float64, inputs),
-		distances: make([]float32, slots), nearest: make([]uint64, 0, MinRows+1),
+		inputs: inputs, query: make([]float32, inputs), weights: make([]float32, inputs), row: make([]float32, inputs),
+		roots: make([]float64, inputs), distances: make([]float32, slots+2*loops.Lanes), nearest: make([]uint64, 0, MinRows+1),
 		rows: make([]float64, affineRows*order), order: order, w: make([]float64, affineRows),
 		squares: make([]float64, order*(order+1)/2),
 	}
@@ -89,7 +88,7 @@ func NewScratch(inputs, slots int) *Scratch {
 // Bytes is the memory of a scratch.
 func Bytes(inputs, slots int) uint64 {
 	order := inputs + 1 + targets
-	return uint64(4*slots + 16*(inputs+loops.Lanes) + 8*(affineRows*(order+2)+order*(order+1)/2))
+	return uint64(4*(slots+2*loops.Lanes) + 20*inputs + 8*(affineRows*(order+2)+order*(order+1)/2))
 }
 
 // Flops counts a prediction from a number of rows in multiply-adds.
@@ -126,29 +125,20 @@ func (s *Scratch) Parts(dst []float64, w *window.Window, query []float32, scales
 
 func (s *Scratch) search(w *window.Window) {
 	n := w.Len()
-	distances := s.distances[:n] // Oldest first.
-	first, second, rest := w.Newest(n)
-	s.measure(distances[:n-rest], first, w.Layout().Inputs)
-	s.measure(distances[n-rest:], second, w.Layout().Inputs)
+	first, second, skip := w.Newest(n)
+	at := loops.Distances(s.distances, first, w.Layout().Inputs, s.query, s.weights)
+	loops.Distances(s.distances[at:], second, w.Layout().Inputs, s.query, s.weights)
+	distances := s.distances[skip:][:n] // Oldest first.
 	s.nearest = s.nearest[:0]
 	bound := reach(distances)
-	for i, d := range distances {
-		if math.Float32bits(d) > bound {
-			continue
-		}
-		key := uint64(math.Float32bits(d))<<32 | uint64(n-1-i)
+	for i := loops.Within(distances, bound); i < n; i += 1 + loops.Within(distances[i+1:], bound) {
+		key := uint64(math.Float32bits(distances[i]))<<32 | uint64(n-1-i)
 		at, _ := slices.BinarySearch(s.nearest, key)
 		s.nearest = slices.Insert(s.nearest, at, key)
 		if len(s.nearest) >= MinRows {
 			s.nearest = s.nearest[:MinRows]
 			bound = min(bound, uint32(s.nearest[MinRows-1]>>32))
 		}
-	}
-}
-
-func (s *Scratch) measure(distances, rows []float32, stride int) {
-	if len(distances) > 0 {
-		loops.Distances(distances, rows, stride, s.query, s.weights)
 	}
 }
 
@@ -187,9 +177,10 @@ func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [tar
 		slot := w.Slot(s.age(i))
 		s.w[i] = float64(s.weight(i, affineRows) * float64(w.Counts[slot]))
 		light := w.Counts[slot] < model.Light
-		row, u := w.Inputs(s.age(i)), s.rows[i*s.order:][:s.order]
+		u := s.rows[i*s.order:][:s.order]
+		w.Inputs(s.row, s.age(i))
 		for j, root := range s.roots {
-			u[j] = float64(root * (float64(row[j]) - float64(s.query[j])))
+			u[j] = float64(root * (float64(s.row[j]) - float64(s.query[j])))
 		}
 		u[s.inputs] = 1
 		for k, y := range [targets]float64{w.Labels[slot], w.Labels[slot] - w.Served[slot]} {

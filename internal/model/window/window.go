@@ -44,7 +44,8 @@ type Window struct {
 	n uint64
 	// offsets and units belong to the inputs, and the last of each to the labels.
 	offsets, units []float64
-	// inputs has the inputs of the row in place p in inputs[p*d:][:d], before loops.Lanes zeros.
+	// inputs has the inputs of loops.Lanes places at a time: input j of place p is the number
+	// p mod Lanes of the (d·(p div Lanes) + j)-th Lanes numbers.
 	inputs []float32
 	// past has the label and the means after it of each place, as columns show them.
 	past []float32
@@ -64,11 +65,11 @@ type Window struct {
 // New is an empty window, whose offsets are 0 and whose units are 1.
 func New(capacity int, layout Layout) *Window {
 	slots := capacity + Slack
-	places := slots + remembered
+	places := blocks(slots + remembered)
 	w := &Window{
 		layout: layout, capacity: capacity, slots: slots, columns: layout.Columns(), places: places,
 		offsets: make([]float64, layout.Inputs+1), units: make([]float64, layout.Inputs+1), tail: tail(),
-		inputs: make([]float32, places*layout.Inputs+loops.Lanes), past: make([]float32, places*(1+Means)),
+		inputs: make([]float32, places*layout.Inputs), past: make([]float32, places*(1+Means)),
 		delays: make([]uint16, slots), Labels: make([]float64, slots), Served: make([]float64, slots), Counts: make([]float32, slots),
 	}
 	for j := range w.units {
@@ -105,8 +106,8 @@ func (w *Window) Change(input int, factor, shift float64) {
 func (w *Window) Renew(input int, offset, unit float64) {
 	w.offsets[input] = math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, offset))
 	w.units[input] = math.Max(leastUnit, math.Min(model.MaxMagnitude, unit))
-	for at := input; at < w.places*w.layout.Inputs; at += w.layout.Inputs {
-		w.inputs[at] = 0
+	for place := range w.places {
+		w.inputs[w.at(place, input)] = 0
 	}
 }
 
@@ -139,19 +140,34 @@ func back(at, steps, length int) int {
 	return at
 }
 
-// Newest are the inputs of the newest count rows, oldest first, in two parts. The first part has
-// the oldest count − rest rows and the second the rest. Each row begins Layout.Inputs numbers after the
-// one before, and at least loops.Lanes numbers follow the last row.
-func (w *Window) Newest(count int) (first, second []float32, rest int) {
-	begin := back(w.last, count-1, w.places)
-	return w.inputs[begin*w.layout.Inputs:], w.inputs, max(0, begin+count-w.places)
+// Newest are the inputs of the newest count rows, oldest first, in two parts of blocks as loops.Distances
+// takes them. The oldest row is row skip of the first block of the first part.
+func (w *Window) Newest(count int) (first, second []float32, skip int) {
+	begin, d := back(w.last, count-1, w.places), w.layout.Inputs
+	skip = begin % loops.Lanes
+	from, end := begin-skip, begin+count
+	if end > w.places {
+		second = w.inputs[:blocks(end-w.places)*d]
+		end = w.places
+	}
+	return w.inputs[from*d : blocks(end)*d], second, skip
 }
 
-// Inputs are the inputs of the row of an age.
-func (w *Window) Inputs(age int) []float32 { return w.in(back(w.last, age, w.places)) }
+// blocks is the number of places of the blocks of the first so many places.
+func blocks(places int) int { return (places + loops.Lanes - 1) / loops.Lanes * loops.Lanes }
 
-func (w *Window) in(place int) []float32 {
-	return w.inputs[place*w.layout.Inputs:][:w.layout.Inputs]
+// Inputs writes the first inputs of the row of an age.
+func (w *Window) Inputs(dst []float32, age int) {
+	place := back(w.last, age, w.places)
+	for j := range dst {
+		dst[j] = w.inputs[w.at(place, j)]
+	}
+}
+
+// at is where an input of a place is.
+func (w *Window) at(place, input int) int {
+	in := place % loops.Lanes
+	return (place-in)*w.layout.Inputs + input*loops.Lanes + in
 }
 
 // Offset is the offset of a column.
@@ -180,7 +196,7 @@ func (w *Window) At(slot, column int) float32 {
 	age := back(w.newest, slot, w.slots)
 	place, d := back(w.last, age, w.places), w.layout.Inputs
 	if column < d {
-		return w.inputs[place*d+column]
+		return w.inputs[w.at(place, column)]
 	}
 	if column == d+Lags {
 		return w.round(w.Served[slot], d)
@@ -199,7 +215,7 @@ func (w *Window) At(slot, column int) float32 {
 		return w.round(0, d)
 	case known:
 		input := column - w.layout.Delta()
-		return limited(w.inputs[back(w.last, age, w.places)*d+input] - w.inputs[place*d+input])
+		return limited(w.inputs[w.at(back(w.last, age, w.places), input)] - w.inputs[w.at(place, input)])
 	default:
 		return 0
 	}
@@ -223,8 +239,10 @@ func (w *Window) Fill(shown []float32, columns []float64, seen uint64, served fl
 	// The rows that the prediction knew end with row seen − 1.
 	clear(shown[delta:])
 	if age := w.n - seen; seen > 0 && age < remembered {
-		for j, before := range w.Inputs(int(age))[:w.layout.Deltas] {
-			shown[delta+j] = limited(shown[j] - before)
+		differences := shown[delta:][:w.layout.Deltas]
+		w.Inputs(differences, int(age))
+		for j, before := range differences {
+			differences[j] = limited(shown[j] - before)
 		}
 	}
 }
@@ -252,7 +270,7 @@ func (w *Window) Add(inputs []float64, seen uint64, label, served, counts float6
 	w.n++
 	w.locate()
 	for j, v := range inputs[:w.layout.Inputs] {
-		w.inputs[w.last*w.layout.Inputs+j] = w.round(v, j)
+		w.inputs[w.at(w.last, j)] = w.round(v, j)
 	}
 	slot := w.newest
 	w.delays[slot], w.Labels[slot], w.Served[slot], w.Counts[slot] = delay, label, served, float32(counts)
@@ -271,7 +289,7 @@ func (w *Window) Add(inputs []float64, seen uint64, label, served, counts float6
 // Bytes is the memory of a window.
 func Bytes(capacity int, l Layout) uint64 {
 	slots := capacity + Slack
-	return uint64(slots*22+(slots+remembered)*4*(l.Inputs+1+Means)+16*l.Inputs) + historyBytes
+	return uint64(slots*22+blocks(slots+remembered)*4*(l.Inputs+1+Means)+16*l.Inputs) + historyBytes
 }
 
 // Visit visits the state, the slots that have a row.
@@ -287,7 +305,10 @@ func (w *Window) Visit(v *codec.Visitor) {
 		w.locate()
 	}
 	filled, kept := int(min(w.n, uint64(w.slots))), int(min(w.n, uint64(w.places)))
-	v.SinglesWithin(Limit, w.inputs[:kept*w.layout.Inputs])
+	for at := range kept * w.layout.Inputs {
+		at = w.at(at/w.layout.Inputs, at%w.layout.Inputs)
+		v.SinglesWithin(Limit, w.inputs[at:at+1])
+	}
 	v.SinglesWithin(Limit, w.past[:kept*(1+Means)])
 	v.FloatsWithin(model.MaxMagnitude, w.Labels[:filled])
 	v.FloatsWithin(2*model.MaxMagnitude, w.Served[:filled])

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/loops"
 	"hindsight/internal/model/window"
 )
 
@@ -46,24 +47,26 @@ func TestTheRingKeepsTheNewestRows(t *testing.T) {
 			if w.Count() != uint64(n+1) || w.Len() != min(n+1, capacity) {
 				t.Fatalf("row %d: count %d, length %d", n, w.Count(), w.Len())
 			}
-			first, second, rest := w.Newest(w.Len())
+			first, second, skip := w.Newest(w.Len())
 			for age := 0; age < min(n+1, w.Slots()); age += 1 + age/3 {
-				s, got := w.Slot(age), make([]float32, l.Columns())
+				s, got, in := w.Slot(age), make([]float32, l.Columns()), make([]float32, 3)
+				w.Inputs(in, age)
 				w.Read(got, s)
 				if want := rows[n-age]; w.Labels[s] != x-float64(age)+0.5 || w.Served[s] != x-float64(age)+0.25 || !slices.Equal(got, want) ||
-					got[0] != float32((x-float64(age)-1)/0.5) || !slices.Equal(w.Inputs(age), want[:3]) {
+					got[0] != float32((x-float64(age)-1)/0.5) || !slices.Equal(in, want[:3]) {
 					t.Fatalf("%d late, row %d, age %d: %v, want %v, label %g, served %g", late, n, age, got, want, w.Labels[s], w.Served[s])
 				}
 				if age >= w.Len() {
 					continue
 				}
-				in := second
-				at := rest - 1 - age
-				if at < 0 {
-					in, at = first, w.Len()-1-age
+				blocks, at := first, skip+w.Len()-1-age
+				if rows := len(first) / 3; at >= rows {
+					blocks, at = second, at-rows
 				}
-				if !slices.Equal(in[3*at:][:3], w.Inputs(age)) {
-					t.Fatalf("row %d, age %d: %v among the newest", n, age, in[3*at:][:3])
+				for j, v := range in {
+					if place := (at/loops.Lanes*3+j)*loops.Lanes + at%loops.Lanes; blocks[place] != v {
+						t.Fatalf("row %d, age %d: input %d is %v among the newest, want %v", n, age, j, blocks[place], v)
+					}
 				}
 			}
 		}
