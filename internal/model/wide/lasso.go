@@ -79,9 +79,10 @@ type fit struct {
 	kappa, gamma float64
 	weights      []float64
 	// rest is Σω z (y − w·z) over all rows.
-	rest  []float64
-	noise float64 // σ².
-	at    int     // The next coordinate.
+	rest []float64
+	// noise is the discounted mean square of the misses, squares is Σω(y − w·z)² of the present weights.
+	noise, squares float64
+	at             int // The next coordinate.
 }
 
 func newFit(features int, kappa, gamma float64) fit {
@@ -90,10 +91,29 @@ func newFit(features int, kappa, gamma float64) fit {
 
 func (f *fit) learn(z []float64, miss, counts float64) {
 	f.noise = newNoise(f.noise, miss, counts)
+	f.squares = math.Min(maxProduct, f.squares+float64(float64(counts*miss)*miss))
 	loops.Axpy(f.rest, z, float64(counts*miss))
 }
 
-// newNoise is σ² after a miss.
+// variance is σ², given Σω. Of misses alone it is too large as long as the weights learn fast.
+func (f *fit) variance(counted float64) float64 {
+	if f.kappa == 0 {
+		return f.noise
+	}
+	nonzero := 0.0
+	for _, w := range f.weights[:len(f.weights)-1] {
+		if w != 0 {
+			nonzero++
+		}
+	}
+	if counted <= nonzero {
+		return f.noise
+	}
+	next := f.squares / counted * ((counted + nonzero) / (counted - nonzero))
+	return math.Max(leastNoise, math.Min(f.noise, next))
+}
+
+// newNoise is the mean square of misses after a miss.
 func newNoise(noise, miss, counts float64) float64 {
 	noise += float64(float64(counts*(1-discount)) * (float64(miss*miss) - noise))
 	return math.Max(leastNoise, math.Min(maxWeight, noise))
@@ -104,13 +124,14 @@ func newNoise(noise, miss, counts float64) float64 {
 //
 //	S(rest_j + G_jj w_j, λ)/(G_jj + ρ),  S(a, λ) = sign(a) max(0, |a| − λ)/(1 − 1/γ), a if |a| > γλ
 func (f *fit) descend(p *products, unit float64, most int) {
-	sigma, last := math.Sqrt(f.noise), p.order-1
+	last := p.order - 1
+	total := p.diagonal(last) // Σω.
+	sigma := math.Sqrt(f.variance(total))
 	threshold, ridge := float64(float64(f.kappa*sigma)*unit), 1.0
 	if f.kappa == 0 {
 		ridge = float64(f.noise * float64(p.order))
 	}
 	small := float64(leastChange * sigma)
-	total := p.diagonal(last) // Σω.
 	for range p.order {
 		j := f.at
 		if f.at++; f.at == p.order {
@@ -132,6 +153,7 @@ func (f *fit) descend(p *products, unit float64, most int) {
 			continue
 		}
 		f.weights[j] = next
+		f.squares = math.Max(0, f.squares-float64(change*(float64(2*f.rest[j])-float64(square*change))))
 		p.subtract(f.rest, j, change)
 		if most--; most == 0 {
 			return
@@ -163,6 +185,9 @@ func (f *fit) visit(v *codec.Visitor) {
 	v.FloatsWithin(maxWeight, f.weights)
 	v.FloatsWithin(maxProduct, f.rest)
 	visitNoise(v, &f.noise)
+	if v.Within(maxProduct, &f.squares); v.Reading() && f.squares < 0 {
+		v.Corrupt("squares of misses of sum %g", f.squares)
+	}
 	v.Int(len(f.weights)-1, &f.at)
 }
 

@@ -7,16 +7,22 @@
 //	ridge    min_w ½ Σω(y − w·z)² + ½ σ² r Σ_{j<last} w_j²
 //	adagrad  gradient descent whose steps of a weight shrink with its own past gradients
 //
-// where r is the number of features, κ is 0.25 and 0.5 of firm, and σ² the discounted mean square of the regression's own
-// misses before each row. The lasso draws all weights towards 0, and finds out early which matter;
-// firm leaves the large weights as they are. All three descend one coordinate after another; the
+// The number of features is r, and κ is 0.25, of firm 0.5. The variance σ² is the discounted mean square of the
+// regression's misses before each row; of lasso and firm, with k nonzero weights, it is at most
+//
+//	Σω(y − w·z)²/Σω · (Σω + k)/(Σω − k)
+//
+// This is Akaike's estimate of the mean square miss of a next row: earlier misses say little of weights that
+// change. The lasso draws all weights towards 0, and finds out early which matter; firm leaves the large weights
+// as they are. All three descend one coordinate after another; the
 // products Σωzz' that they need are r²/2 numbers, so that above MostDense features adagrad with and
 // without the penalty λ takes their place. A row counts ω, see model.Weights.
 //
 // Sources: Angelosante, Bazerque and Giannakis, Online Adaptive Estimation of Sparse Signals:
 // Where RLS Meets the l1-Norm (IEEE Transactions on Signal Processing 58, 2010), §III, for
 // coordinate descent on running products; Zhang, Nearly Unbiased Variable Selection under Minimax
-// Concave Penalty (Annals of Statistics 38, 2010), for firm; Duchi, Hazan and Singer, Adaptive
+// Concave Penalty (Annals of Statistics 38, 2010), for firm; Akaike, Fitting Autoregressive Models for
+// Prediction (Annals of the Institute of Statistical Mathematics 21, 1969), for σ; Duchi, Hazan and Singer, Adaptive
 // Subgradient Methods for Online Learning and Stochastic Optimization (JMLR 12, 2011), §1.1 and
 // §5.1, for adagrad and its soft threshold.
 package wide

@@ -20,6 +20,7 @@ type naive struct {
 	b       []float64
 	counted float64
 	waiting [][]float64 // z, y, ω of the rows that wait.
+	rows    [][]float64 // Of the rows that do not.
 	w       [][]float64
 	noise   []float64
 	at      []int
@@ -72,7 +73,7 @@ func (n *naive) learn(z []float64, y, counts float64, kinds []float64) {
 			n.b[i] += counts * y * row[i]
 		}
 	}
-	n.waiting = nil
+	n.rows, n.waiting = append(n.rows, n.waiting...), nil
 	for k, kappa := range kinds {
 		if kappa >= 0 {
 			n.descend(k, kappa)
@@ -80,8 +81,26 @@ func (n *naive) learn(z []float64, y, counts float64, kinds []float64) {
 	}
 }
 
+// sigma follows the package comment.
+func (n *naive) sigma(k int, kappa float64) float64 {
+	squares, nonzero := 0.0, 0.0
+	for _, row := range n.rows {
+		miss := row[n.r] - n.predict(k, row[:n.r])
+		squares += row[n.r+1] * miss * miss
+	}
+	for _, w := range n.w[k][:n.r-1] {
+		if w != 0 {
+			nonzero++
+		}
+	}
+	if kappa == 0 || n.counted <= nonzero {
+		return math.Sqrt(n.noise[k])
+	}
+	return math.Sqrt(min(n.noise[k], squares/n.counted*(n.counted+nonzero)/(n.counted-nonzero)))
+}
+
 func (n *naive) descend(k int, kappa float64) {
-	sigma, w := math.Sqrt(n.noise[k]), n.w[k]
+	sigma, w := n.sigma(k, kappa), n.w[k]
 	lambda, ridge := kappa*sigma*math.Sqrt(2*math.Log(float64(n.r))*n.counted), 1.0
 	if kappa == 0 {
 		ridge = n.noise[k] * float64(n.r)
@@ -172,7 +191,7 @@ func TestLassoEndsAtTheMinimum(t *testing.T) {
 		g.Learn(row, y[i:i+1], said, 1)
 		n.learn(row, y[i], 1, []float64{0.25, firm, 0, -1})
 	}
-	lambda := 0.25 * math.Sqrt(n.noise[0]*2*math.Log(float64(n.r))*n.counted)
+	lambda := 0.25 * n.sigma(0, 0.25) * math.Sqrt(2*math.Log(float64(n.r))*n.counted)
 	for j := range n.r - 1 {
 		w, slope := g.Weight(0, 0, j), n.b[j]
 		for i := range n.r {
