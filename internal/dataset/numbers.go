@@ -26,6 +26,11 @@ type Numbers struct {
 	// How many numbers of the file show that a point is the decimal mark, that a comma is, have no unit, have a unit, are
 	// bounds such as <0.05, are no bounds, have a half of the day, and are durations of ISO 8601 with a time of the day.
 	points, commas, bare, united, bounds, exact, halves, clocks int
+	// base is the base unit of the first number with a unit that has one, size its size. Numbers of several sizes are
+	// converted into the base unit. The unit m is a minute or a metre.
+	base          string
+	size          float64
+	several, by60 bool
 }
 
 // Declare says that the cells are numbers, by a spec and not by the other cells.
@@ -35,9 +40,11 @@ func (n *Numbers) Declare() { n.declared = true }
 func (n *Numbers) Units() (unit, other string) { return n.unit, n.other }
 
 // Plain removes the unit, the sign of a bound and the separators of thousands from a number, and replaces the decimal mark
-// by a point. 92% is 92 in every file. 1.5k is 1500, 3/4 is 0.75, 52°30'S is -52.5, and a duration such as 1:02:03 or
-// PT1H2M3S is its seconds; 1h 20m is 80 in a column whose first unit is m. The other cells decide of four kinds of numbers:
+// by a point. 92% is 92 in every file. 1.5k is 1500, 3/4 is 0.75, 52°30'S is -52.5, and a duration such as 1:02:03,
+// PT1H2M3S or 1h 2m 3s is its seconds. The other cells decide of five kinds of numbers:
 //
+//   - 12 kg is 12, and 12000 beside 500 g: numbers of several units are converted into seconds, months, bytes, grams, metres
+//     or inches;
 //   - 9:15 is minutes and seconds, and hours and minutes beside 10:30 PM;
 //   - P1D is a number beside PT1H, and else a code;
 //   - <0.05 is 0.05 if most numbers of the column are no bounds;
@@ -69,17 +76,19 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 			}
 		}
 	case strings.HasPrefix(w.digits, "P"):
-		if n.table.survey(); n.declared || n.clocks > 0 {
-			plain = isoSeconds(w.digits)
+		if total := isoSeconds(w.digits); total != w.digits {
+			if n.table.survey(); n.declared || n.clocks > 0 {
+				plain = total
+			}
 		}
 	}
 	if err != nil {
 		return "", err
 	}
 	plain = w.minus + plain + w.magnitude
-	v, err := Number(plain)
-	if err != nil {
-		return text, nil //nolint:nilerr // A text that is no number stays as it is.
+	v, ok := parse(plain)
+	if !ok {
+		return text, nil
 	}
 	if w.bound && !n.declared {
 		if n.table.survey(); n.exact <= n.bounds {
@@ -94,14 +103,16 @@ func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 	if unit == "" {
 		return plain
 	}
-	if n.unit == "" {
-		n.unit = unit
+	if _, base := sizeOf(unit); base != "" {
+		if n.table.survey(); n.Converts() {
+			if size := n.sizeOf(unit); size != 0 {
+				n.unit = n.base
+				return strconv.FormatFloat(v*size, 'f', -1, 64)
+			}
+		}
 	}
-	if unit == n.unit {
+	if n.unit = cmp.Or(n.unit, unit); unit == n.unit {
 		return plain
-	}
-	if factor := timesOf(unit, n.unit); factor != 0 {
-		return strconv.FormatFloat(v*factor, 'f', -1, 64)
 	}
 	if n.table.survey(); n.bare > n.united && len(unit) <= maxFlag && strings.ToLower(unit) == unit {
 		return plain
@@ -113,7 +124,7 @@ func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 // resolve reads a number with a mark that may be the decimal one, or may separate thousands.
 func (n *Numbers) resolve(text string, m mark) (plain string, err error) {
 	n.table.survey()
-	decimals, thousands := strings.Replace(text, ",", ".", 1), strings.NewReplacer(",", "", ".", "").Replace(text)
+	decimals, thousands := strings.Replace(text, ",", ".", 1), strings.ReplaceAll(strings.ReplaceAll(text, ",", ""), ".", "")
 	const majority = 20 // One cell of another program does not make a column ambiguous.
 	comma, point := n.commas > majority*n.points, n.points > majority*n.commas
 	switch {
@@ -145,22 +156,44 @@ func (t *Table) decimal(plain string) string {
 	return plain
 }
 
+// Converts reports whether numbers are converted into the base unit of the column.
+func (n *Numbers) Converts() bool {
+	return n.several || n.by60 && n.base != "" && n.size != n.sizeOf("m")
+}
+
+// sizeOf is how much of the base unit of the column a unit is, or 0.
+func (n *Numbers) sizeOf(unit string) float64 {
+	size, base := sizeOf(unit)
+	switch {
+	case unit == "m" && n.base == "m":
+		return 1
+	case base != n.base:
+		return 0
+	default:
+		return size
+	}
+}
+
 // look notes what a cell shows of the column.
 func (n *Numbers) look(cell string) {
 	if len(cell) > maxNumber {
 		return
 	}
-	w := split(strings.TrimSpace(cell))
+	cell = strings.TrimSpace(cell)
+	if _, unit, ok := compound(cell); ok && unit != "" && unit != "°" {
+		n.base, n.several = unit, true
+		n.united++
+		return
+	}
+	w := split(cell)
 	if strings.Contains(w.digits, ":") && halfOf(w.unit) != "" {
 		n.halves++
 	}
-	if strings.HasPrefix(w.digits, "PT") || strings.HasPrefix(w.digits, "P") && strings.Contains(w.digits, "DT") {
-		if isoSeconds(w.digits) != w.digits {
-			n.clocks++
-		}
+	if strings.HasPrefix(w.digits, "P") && strings.Contains(w.digits, "T") && isoSeconds(w.digits) != w.digits {
+		n.clocks++
 	}
 	plain, m := digits(w.digits)
-	if _, err := Number(w.minus + plain); err != nil {
+	if _, ok := parse(w.minus + plain); !ok {
 		return
 	}
 	if w.bound {
@@ -172,6 +205,14 @@ func (n *Numbers) look(cell string) {
 		n.bare++
 	} else {
 		n.united++
+		switch size, base := sizeOf(w.unit); {
+		case w.unit == "m":
+			n.by60 = true
+		case n.base == "":
+			n.base, n.size = base, size
+		case base == n.base && size != n.size:
+			n.several = true
+		}
 	}
 	switch m {
 	case point:
@@ -180,6 +221,15 @@ func (n *Numbers) look(cell string) {
 		n.commas++
 	default:
 	}
+}
+
+// parse reads a finite number, and most other texts without the cost of an error.
+func parse(text string) (float64, bool) {
+	if strings.Trim(text, "0123456789+-.eE") != "" {
+		return 0, false
+	}
+	v, err := Number(text)
+	return v, err == nil
 }
 
 // maxNumber bounds the length of a cell that is looked at.
@@ -207,9 +257,11 @@ func digits(text string) (plain string, m mark) {
 	if at := strings.IndexAny(text, ".,"); at >= 0 {
 		whole, rest = text[:at], text[at:]
 	}
-	spaced := strings.NewReplacer("'", " ", "\u2019", " ", "\u00a0", " ", "\u202f", " ", "\u2009", " ").Replace(whole)
-	if groups(spaced, " ") {
-		text = strings.ReplaceAll(spaced, " ", "") + rest
+	if strings.Trim(whole, "0123456789") != "" {
+		spaced := strings.NewReplacer("'", " ", "\u2019", " ", "\u00a0", " ", "\u202f", " ", "\u2009", " ").Replace(whole)
+		if groups(spaced, " ") {
+			text = strings.ReplaceAll(spaced, " ", "") + rest
+		}
 	}
 	at := strings.LastIndexAny(text, ".,")
 	if at <= 0 || at == len(text)-1 {
@@ -238,12 +290,16 @@ func digits(text string) (plain string, m mark) {
 	}
 }
 
-// groups reports whether digits are separated into thousands, once or more. No number with thousands
+// groups reports whether digits are separated into thousands, once or more, or as in India into hundreds behind them. No number with thousands
 // begins with a zero: 0,123 has a decimal comma.
 func groups(digits, separator string) bool {
 	parts := strings.Split(digits, separator)
+	inner := 3
+	if len(parts) > 2 && len(parts[1]) == 2 && separator == "," {
+		inner = 2
+	}
 	for i, part := range parts {
-		if n := len(part); n > 3 || n == 0 || i > 0 && n < 3 || strings.Trim(part, "0123456789") != "" {
+		if n := len(part); n > inner && i < len(parts)-1 || n > 3 || n == 0 || i > 0 && n < inner || i == len(parts)-1 && n < 3 || strings.Trim(part, "0123456789") != "" {
 			return false
 		}
 	}

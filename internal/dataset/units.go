@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"math"
 	"regexp"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ const (
 	currencies = "$€£¥₹"
 	// Bounds of the bytes of a unit, and of a flag of a number.
 	maxUnit, maxFlag = 16, 2
+	maxCurrency      = 5 // HK$
 )
 
 // written is a number as a person writes it, in parts.
@@ -55,6 +57,12 @@ func magnitude(word string, spaced bool) string {
 // split cuts a number into its parts. (5) and 5- are -5. Marks of footnotes and of significance are cut off.
 func split(text string) (w written) {
 	text = strings.TrimRight(text, "*†‡")
+	if spreads := strings.Contains(text, "±") || strings.Contains(text, "+/-") || strings.HasSuffix(text, ")"); spreads {
+		text = spread.ReplaceAllString(text, "$1")
+	}
+	for _, about := range [...]string{"ca. ", "approx. ", "about "} {
+		text = strings.Replace(text, about, "~", 1)
+	}
 	exact := strings.TrimLeft(strings.TrimSuffix(text, "+"), "<>=≤≥~≈ ")
 	w.bound, text = exact != text, exact
 	if inner, ok := strings.CutSuffix(text, ")"); ok && strings.HasPrefix(inner, "(") {
@@ -69,10 +77,10 @@ func split(text string) (w written) {
 		}
 	}
 	sign()
-	first, size := utf8.DecodeRuneInString(text)
-	switch {
-	case strings.ContainsRune(currencies, first):
-		w.unit, text = string(first), strings.TrimSpace(text[size:])
+	switch at := strings.IndexAny(text[:min(len(text), maxCurrency)], currencies); {
+	case at >= 0 && strings.Trim(text[:at], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "": // Also R$ and CA$.
+		_, size := utf8.DecodeRuneInString(text[at:])
+		w.unit, text = text[:at+size], strings.TrimSpace(text[at+size:])
 		sign()
 	case len(text) > 4 && text[3] == ' ' && strings.Trim(text[:3], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
 		w.unit, text = text[:3], text[4:]
@@ -99,7 +107,7 @@ func split(text string) (w written) {
 
 // unitAt returns where the unit of a text that begins with a digit begins, or the length of a text without one.
 func unitAt(text string) int {
-	at := strings.IndexFunc(text, func(r rune) bool { return unicode.IsLetter(r) || strings.ContainsRune(currencies+"%‰°/", r) })
+	at := strings.IndexFunc(text, func(r rune) bool { return unicode.IsLetter(r) || strings.ContainsRune(currencies+"%‰°℃℉/", r) })
 	if at <= 0 {
 		return len(text)
 	}
@@ -122,86 +130,111 @@ func singular(unit string) string {
 	return unit
 }
 
-// lengthOf is the length of a unit of durations in seconds, or in months, and 0 for other units.
-func lengthOf(unit string) (length float64, months bool) {
+// sizeOf is how much of the base unit a unit is, with the base unit, which is empty for other units. A lone m is a minute.
+func sizeOf(unit string) (size float64, base string) {
 	switch unit {
 	case "ms":
-		return 0.001, false
+		return 0.001, "s"
 	case "s", "sec", "second":
-		return 1, false
+		return 1, "s"
 	case "m", "min", "minute":
-		return 60, false
+		return 60, "s"
 	case "h", "hr", "hour":
-		return 3600, false
+		return 3600, "s"
 	case "d", "day":
-		return 86_400, false
+		return 86_400, "s"
 	case "wk", "week":
-		return 604_800, false
+		return 604_800, "s"
 	case "mo", "month":
-		return 1, true
+		return 1, "month"
 	case "y", "yr", "year":
-		return 12, true
+		return 12, "month"
+	case "kB", "KB":
+		return 1e3, "B"
+	case "MB":
+		return 1e6, "B"
+	case "GB":
+		return 1e9, "B"
+	case "TB":
+		return 1e12, "B"
+	case "mg":
+		return 0.001, "g"
+	case "g":
+		return 1, "g"
+	case "kg":
+		return 1000, "g"
+	case "mm":
+		return 0.001, "m"
+	case "cm":
+		return 0.01, "m"
+	case "km":
+		return 1000, "m"
+	case "in":
+		return 1, "in"
+	case "ft":
+		return 12, "in"
 	default:
-		return 0, false
+		return 0, ""
 	}
-}
-
-// timesOf returns how many times one duration has the length of another, or 0 for other units.
-func timesOf(one, other string) float64 {
-	a, months := lengthOf(one)
-	b, same := lengthOf(other)
-	if b == 0 || months != same {
-		return 0
-	}
-	return a / b
 }
 
 var (
 	part     = regexp.MustCompile(`^([0-9]+(?:[.,][0-9]+)?) ?([a-z]+)\.?,? ?`)
 	height   = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')$`)
 	degrees  = regexp.MustCompile(`^([NSEW]?) ?(-?[0-9]+(?:[.,][0-9]+)?) ?°(?: ?([0-9]+(?:[.,][0-9]+)?) ?['′’])?(?: ?([0-9]+(?:[.,][0-9]+)?) ?(?:"|″|''))? ?([NSEW]?)$`)
-	fraction = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?) ?/ ?([0-9]+)$`)
+	fraction = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)$`)
+	spread   = regexp.MustCompile(`^(.*[^ ]) ?(?:(?:±|\+/-).*| \([-+<0-9][^()]*\))$`)
 )
 
-// compound reads a number of several parts: a duration such as 1h 20m in its last unit, an angle such as 52°31'N in degrees,
-// feet and inches such
-// as 5'11" in inches, or a fraction of at most 1, with a whole number before or not.
+// compound reads a number of several parts: see together, an angle such as 52°31'N in degrees,
+// feet and inches
+// such as 5'11" in inches, or a fraction of at most 1, with a whole number before or not.
 func compound(text string) (v float64, unit string, ok bool) {
-	if text == "" || !strings.ContainsAny(text, "°/\"″'") && (text[0] < '0' || text[0] > '9' || !strings.ContainsAny(text, "dhmrswy")) {
+	if len(text) > maxNumber {
 		return 0, "", false
 	}
-	if m := degrees.FindStringSubmatch(text); m != nil {
-		for i, size := range []float64{1, 60, 3600} {
-			v += decimal(strings.TrimPrefix(m[2+i], "-")) / size
+	if strings.Contains(text, "°") {
+		if m := degrees.FindStringSubmatch(text); m != nil {
+			for i, size := range []float64{1, 60, 3600} {
+				v += decimal(strings.TrimPrefix(m[2+i], "-")) / size
+			}
+			if strings.HasPrefix(m[2], "-") != strings.ContainsAny(m[1]+m[5], "SW") {
+				v = -v
+			}
+			return v, "°", true
 		}
-		if strings.HasPrefix(m[2], "-") != strings.ContainsAny(m[1]+m[5], "SW") {
-			v = -v
+	}
+	if strings.ContainsAny(text, "'′’") {
+		if m := height.FindStringSubmatch(text); m != nil {
+			return 12*decimal(m[1]) + decimal(m[2]), "in", true
 		}
-		return v, "°", true
 	}
-	if m := height.FindStringSubmatch(text); m != nil {
-		return 12*decimal(m[1]) + decimal(m[2]), "″", true
+	if strings.Count(text, "/") == 1 || strings.Contains(text, " out of ") {
+		if m := fraction.FindStringSubmatch(text); m != nil {
+			over, under := decimal(m[2]), decimal(m[3])
+			measures := []float64{2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64, 100} // Also the best of ratings.
+			return decimal(m[1]) + over/under, "", over <= under && slices.Contains(measures, under)
+		}
 	}
-	if m := fraction.FindStringSubmatch(text); m != nil {
-		over, under := decimal(m[2]), decimal(m[3])
-		measures := []float64{2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64, 100} // Also the best of ratings.
-		return decimal(m[1]) + over/under, "", over <= under && slices.Contains(measures, under)
+	if text == "" || text[0] < '0' || text[0] > '9' || !strings.ContainsAny(text, "dfhmrswy") {
+		return 0, "", false
 	}
-	parts := 0
+	return together(text)
+}
+
+// together adds the parts of a duration such as 1h 20m or 3 yrs 2 mos, or of a length such as 5 ft 3 in, in the base unit.
+func together(text string) (v float64, unit string, ok bool) {
+	parts, before := 0, math.Inf(1)
 	for rest := text; rest != ""; parts++ {
 		m := part.FindStringSubmatch(rest)
 		if m == nil {
 			return 0, "", false
 		}
-		last := unit
-		if unit = singular(m[2]); parts > 0 {
-			more := timesOf(last, unit)
-			if more <= 1 {
-				return 0, "", false
-			}
-			v *= more
+		size, base := sizeOf(singular(m[2]))
+		if base == "" || parts > 0 && base != unit || size >= before {
+			return 0, "", false
 		}
-		v += decimal(m[1])
+		v, unit, before = v+size*decimal(m[1]), base, size
 		rest = rest[len(m[0]):]
 	}
 	return v, unit, parts > 1

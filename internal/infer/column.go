@@ -414,6 +414,10 @@ func (c *column) note(out *Column, values int) {
 	case out.Kind == Moment && c.timeOf(out.Form).odd.count > 0:
 		out.odd, out.lenient = true, true
 		out.Reason += "; " + c.missing(&c.timeOf(out.Form).odd, values, "time")
+	case out.Kind == Number && c.written.Converts():
+		unit, _ := c.written.Units()
+		out.odd = true
+		out.Reason += "; cells of several units are converted into " + unit + ": a file of one unit alone is not"
 	case out.Kind == Number && c.bare.count > 0 && c.isPercent():
 		out.odd = true
 		out.Reason += fmt.Sprintf("; %d of %d cells have no %%: %s is taken for %s%%", c.bare.count, values, c.place(&c.bare), c.bare.cell)

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Form is the order of the parts of a date in a column of times.
@@ -179,18 +180,17 @@ func (s *scanner) spaces() bool {
 }
 
 func (s *scanner) word() string {
-	n := 0
-	for n < len(s.text) && (s.text[n]|0x20 >= 'a' && s.text[n]|0x20 <= 'z') {
-		n++
+	if n := strings.IndexFunc(s.text, func(r rune) bool { return !unicode.IsLetter(r) }); n >= 0 {
+		return s.text[:n]
 	}
-	return s.text[:n]
+	return s.text
 }
 
 // named finds a word among names, of which the first three letters may stand alone, and returns its
 // place from 1; 0 for another word.
 func named(word string, names ...string) int {
 	for i, name := range names {
-		if strings.EqualFold(word, name) || strings.EqualFold(word, name[:3]) || strings.EqualFold(word, "sept") && name == "September" {
+		if strings.EqualFold(word, name) || strings.EqualFold(word, name[:3]) {
 			return i + 1
 		}
 	}
@@ -209,9 +209,27 @@ func (s *scanner) weekday() {
 
 func (s *scanner) month() int {
 	word := s.word()
-	m := named(word, "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November", "December")
-	s.text, s.ok = s.text[len(word):], s.ok && m > 0
-	return m
+	s.text = s.text[len(word):]
+	word = strings.ToLower(word)
+	const longest = len("septiembre")
+	for m, beginnings := range [...]string{"jan ene gen", "feb fév fev", "mar mär mrz", "apr avr abr", "may mai mei mag", "jun juin giu", "jul juil lug", "aug aoû aou ago", "sep set", "oct okt ott out", "nov", "dec dez dic déc"} {
+		for beginning := range strings.FieldsSeq(beginnings) {
+			if len(word) <= longest && strings.HasPrefix(word, beginning) {
+				return m + 1
+			}
+		}
+	}
+	s.ok = false
+	return 0
+}
+
+// dayOfMonth takes a day, of 1st and 1er too.
+func (s *scanner) dayOfMonth() int {
+	day := s.number(1, 2)
+	if word := strings.ToLower(s.word()); word == "st" || word == "nd" || word == "rd" || word == "th" || word == "er" {
+		s.text = s.text[len(word):]
+	}
+	return day
 }
 
 // year takes a year of four digits, or of two: 69 is 1969, and 68 is 2068.
@@ -238,6 +256,7 @@ func (s *scanner) between() bool {
 	if !s.spaces() {
 		s.take("-/")
 	}
+	s.text = strings.TrimPrefix(s.text, "de ")
 	return len(s.text) < before
 }
 
@@ -269,7 +288,7 @@ func (s *scanner) date(f Form) (year, month, day int) {
 			month, day = second, first
 		}
 	case dayNamedYear:
-		day = s.number(1, 2)
+		day = s.dayOfMonth()
 		s.between()
 		month = s.month()
 		s.between()
@@ -282,7 +301,7 @@ func (s *scanner) date(f Form) (year, month, day int) {
 			*s = alone
 			return year, month, 1
 		}
-		day = s.number(1, 2)
+		day = s.dayOfMonth()
 		if s.ok = s.between() && s.ok; f == namedDayYear {
 			year = s.year()
 		}
@@ -322,10 +341,10 @@ func (s *scanner) timeOfDay() time.Duration {
 	var minute, second, nanos int
 	hour := s.number(1, 2)
 	hours := true // Nothing but the hour.
-	switch {
-	case s.take(":") != 0:
+	switch separator := s.take(":."); {
+	case separator != 0:
 		hours = false
-		if minute = s.number(2, 2); s.take(":") != 0 {
+		if minute = s.number(2, 2); s.take(string(separator)) != 0 {
 			second, nanos = s.number(2, 2), s.fraction()
 		}
 	case s.startsWithDigit(): // 150405
@@ -368,7 +387,33 @@ func (s *scanner) fraction() int {
 	return nanos
 }
 
-// zone takes the zone, if one follows, as seconds east of UTC. The name of a zone without its offset is not taken.
+// offsetOf is the offset of the name of a zone in hours, of RFC 822 and of Europe.
+func offsetOf(name string) (hours int, ok bool) {
+	switch name {
+	case "WET":
+		return 0, true
+	case "BST", "WEST", "CET", "MEZ":
+		return 1, true
+	case "CEST", "MESZ", "EET":
+		return 2, true
+	case "EEST", "MSK":
+		return 3, true
+	case "EDT":
+		return -4, true
+	case "EST", "CDT":
+		return -5, true
+	case "CST", "MDT":
+		return -6, true
+	case "MST", "PDT":
+		return -7, true
+	case "PST":
+		return -8, true
+	default:
+		return 0, false
+	}
+}
+
+// zone takes the zone, if one follows, as seconds east of UTC. Other names of zones without their offset are not taken.
 func (s *scanner) zone() (offset int) {
 	word := s.word()
 	switch strings.ToUpper(word) {
@@ -379,8 +424,9 @@ func (s *scanner) zone() (offset int) {
 		s.text = s.text[len(word):]
 	case "":
 	default:
-		s.ok = false
-		return 0
+		hours, known := offsetOf(word)
+		s.text, s.ok = s.text[len(word):], s.ok && known
+		return hours * 3600
 	}
 	sign := s.take("+-")
 	if sign == 0 {

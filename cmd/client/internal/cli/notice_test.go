@@ -18,7 +18,7 @@ func TestNoticeOfOddCells(t *testing.T) {
 	for i := range 300 {
 		x := fmt.Sprintf("%d.5", i)
 		if i == 7 {
-			x = "about 7"
+			x = "ask 7"
 		}
 		price := "2.5"
 		if i%2 == 0 {
@@ -31,7 +31,7 @@ func TestNoticeOfOddCells(t *testing.T) {
 	}
 	path := written(t, "sales.csv", b.String())
 	says := []string{
-		`x is a number: numbers from 0.5 to 299.5; "about 7" in line 9 is no number, and is taken for a missing value`,
+		`x is a number: numbers from 0.5 to 299.5; "ask 7" in line 9 is no number, and is taken for a missing value`,
 		"id is left out: most cells do not repeat another: it names the row",
 		`price is a number: numbers from 0 to 38; "-9-" in line 11 is no number, and is taken for a missing value`,
 	}
