@@ -50,7 +50,7 @@ def columns_of(
     for n, name in enumerate(features.columns):
         values = [scalar(v, str(name)) for v in features[name].iloc[rows].tolist()]
         if vector := _vector(name, values):
-            vectors[n] = {"name": str(name), "vector": {"length": vector}}
+            vectors[n] = {"name": frames.name_of(name), "vector": {"length": vector}}
             continue
         # The number keeps a name from being taken for a number. What a name says is in its last word.
         header = f"{n} {str(name).encode()[-_NAME:].decode(errors='ignore')}"
@@ -78,7 +78,7 @@ def columns_of(
             n = int(declared["name"].split()[0])
             if not keys and "key" in declared.get("categorical", {}):
                 declared["categorical"] = {"max_categories": _OWN_FEATURES}
-            inputs[n] = declared | {"name": str(features.columns[n])}
+            inputs[n] = declared | {"name": frames.name_of(features.columns[n])}
         if not inputs:
             raise ValueError("the frame has no column that can be an input")
         spec["inputs"] = [inputs[n] for n in sorted(inputs)]

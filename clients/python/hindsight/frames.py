@@ -7,6 +7,7 @@ all columns in their order as features. What pandas takes for missing is a missi
 from __future__ import annotations
 
 import numbers
+import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -71,7 +72,7 @@ def rows_of(frame: pandas.DataFrame, info: messages.ModelInfo) -> list[Any]:
     if not inputs:
         return numbers_of(frame)
     reject_twins(frame)
-    columns = {str(c): frame[c] for c in frame.columns}
+    columns = {name_of(c): frame[c] for c in frame.columns}
     if absent := [name for name in inputs if name not in columns]:
         raise ValueError(f"the frame has no column {absent[0]!r}, an input of the model: add it, with None where it is missing")
     values = [[None if is_missing(v) else v for v in columns[name].tolist()] for name in inputs]
@@ -81,9 +82,15 @@ def rows_of(frame: pandas.DataFrame, info: messages.ModelInfo) -> list[Any]:
     return [dict(zip(inputs, row)) for row in zip(*values)]
 
 
+def name_of(column: Any) -> str:
+    """The name of the input for a column, as of a file: of at most 64 bytes, without line breaks and control characters."""
+    name = "".join(c if c.isprintable() or unicodedata.category(c) == "Zs" else " " for c in str(column)).strip()
+    return name.encode()[:64].decode(errors="ignore").strip()
+
+
 def reject_twins(frame: pandas.DataFrame) -> None:
     """Rejects a DataFrame with two columns of one name."""
-    names = [str(c) for c in frame.columns]
+    names = [name_of(c) for c in frame.columns]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"the frame has {names.count(twice[0])} columns called {twice[0]!r}, want a name for each")
 

@@ -200,6 +200,13 @@ class InferTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "the frame has 2 columns called 'a', want a name for each"):
             self.client.infer(pandas.DataFrame([[1, 2, 3.0]], columns=["a", "a", "y"]), "y")
 
+    def test_long_names(self):
+        frame = pandas.DataFrame({"ö" * 40: [1.0, 2.0, 3.0], "two\nlines": ["a", "b", "a"], "y": [1.0, 2.0, 3.0]})
+        spec = self.client.infer(frame, "y")
+        self.assertEqual([i["name"] for i in spec["inputs"]], ["ö" * 32, "two lines"])
+        model = self.client.create("long-names", spec)
+        self.assertEqual(len(model.learn_frame(frame, "y")), 3)
+
     def test_categories_and_keys(self):
         cases = json.loads((ROOT / "internal" / "infer" / "testdata" / "categories.json").read_text())
         for case in cases:
