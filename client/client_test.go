@@ -142,9 +142,7 @@ func TestTimeoutBoundsAllTries(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	violation := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "features[0]", Description: "got NaN", Reason: "NOT_FINITE"}}}
-	f := &fake{fault: func(int, bool) error {
-		return reject(codes.InvalidArgument, "NOT_FINITE", violation)
-	}}
+	f := &fake{fault: func(int, bool) error { return reject(codes.InvalidArgument, "NOT_FINITE", violation) }}
 	_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
 	err = fmt.Errorf("round 3: %w", err)
 	var e *client.Error

@@ -20,9 +20,7 @@ func TestFullFileSystem(t *testing.T) {
 	if err := syscall.Mount("none", mounted, "tmpfs", 0, "size=100m"); err != nil {
 		t.Skipf("a tmpfs cannot be mounted: %v", err)
 	}
-	t.Cleanup(func() {
-		assert.NoError(t, syscall.Unmount(mounted, syscall.MNT_DETACH))
-	})
+	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(mounted, syscall.MNT_DETACH)) })
 	dir, ballast := filepath.Join(mounted, "data"), filepath.Join(mounted, "ballast")
 	p := launch(t, dir)
 	// Others take the disk, but for less than a megabyte.

@@ -68,9 +68,7 @@ func TestDrainUnderLoad(t *testing.T) {
 func (p *process) dial(t *testing.T) *grpc.ClientConn {
 	t.Helper()
 	connection := must(grpc.NewClient(p.address(), insecureTransport()))(t)
-	t.Cleanup(func() {
-		assert.NoError(t, connection.Close())
-	})
+	t.Cleanup(func() { assert.NoError(t, connection.Close()) })
 	return connection
 }
 

@@ -99,9 +99,7 @@ func (p *process) said() string {
 // logged waits until n lines of the log have a text, and returns how many have it.
 func (p *process) logged(t *testing.T, text string, n int) (count int) {
 	t.Helper()
-	late := time.AfterFunc(patience, func() {
-		p.grown.Broadcast()
-	})
+	late := time.AfterFunc(patience, func() { p.grown.Broadcast() })
 	defer late.Stop()
 	began := time.Now()
 	p.mu.Lock()

@@ -112,9 +112,7 @@ func TestPrincipal(t *testing.T) {
 func TestLimits(t *testing.T) {
 	c := new(clock)
 	a := auth.New(auth.Options{Now: c.now})
-	limited := func(rate float64) func(*auth.Entry) {
-		return func(e *auth.Entry) { e.Rate, e.Concurrency = rate, 2 }
-	}
+	limited := func(rate float64) func(*auth.Entry) { return func(e *auth.Entry) { e.Rate, e.Concurrency = rate, 2 } }
 	a.Set([]auth.Entry{entry("a", "t", limited(4))})
 	p, err := a.Token("t")
 	require.NoError(t, err)

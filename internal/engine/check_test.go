@@ -48,11 +48,9 @@ func edit(t *testing.T, fs vfs.FS, change func(db *pebble.DB) error) {
 
 type silent struct{}
 
-func (silent) Infof(string, ...any)  {}
-func (silent) Errorf(string, ...any) {}
-func (silent) Fatalf(format string, args ...any) {
-	panic(fmt.Sprintf(format, args...))
-}
+func (silent) Infof(string, ...any)              {}
+func (silent) Errorf(string, ...any)             {}
+func (silent) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }
 
 func logKey(sequence byte) []byte {
 	k := make([]byte, 17)

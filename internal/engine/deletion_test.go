@@ -50,9 +50,7 @@ func TestDeletedModelsAreRemovedInTime(t *testing.T) {
 	if totals := h.Totals(); totals.Models != 1 || h.store.CountPending() != 3 {
 		t.Errorf("%+v, %d wait", totals, h.store.CountPending())
 	}
-	h.Each(func(l *engine.Live) {
-		assert.Equal(t, "c", l.ID)
-	})
+	h.Each(func(l *engine.Live) { assert.Equal(t, "c", l.ID) })
 	c.advance(2 * time.Hour)
 	waitFor(t, h, func() bool { return h.store.CountPending() == 0 })
 	assert.Equal(t, "[a] [b] c", h.listed(t))

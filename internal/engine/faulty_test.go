@@ -109,9 +109,7 @@ func (f *faulty) Import(ctx context.Context, name string, value []byte, from sto
 
 func (f *faulty) Failed() error { return errors.Join(f.broken(), f.Store.Failed()) }
 
-func (f *faulty) Sync(ctx context.Context) error {
-	return errors.Join(f.broken(), f.Store.Sync(ctx))
-}
+func (f *faulty) Sync(ctx context.Context) error { return errors.Join(f.broken(), f.Store.Sync(ctx)) }
 
 func (f *faulty) PutAlias(ctx context.Context, name string, value []byte) error {
 	err := f.Store.PutAlias(ctx, name, value)

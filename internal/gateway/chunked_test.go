@@ -26,9 +26,7 @@ func TestAChunkedRequestEndsItsConnection(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			conn := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
-			defer func() {
-				assert.NoError(t, conn.Close())
-			}()
+			defer func() { assert.NoError(t, conn.Close()) }()
 			one := "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + c.headers + "\r\n" + c.body
 			must(io.WriteString(conn, one+one))(t)
 			from, answers := bufio.NewReader(conn), 0

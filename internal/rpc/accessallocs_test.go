@@ -37,9 +37,7 @@ func checked(tb testing.TB) func() error {
 // header that gRPC hands out.
 func TestCheckingAllocatesTheContext(t *testing.T) {
 	call := checked(t)
-	if n := testing.AllocsPerRun(100, func() {
-		require.NoError(t, call())
-	}); n > 2 {
+	if n := testing.AllocsPerRun(100, func() { require.NoError(t, call()) }); n > 2 {
 		t.Errorf("%v allocations, want 2", n)
 	}
 }

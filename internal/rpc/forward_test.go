@@ -45,9 +45,7 @@ func servePair(t *testing.T, settings ...func(*rpc.Options)) *pair {
 	p.owner = serve(t, func(o *rpc.Options) { rpc.WithCluster(o, p.ofOwner) })
 	listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	var served sync.WaitGroup
-	served.Go(func() {
-		assert.NoError(t, p.owner.server.ServeMembers(listener))
-	})
+	served.Go(func() { assert.NoError(t, p.owner.server.ServeMembers(listener)) })
 	t.Cleanup(func() { p.owner.end(); served.Wait() })
 	conn := must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	p.ofReplica.conn.Store(conn)

@@ -28,12 +28,10 @@ type call struct {
 
 func of[Request, Response proto.Message](method string, seed Request, response Response) call {
 	return call{
-		method:  method,
-		request: func() proto.Message { return seed.ProtoReflect().New().Interface() },
-		response: func() proto.Message {
-			return response.ProtoReflect().New().Interface()
-		},
-		seed: seed,
+		method:   method,
+		request:  func() proto.Message { return seed.ProtoReflect().New().Interface() },
+		response: func() proto.Message { return response.ProtoReflect().New().Interface() },
+		seed:     seed,
 	}
 }
 

@@ -110,9 +110,7 @@ func serveMany(t *testing.T, n int, set func(*engine.Options)) *many {
 		})
 		listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 		var served sync.WaitGroup
-		served.Go(func() {
-			assert.NoError(t, m.owners[k].server.ServeMembers(listener))
-		})
+		served.Go(func() { assert.NoError(t, m.owners[k].server.ServeMembers(listener)) })
 		conn := must(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 		m.fakes[k].conn.Store(conn)
 		t.Cleanup(func() {

@@ -23,9 +23,7 @@ func newTable(t *testing.T) *alias.Table {
 	t.Helper()
 	s, err := store.Open("data", store.Options{FS: vfs.NewMem()})
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, s.Close())
-	})
+	t.Cleanup(func() { assert.NoError(t, s.Close()) })
 	return alias.NewTable(context.Background(), s, zap.NewNop())
 }
 

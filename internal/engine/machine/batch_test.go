@@ -30,9 +30,7 @@ func (c *counting) ObserveAll(outcomes []model.Outcome, all []model.Observation)
 	return c.Learner.(model.Batched).ObserveAll(outcomes, all)
 }
 
-func (c *counting) AppendWeights(dst []float64) []float64 {
-	return model.AppendWeights(c.Learner, dst)
-}
+func (c *counting) AppendWeights(dst []float64) []float64 { return model.AppendWeights(c.Learner, dst) }
 
 func (c *counting) WeightNames() []string { return model.WeightNames(c.Learner) }
 

@@ -95,9 +95,7 @@ func TestTaskWhoseCallerHasLeft(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		release := make(chan struct{})
 		var callers sync.WaitGroup
-		callers.Go(func() {
-			_ = box.Do(t.Context(), func(context.Context) error { <-release; return nil })
-		})
+		callers.Go(func() { _ = box.Do(t.Context(), func(context.Context) error { <-release; return nil }) })
 		synctest.Wait()
 		callers.Go(func() {
 			assert.ErrorIs(t, box.Do(ctx, func(context.Context) error { t.Error("it ran"); return nil }), context.Canceled)

@@ -31,9 +31,7 @@ func TestSemiparametricConforms(t *testing.T) {
 	for name, s := range map[string]modeltest.Subject{
 		"all": {
 			Dimension: 2, Rejects: func(v float64) bool { return v > 1e99 },
-			New: func() model.Learner {
-				return semiparametric(waves(2, 6), []int{0, 1}, 0.1, awv.Options{Lambda: 1})
-			},
+			New: func() model.Learner { return semiparametric(waves(2, 6), []int{0, 1}, 0.1, awv.Options{Lambda: 1}) },
 		},
 		"one of three, two outputs, a weak gain": {
 			Dimension: 3, Outputs: 2, Rejects: tooLarge,

@@ -67,9 +67,7 @@ func projected(t *testing.T, k kernel.Kernel, centres [][]float64) func(a, b []f
 func spaces(t *testing.T) []space {
 	t.Helper()
 	forecaster := func(m feature.Map, lambda float64) func(outputs int) model.Learner {
-		return func(outputs int) model.Learner {
-			return awv.New(m, awv.Options{Lambda: lambda, Outputs: outputs})
-		}
+		return func(outputs int) model.Learner { return awv.New(m, awv.Options{Lambda: lambda, Outputs: outputs}) }
 	}
 	matern := kernel.Kernel{Kind: kernel.Matern52, Sigma: 1}
 	laplacian := kernel.Kernel{Kind: kernel.Laplacian, Sigma: 1.5}

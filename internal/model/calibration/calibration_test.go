@@ -103,9 +103,7 @@ func newNaive() *naive {
 	}
 }
 
-func logit(p float64) float64 {
-	return math.Log(math.Max(p, 1e-13)) - math.Log(math.Max(1-p, 1e-13))
-}
+func logit(p float64) float64 { return math.Log(math.Max(p, 1e-13)) - math.Log(math.Max(1-p, 1e-13)) }
 
 func (n *naive) mixed(scores, counts []float64) (each [][]float64, mixed []float64) {
 	mixed = make([]float64, len(scores))

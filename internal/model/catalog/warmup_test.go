@@ -43,9 +43,7 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 		}
 		return must(l.AppendBinary(nil))(t)
 	}
-	fresh := func() model.Learner {
-		return must(catalog.New(spec))(t)
-	}
+	fresh := func() model.Learner { return must(catalog.New(spec))(t) }
 	path := filepath.Join("testdata", name+".v1.hs")
 	if *update {
 		state := learn(fresh(), samples[:at])

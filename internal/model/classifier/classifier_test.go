@@ -20,9 +20,7 @@ const dimension = 3
 
 func affine(o rlsc) *classifier.Learner { return newRLSC(feature.NewAffine(dimension), o) }
 
-func options() rlsc {
-	return rlsc{Lambda: 0.3, Recoding: 0.5, MaxClasses: 8, Forgetting: 1}
-}
+func options() rlsc { return rlsc{Lambda: 0.3, Recoding: 0.5, MaxClasses: 8, Forgetting: 1} }
 
 // rlsc are the options of regularised least squares classification.
 type rlsc struct {

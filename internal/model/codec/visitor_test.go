@@ -128,9 +128,7 @@ func TestVisitorReadsWhatItAppends(t *testing.T) {
 func TestVisitorAppendsWithoutAllocating(t *testing.T) {
 	r := sampleRecord()
 	dst := stateOf(t, r)
-	if n := testing.AllocsPerRun(100, func() {
-		dst, _ = r.append(dst[:0])
-	}); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { dst, _ = r.append(dst[:0]) }); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
 }

@@ -99,9 +99,7 @@ func TestPredictionsAreThoseOfLemmas1And2_ICML_2017(t *testing.T) {
 }
 
 // polynomial has the six features of polynomials of degree 2 in two inputs.
-func polynomial() kernel.Kernel {
-	return kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}
-}
+func polynomial() kernel.Kernel { return kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1} }
 
 func polynomials(x []float64) []float64 {
 	r := math.Sqrt2

@@ -49,9 +49,7 @@ func begin(inputs, capacity int) (*window.Window, []float64) {
 func naive(w *window.Window, rows []example, x, scales []float64, v float64) (predictions [neighbors.Experts]float64) {
 	d := len(scales)
 	stored := func(x []float64, j int) float64 { return float64(float32(x[j] / w.Unit(j))) }
-	u := func(r example, j int) float64 {
-		return w.Unit(j) / scales[j] * (stored(r.columns, j) - stored(x, j))
-	}
+	u := func(r example, j int) float64 { return w.Unit(j) / scales[j] * (stored(r.columns, j) - stored(x, j)) }
 	type neighbour struct {
 		example
 		distance float64

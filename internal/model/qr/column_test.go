@@ -19,9 +19,7 @@ type columned struct {
 	row, priors []float64
 }
 
-func newColumned(r, k int) *columned {
-	return &columned{factor: qr.New(r, k, 0.3)}
-}
+func newColumned(r, k int) *columned { return &columned{factor: qr.New(r, k, 0.3)} }
 
 // turn prepares the turn of an observation whose class has a label of y; all others have 0.
 func (c *columned) turn(z []float64, class int, y, root float64) qr.Turn {

@@ -380,9 +380,7 @@ func TestWrongLengthsPanic(t *testing.T) {
 		"Append":          func() { f.Append(make([]float64, 1), 1, make([]float64, 1), 1) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			defer func() {
-				assert.NotNil(t, recover(), "no panic")
-			}()
+			defer func() { assert.NotNil(t, recover(), "no panic") }()
 			call()
 		})
 	}

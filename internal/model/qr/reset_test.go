@@ -71,9 +71,7 @@ func TestResetOfNoRowPanics(t *testing.T) {
 		root float64
 	}{{-1, 1}, {3, 1}, {0, 0}, {0, math.NaN()}} {
 		func() {
-			defer func() {
-				assert.NotNil(t, recover(), "from %d on by %g: no panic", c.n, c.root)
-			}()
+			defer func() { assert.NotNil(t, recover(), "from %d on by %g: no panic", c.n, c.root) }()
 			qr.New(2, 1, 1).Reset(c.n, c.root)
 		}()
 	}

@@ -52,9 +52,7 @@ func TestShiftOfWrongShapesPanics(t *testing.T) {
 		"before": func() { f.Shift([]float64{1, 2}, 1, -1) },
 	} {
 		func() {
-			defer func() {
-				assert.NotNil(t, recover(), "%s: no panic", name)
-			}()
+			defer func() { assert.NotNil(t, recover(), "%s: no panic", name) }()
 			call()
 		}()
 	}

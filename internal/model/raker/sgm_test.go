@@ -139,9 +139,7 @@ func TestSGMIsOfOneKernel(t *testing.T) {
 		"growing steps":      func(o raker.Options) { o.Decay = -0.5; raker.NewRaker(maps[:1], o) },
 	} {
 		func() {
-			defer func() {
-				assert.NotNil(t, recover(), "%s was made", name)
-			}()
+			defer func() { assert.NotNil(t, recover(), "%s was made", name) }()
 			create(options(losses.Squared))
 		}()
 	}

@@ -252,9 +252,7 @@ func TestSincosIsItsTwin(t *testing.T) {
 func FuzzSincosIsItsTwin(f *testing.F) {
 	f.Add(0.0, 1.0, -2.0, 1e6, 1e300)
 	f.Add(math.NaN(), math.Inf(1), 0x1p-1074, math.Copysign(0, -1), 1647099.0)
-	f.Fuzz(func(t *testing.T, a, b, c, d, e float64) {
-		checkTwin(t, []float64{a, b, c, d, e, a + b, c * d})
-	})
+	f.Fuzz(func(t *testing.T, a, b, c, d, e float64) { checkTwin(t, []float64{a, b, c, d, e, a + b, c * d}) })
 }
 
 func checkTwin(t *testing.T, angles []float64) {
@@ -290,9 +288,7 @@ func sameBits(a, b []float64) bool {
 func TestShortResultsPanic(t *testing.T) {
 	for _, lengths := range [][2]int{{2, 3}, {3, 2}} {
 		func() {
-			defer func() {
-				assert.NotNil(t, recover(), "%v for 3 angles: no panic", lengths)
-			}()
+			defer func() { assert.NotNil(t, recover(), "%v for 3 angles: no panic", lengths) }()
 			trig.Sincos(make([]float64, lengths[0]), make([]float64, lengths[1]), make([]float64, 3))
 		}()
 	}

@@ -7,6 +7,4 @@ import (
 )
 
 // Root is the command line of a version that has no number.
-func Root() *cobra.Command {
-	return newRoot(&env{Program: new(command.Program)}, "")
-}
+func Root() *cobra.Command { return newRoot(&env{Program: new(command.Program)}, "") }

@@ -115,9 +115,7 @@ func (f *fake) RestoreModel(_ context.Context, r *hindsightv1.RestoreModelReques
 	return &hindsightv1.RestoreModelResponse{Model: m.model, Undone: m.model.GetSequence() - r.GetSequence()}, nil
 }
 
-func newFake() *fake {
-	return &fake{models: make(map[string]*fakeModel), calls: make(map[string]int)}
-}
+func newFake() *fake { return &fake{models: make(map[string]*fakeModel), calls: make(map[string]int)} }
 
 // start serves until the test ends.
 func (f *fake) start(t *testing.T) string {

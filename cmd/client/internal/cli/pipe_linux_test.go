@@ -23,9 +23,7 @@ func TestPipes(t *testing.T) {
 		require.NoError(t, syscall.Mkfifo(path, 0o600))
 		done := make(chan error, 1)
 		go func() { done <- os.WriteFile(path, []byte(rows), 0) }()
-		t.Cleanup(func() {
-			assert.NoError(t, <-done)
-		})
+		t.Cleanup(func() { assert.NoError(t, <-done) })
 		return path
 	}
 	for name, args := range map[string][]string{

@@ -29,9 +29,7 @@ func realServer(t *testing.T) *child.Server {
 	require.NoError(t, err)
 	s, err := child.Start(t.Context(), program, "--data-dir", filepath.Join(t.TempDir(), "data"), "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, s.Stop(context.WithoutCancel(t.Context())))
-	})
+	t.Cleanup(func() { assert.NoError(t, s.Stop(context.WithoutCancel(t.Context()))) })
 	t.Setenv("HINDSIGHT_ADDRESS", s.GRPC)
 	return s
 }

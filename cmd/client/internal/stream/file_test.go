@@ -41,9 +41,7 @@ func takeFile(t *testing.T, path string, o stream.FileOptions) string {
 	o.Target = "y"
 	s, err := stream.OpenFile(path, o)
 	require.NoError(t, err)
-	defer func() {
-		assert.NoError(t, s.Close())
-	}()
+	defer func() { assert.NoError(t, s.Close()) }()
 	var out []string
 	for {
 		r, err := s.Next()

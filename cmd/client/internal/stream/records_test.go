@@ -36,9 +36,7 @@ func records(t *testing.T, path string, o stream.RecordOptions) (rounds []stream
 	if err != nil {
 		return nil, 0, err
 	}
-	defer func() {
-		assert.NoError(t, s.Close())
-	}()
+	defer func() { assert.NoError(t, s.Close()) }()
 	for {
 		r, err := s.Next()
 		if errors.Is(err, io.EOF) {

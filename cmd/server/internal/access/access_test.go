@@ -51,9 +51,7 @@ func open(t *testing.T, file string, change ...func(*access.Options)) *fixture {
 	var err error
 	f.Access, err = access.Open(o)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		assert.NoError(t, f.Close())
-	})
+	t.Cleanup(func() { assert.NoError(t, f.Close()) })
 	return f
 }
 

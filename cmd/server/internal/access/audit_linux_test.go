@@ -24,9 +24,7 @@ func TestAuditLogOfAFullDisk(t *testing.T) {
 	if err := syscall.Mount("none", mounted, "tmpfs", 0, "size=64k"); err != nil {
 		t.Skipf("a tmpfs cannot be mounted: %v", err)
 	}
-	t.Cleanup(func() {
-		assert.NoError(t, syscall.Unmount(mounted, syscall.MNT_DETACH))
-	})
+	t.Cleanup(func() { assert.NoError(t, syscall.Unmount(mounted, syscall.MNT_DETACH)) })
 	path, ballast := filepath.Join(mounted, "audit.log"), filepath.Join(mounted, "ballast")
 	write(t, path, `{"time":"2026-01-02T0`)
 	write(t, ballast, strings.Repeat("x", 32<<10))

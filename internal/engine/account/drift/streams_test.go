@@ -18,9 +18,7 @@ type sources struct {
 // independent are losses of one distribution each.
 func independent() []sources {
 	each := func(draw func(r *rand.Rand) float64) func(r *rand.Rand) source {
-		return func(r *rand.Rand) source {
-			return func(_ int, factor float64) float64 { return factor * draw(r) }
-		}
+		return func(r *rand.Rand) source { return func(_ int, factor float64) float64 { return factor * draw(r) } }
 	}
 	// Some losses are not 0, and there are so many times more of them.
 	some := func(p float64, draw func(r *rand.Rand) float64) func(r *rand.Rand) source {
@@ -90,9 +88,7 @@ func dependent() []sources {
 
 // drifting grows tenfold in 50,000 rounds.
 func drifting(r *rand.Rand) source {
-	return func(t int, factor float64) float64 {
-		return factor * r.ExpFloat64() * math.Pow(10, float64(t)/50_000)
-	}
+	return func(t int, factor float64) float64 { return factor * r.ExpFloat64() * math.Pow(10, float64(t)/50_000) }
 }
 
 func square(v float64) float64 { return v * v }

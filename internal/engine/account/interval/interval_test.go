@@ -137,9 +137,7 @@ func TestNeverNaN(t *testing.T) {
 func TestPanicsOnNoLevel(t *testing.T) {
 	for _, level := range []float64{0, 1, -1, 2, math.NaN()} {
 		func() {
-			defer func() {
-				assert.NotNil(t, recover(), "level %g is taken", level)
-			}()
+			defer func() { assert.NotNil(t, recover(), "level %g is taken", level) }()
 			interval.New([]float64{level})
 		}()
 	}
@@ -167,9 +165,7 @@ func TestRestoreRejects(t *testing.T) {
 	s := interval.New(levels())
 	run(s, residuals(9, 1200))
 	good := s.AppendBinary(nil)
-	put := func(at int, v uint64) []byte {
-		return binary.LittleEndian.AppendUint64(slices.Clone(good[:8*at]), v)
-	}
+	put := func(at int, v uint64) []byte { return binary.LittleEndian.AppendUint64(slices.Clone(good[:8*at]), v) }
 	rest := func(at int, v uint64) []byte { return append(put(at, v), good[8*at+8:]...) }
 	// The levels begin at word 5 and have 20 words; rings follow at word 45.
 	for name, data := range map[string][]byte{
