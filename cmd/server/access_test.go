@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,11 +22,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	server "hindsight/cmd/server"
+	"hindsight/cmd/server/internal/config"
 )
 
 // command runs the program with flags, and answers what it prints.
@@ -196,4 +201,46 @@ func TestServerWithTokens(t *testing.T) {
 	err = json.Unmarshal(lines[:bytes.IndexByte(lines, '\n')], &first)
 	assert.True(t, err == nil && first.Outcome != "", "%v: %s", err, lines)
 	assert.True(t, strings.Contains(string(lines), `"name":"admin","role":"admin","call":"hindsight.v1.ModelService/CreateModel","models":["m"],"outcome":"OK"`), lines)
+}
+
+// What others can do who reach the server is said for each address that they reach.
+func TestWarnings(t *testing.T) {
+	const tls, clients = "listens without TLS", "does not authenticate its clients"
+	open, own := &net.TCPAddr{Port: 1}, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1}
+	six, far := &net.TCPAddr{IP: net.IPv6loopback, Port: 1}, &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1}
+	certificate := config.Config{TLSCert: "c", TLSKey: "k"}
+	required := certificate
+	required.TLSClientCA, required.TLSClientAuth = "ca", config.ClientRequired
+	optional := required
+	optional.TLSClientAuth = config.ClientOptional
+	for name, c := range map[string]struct {
+		settings  config.Config
+		addresses []net.Addr
+		want      []string
+	}{
+		"loopback":       {config.Config{}, []net.Addr{own, six}, nil},
+		"all interfaces": {config.Config{}, []net.Addr{open}, []string{tls, clients}},
+		"one of two":     {config.Config{}, []net.Addr{own, far}, []string{tls, clients}},
+		"both":           {config.Config{}, []net.Addr{open, far}, []string{tls, clients, tls, clients}},
+		"TLS":            {certificate, []net.Addr{open}, []string{clients}},
+		"mTLS":           {required, []net.Addr{open, far}, nil},
+		"optional mTLS":  {optional, []net.Addr{open}, []string{clients}},
+	} {
+		core, log := observer.New(zap.WarnLevel)
+		server.WarnExposed(zap.New(core), c.settings, c.addresses...)
+		lines := log.All()
+		if len(lines) != len(c.want) {
+			t.Errorf("%s: %v", name, lines)
+			continue
+		}
+		for i, want := range c.want {
+			assert.True(t, strings.Contains(lines[i].Message, want), "%s: %s, want %s", name, lines[i].Message, want)
+		}
+	}
+	for _, address := range []net.Addr{own, six, open, far} {
+		loopback := address == own || address == six
+		for _, c := range []config.Config{{}, certificate, {Tokens: "t"}} {
+			assert.Equal(t, loopback && c == (config.Config{}), server.TakesEveryCall(c, address), "%s takes every call with %+v", address, c)
+		}
+	}
 }

@@ -2,11 +2,22 @@ package main_test
 
 import (
 	"errors"
+	"flag"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 // network carries all connections of a test: between its servers, and from its clients to them.
@@ -256,4 +267,198 @@ func (l *link) deliver(to net.Conn, c chunk, g *gate) bool {
 	}
 	_, err := to.Write(c.bytes)
 	return err == nil
+}
+
+var (
+	importSize  = flag.Int("import", 8, "megabytes of a model that is imported")
+	importRate  = flag.Int("import-rate", 2000, "kilobytes a second of each link during an import")
+	importKills = flag.Int("import-kills", 3, "owners killed during an import")
+)
+
+// exported returns the export of a model whose state has about the given number of bytes, and the digest of the state.
+func exported(t *testing.T, bytes int) (out []byte, digest string) {
+	t.Helper()
+	dimension := 1
+	for 4*dimension*dimension < bytes { // Half of a symmetric matrix.
+		dimension++
+	}
+	p := launch(t, t.TempDir())
+	_, err := p.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "large", Spec: &hindsightv1.ModelSpec{
+		Dimension: int32(dimension), Scaling: unscaled(), Learner: &hindsightv1.ModelSpec_LinearAwv{LinearAwv: &hindsightv1.LinearAwv{}},
+	}})
+	require.NoError(t, err)
+	digest = p.digest(t, "large")
+	stream, err := p.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "large"})
+	require.NoError(t, err)
+	for len(out) == 0 || err == nil {
+		var part *hindsightv1.ExportModelResponse
+		part, err = stream.Recv()
+		out = append(out, part.GetChunk()...)
+	}
+	p.terminate(t)
+	return out, digest
+}
+
+// imports sends a model to a server.
+func (p *process) imports(t *testing.T, id string, data []byte) error {
+	t.Helper()
+	stream, err := p.models.ImportModel(t.Context())
+	if err != nil {
+		return err
+	}
+	for part := range slices.Chunk(data, 256<<10) {
+		if stream.Send(&hindsightv1.ImportModelRequest{Id: id, Chunk: part}) != nil {
+			break // CloseAndRecv returns the error.
+		}
+	}
+	_, err = stream.CloseAndRecv()
+	return err
+}
+
+// insistImport imports a model until a server has it.
+func (f *fleet) insistImport(id string, data []byte) (attempts int) {
+	f.t.Helper()
+	for late := time.Now().Add(patience + time.Duration(len(data))*8*time.Microsecond); ; { // An eighth of a megabyte a second.
+		attempts++
+		err := f.owner().process.imports(f.t, id, data)
+		switch status.Code(err) {
+		case codes.OK, codes.AlreadyExists:
+			return attempts
+		case codes.Unavailable: // Another owner, or an unknown outcome.
+			f.t.Logf("attempt %d of an import: %v", attempts, err)
+		default:
+			f.t.Fatal(err)
+		}
+		if time.Now().After(late) {
+			f.t.Fatalf("%d attempts of an import", attempts)
+		}
+	}
+}
+
+// limit bounds the bytes a second of each link among the servers.
+func (f *fleet) limit(rate int) {
+	f.net.all(func(from, to int) bool { return from != clientsEnd && to != clientsEnd }, func(g *gate) { g.limit(rate) })
+}
+
+// pulse observes a model again and again, and keeps how long each call took.
+type pulse struct {
+	mu    sync.Mutex
+	times []time.Duration
+	odd   map[codes.Code]int
+	stop  chan struct{}
+	ended sync.WaitGroup
+}
+
+func newPulse(t *testing.T, p *process, model string) *pulse {
+	t.Helper()
+	out := &pulse{odd: map[codes.Code]int{}, stop: make(chan struct{})}
+	out.ended.Go(func() {
+		rng := rand.New(rand.NewPCG(1, 2))
+		for n := 0; ; n++ {
+			select {
+			case <-out.stop:
+				return
+			case <-time.After(10 * time.Millisecond):
+			}
+			_, r := draw(rng, model)
+			r.Features = []float64{1, 2}
+			r.ObservationId = fmt.Sprint("pulse-", n)
+			began := time.Now()
+			_, err := p.predictor.Observe(t.Context(), r)
+			took := time.Since(began)
+			out.mu.Lock()
+			out.times = append(out.times, took)
+			out.odd[status.Code(err)]++
+			out.mu.Unlock()
+		}
+	})
+	return out
+}
+
+// take describes the calls since the last take, and returns their 99th percentile.
+func (p *pulse) take() (text string, high time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	times := p.times
+	p.times = nil
+	slices.Sort(times)
+	if len(times) == 0 {
+		return "no observations", 0
+	}
+	high = times[len(times)*99/100]
+	return fmt.Sprintf("%d observations, median %v, p99 %v, at most %v", len(times), times[len(times)/2], high, times[len(times)-1]), high
+}
+
+// A large import passes slow links among the servers. No server ends, and the observations of others hardly wait.
+func TestALargeImportPassesSlowLinks(t *testing.T) {
+	endToEnd(t)
+	data, digest := exported(t, *importSize*1_000_000)
+	f := newFleet(t, 1, 3, 1)
+	f.limit(*importRate * 1000)
+	p := newPulse(t, f.owner().process, "linear")
+	<-time.After(5 * time.Second)
+	p.take()
+	window := 10*time.Second + time.Duration(len(data))*100*time.Nanosecond
+	<-time.After(window)
+	usual, _ := p.take()
+	began := time.Now()
+	attempts := f.insistImport("large", data)
+	took := time.Since(began)
+	during, high := p.take()
+	<-time.After(window)
+	after, _ := p.take()
+	t.Logf("%d bytes in %v, %d attempts\nbefore: %s\nduring: %s\nafter: %s", len(data), took, attempts, usual, during, after)
+	close(p.stop)
+	p.ended.Wait()
+	t.Logf("codes: %v", p.odd)
+	assert.LessOrEqual(t, high, 2*time.Second, "an import delays other observations by %v", high)
+	f.limit(0)
+	f.hasEverywhere("large", digest)
+	for _, m := range f.members {
+		m.process.terminate(t)
+	}
+}
+
+// hasEverywhere waits until every server has a model with a state.
+func (f *fleet) hasEverywhere(model, digest string) {
+	f.t.Helper()
+	for _, m := range f.members {
+		eventually(f.t, fmt.Sprintf("server %d has %s", m.number, model), func() bool {
+			r, err := m.process.models.GetModelStats(f.t.Context(), &hindsightv1.GetModelStatsRequest{Model: model})
+			return err == nil && r.GetStats().GetStateDigest() == digest
+		})
+	}
+}
+
+// An owner that is killed in the middle of an import leaves the whole model or none, and the observations of others are
+// learned once.
+func TestOwnersEndInTheMiddleOfAnImport(t *testing.T) {
+	endToEnd(t)
+	data, digest := exported(t, *importSize*1_000_000)
+	f := newFleet(t, uint64(time.Now().UnixNano()), 3, 1)
+	f.brief = true
+	f.limit(*importRate * 1000)
+	f.load(*tortureClients)
+	whole := 0
+	for n := range *importKills {
+		model := fmt.Sprint("large-", n)
+		owner := f.owner()
+		ended := make(chan error, 1)
+		go func() { ended <- owner.process.imports(t, model, data) }()
+		f.pause(1, *importSize*1_000_000/(*importRate)*5/4)
+		f.killed(owner)
+		if err := <-ended; err == nil {
+			whole++
+		} else if status.Code(err) != codes.Unavailable && status.Code(err) != codes.Canceled { // The kill closes the connection.
+			t.Errorf("import %d: %v", n, err)
+		}
+		f.awaitVoters()
+		f.insistImport(model, data)
+		f.hasEverywhere(model, digest)
+		_, err := f.owner().process.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: model})
+		assert.True(t, err == nil || status.Code(err) == codes.Unavailable, err)
+	}
+	f.limit(0)
+	t.Logf("%d kills, %d after the import", *importKills, whole)
+	f.report(f.finish())
 }

@@ -1,6 +1,9 @@
 package engine_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -8,7 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	commands "hindsight/internal/cluster/command"
+	"hindsight/internal/cluster/replicated"
+	"hindsight/internal/cluster/replicated/logtest"
 	"hindsight/internal/engine"
+	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
 )
 
 // pending checks how many predictions every server counts.
@@ -137,4 +144,88 @@ func (s *servers) times() {
 	if found < 2 {
 		s.t.Errorf("the log has %d decisions to expire predictions, want at least 2", found)
 	}
+}
+
+// A prediction under an id of its caller waits for its commit. Predictions under other ids do not wait for it, and a
+// prediction under the same id takes its answer.
+func TestChosenIDsWaitForTheirOwnAlone(t *testing.T) {
+	h, f := startFaulty(t, files{newFS()}, newClock())
+	h.create(t, "m", linear(2))
+	f.putting = make(chan []storage.Prediction, 3)
+	predict := func(id string) <-chan engine.Prediction {
+		answer := make(chan engine.Prediction, 1)
+		go func() {
+			defer close(answer)
+			p, err := h.Predict(t.Context(), "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: true, IDs: []string{id}})
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			answer <- p[0]
+		}()
+		return answer
+	}
+	put := func(id string) {
+		t.Helper()
+		rows := <-f.putting
+		assert.True(t, len(rows) == 1 && rows[0].ID == id, "%+v is stored, want prediction %q", rows, id)
+	}
+	a := predict("a")
+	put("a")
+	again := predict("a")
+	b := predict("b")
+	put("b")
+	close(f.goOn)
+	for id, answer := range map[string]<-chan engine.Prediction{"a": a, "b": b} {
+		p := <-answer
+		assert.Equal(t, id, p.ID, "prediction has the id")
+	}
+	p := <-again
+	assert.Equal(t, "a", p.ID, "prediction a again has the id")
+	assert.Equal(t, 0, len(f.putting), "more predictions are stored")
+}
+
+// ordered is a disk of one of three servers of a replicated log. The others apply the log while it runs.
+type ordered struct {
+	log   *logtest.Log
+	disks []files
+}
+
+func newOrdered() ordered {
+	o := ordered{log: logtest.New(3)}
+	for range 3 {
+		o.disks = append(o.disks, files{newFS()})
+	}
+	return o
+}
+
+func (o ordered) open() (storage.Store, func() error, error) {
+	var ends []func() error
+	var first storage.Store
+	for n, d := range o.disks {
+		local, end, err := d.open()
+		if err != nil {
+			return nil, nil, err
+		}
+		server := o.log.Server(n)
+		s, err := replicated.New(context.Background(), replicated.Options{Local: local, Log: server, Owner: server.Owner, Undone: recovery.Undone})
+		if err != nil {
+			return nil, nil, fmt.Errorf("open server %d: %w", n, err)
+		}
+		stop := server.Follow(server.Applied(), s.Apply)
+		ends = append(ends, func() error {
+			s.Close()
+			return errors.Join(stop(), end())
+		})
+		if first == nil {
+			first = s
+		}
+	}
+	return first, func() error {
+		var failures []error
+		for _, end := range ends {
+			failures = append(failures, end())
+		}
+		return errors.Join(failures...)
+	}, nil
 }

@@ -6,13 +6,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 
+	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 )
 
@@ -201,4 +208,148 @@ func spoilID(t *testing.T, s storage.Store, name, id string) {
 		return e.Model.PutIDs(context.Background(), []storage.ID{{ID: id, At: time.Unix(1, 0), Value: []byte("no remembered observation")}})
 	})
 	require.NoError(t, err)
+}
+
+// TestClosed: every call about a model fails with ErrClosed.
+func TestClosed(t *testing.T) {
+	e, ctx := engine.Closed(), t.Context()
+	assert.Equal(t, "", e.AliasTarget("a"), "an alias")
+	for name, call := range map[string]func() error{
+		"Await":         func() error { return e.Await(ctx, "m", "", 1) },
+		"CompareModels": func() error { _, err := e.CompareModels(ctx, "m"); return err },
+		"CreateModel":   func() error { _, err := e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{}); return err },
+		"a follower": func() error {
+			_, err := e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{Follows: "n"})
+			return err
+		},
+		"DeleteAlias":   func() error { return e.DeleteAlias(ctx, "a") },
+		"DeleteModel":   func() error { _, err := e.DeleteModel(ctx, "m", engine.DeleteOptions{}); return err },
+		"ExportModel":   func() error { _, err := e.ExportModel(ctx, "m", engine.ExportOptions{}); return err },
+		"GetModel":      func() error { _, err := e.GetModel(ctx, "m"); return err },
+		"ListSnapshots": func() error { _, err := e.ListSnapshots(ctx, "m"); return err },
+		"ModelHistory":  func() error { _, err := e.ModelHistory(ctx, "m"); return err },
+		"ModelStats":    func() error { _, err := e.ModelStats(ctx, "m", engine.StatsOptions{}); return err },
+		"Resolve":       func() error { _, err := e.Resolve("m"); return err },
+		"RestoreModel":  func() error { _, _, err := e.RestoreModel(ctx, "m", 1, false); return err },
+		"Route":         func() error { _, err := e.Route(ctx, "m"); return err },
+		"SequenceAt":    func() error { _, err := e.SequenceAt(ctx, "m", time.Now()); return err },
+		"ShareAlias":    func() error { _, err := e.ShareAlias(ctx, "a", "m", "", nil); return err },
+		"SnapshotModel": func() error { _, err := e.SnapshotModel(ctx, "m"); return err },
+		"UndeleteModel": func() error { _, err := e.UndeleteModel(ctx, "m"); return err },
+		"UpdateModel":   func() error { _, err := e.UpdateModel(ctx, "m", engine.UpdateOptions{}); return err },
+		"Watch":         func() error { _, err := e.Watch(ctx, "m", 1); return err },
+	} {
+		assert.ErrorIs(t, call(), engine.ErrClosed, name)
+	}
+}
+
+// asked is a store whose expiries end as the test says, one after the other.
+type asked struct {
+	storage.Store
+	ends <-chan error
+}
+
+// Expire implements storage.Store.
+func (a asked) Expire(ctx context.Context, _ time.Time, _ func(storage.Model)) error {
+	select {
+	case err := <-a.ends:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Sweeps that fail for one cause, one after the other, make one line of the log.
+func TestFailedSweepIsToldOnce(t *testing.T) {
+	core, lines := observer.New(zap.ErrorLevel)
+	ends := make(chan error)
+	d := wrapped{files{newFS()}, func(s storage.Store) storage.Store { return asked{s, ends} }}
+	h := start(t, d, newClock(), func(o *engine.Options) { o.Log, o.Sweep = zap.New(core), time.Millisecond })
+	full, gone := errors.New("no space left"), errors.New("input/output error")
+	for _, err := range []error{full, full, full, nil, full, gone, gone, nil} {
+		ends <- err
+	}
+	h.stop(t)
+	var told []string
+	for _, l := range lines.All() {
+		told = append(told, fmt.Sprint(l.ContextMap()["error"]))
+	}
+	assert.True(t, len(told) == 3 && strings.Contains(told[0], full.Error()) && strings.Contains(told[1], full.Error()) && strings.Contains(told[2], gone.Error()), "the log has %q", told)
+}
+
+// The last snapshots of many models fail for one cause, which is told once.
+func TestFailedLastSnapshotsAreToldOnce(t *testing.T) {
+	h, f := startFaulty(t, files{newFS()}, newClock())
+	const models = 20
+	for n := range models {
+		id := fmt.Sprintf("m%02d", n)
+		h.create(t, id, linear(1))
+		h.observe(t, id, engine.Observation{Features: []float64{1}, Labels: []float64{0.5}})
+	}
+	f.failing.Store(true)
+	err := h.Close()
+	h.abandon()
+	assert.True(t, err != nil && !strings.Contains(err.Error(), "\n") && strings.Contains(err.Error(), fmt.Sprint(models-1, " more models")), "Close: %v", err)
+}
+
+// On a disk that stands still, predictions are answered, callers leave at their
+// deadlines, the queue rejects what is beyond it, and what was taken is learned
+// once the disk goes on: sent again it is a duplicate.
+func TestDiskThatStandsStill(t *testing.T) {
+	var still atomic.Bool
+	goOn := make(chan struct{})
+	fs := errorfs.Wrap(newFS(), errorfs.InjectorFunc(func(op errorfs.Op) error {
+		switch op.Kind {
+		case errorfs.OpFileSync, errorfs.OpFileSyncData, errorfs.OpFileSyncTo:
+			if still.Load() {
+				<-goOn
+			}
+		default:
+		}
+		return nil
+	}))
+	h := startOn(t, fs, newClock(), func(o *engine.Options) { o.Queue = 16 })
+	h.create(t, "m", linear(1))
+	row := func(n int) []engine.Observation {
+		return []engine.Observation{{Features: []float64{float64(n)}, Labels: []float64{1}, Weight: 1, ObservationID: strconv.Itoa(n)}}
+	}
+	must(h.Observe(t.Context(), "m", row(0)))(t)
+	still.Store(true)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	var group sync.WaitGroup
+	var late, turnedAway atomic.Int64
+	taken := make([]atomic.Bool, 100)
+	for n := 1; n < len(taken); n++ {
+		group.Go(func() {
+			switch _, err := h.Observe(ctx, "m", row(n)); {
+			case errors.Is(err, context.DeadlineExceeded):
+				late.Add(1)
+				taken[n].Store(true)
+			case errors.Is(err, engine.ErrOverloaded):
+				turnedAway.Add(1)
+			default:
+				t.Errorf("observation %d: %v", n, err)
+			}
+		})
+	}
+	group.Wait() // All leave, while the disk stands still.
+	p, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})
+	assert.True(t, err == nil && p[0].Sequence == 1, "predict: %+v, %v", p, err)
+	still.Store(false)
+	close(goOn)
+	// The queue holds 16; what the writer had taken from it waits for the disk.
+	if late.Load() < 16 || late.Load() > 32 || late.Load()+turnedAway.Load() != 99 {
+		t.Errorf("%d were late, %d turned away", late.Load(), turnedAway.Load())
+	}
+	for n := 1; n < len(taken); n++ {
+		answers, err := h.Observe(t.Context(), "m", row(n))
+		for ; errors.Is(err, engine.ErrOverloaded); answers, err = h.Observe(t.Context(), "m", row(n)) {
+			time.Sleep(time.Millisecond) // The queue is still full.
+		}
+		if err != nil || answers[0].Duplicate != taken[n].Load() {
+			t.Errorf("observation %d again: %+v, %v; it was taken: %v", n, answers, err, taken[n].Load())
+		}
+	}
+	assert.EqualValues(t, 100, h.stats(t, "m").Observations, "observations learned")
 }

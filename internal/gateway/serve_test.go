@@ -1,14 +1,18 @@
 package gateway_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -23,9 +27,12 @@ import (
 	"go.uber.org/goleak"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 	"hindsight/internal/gateway"
 	"hindsight/internal/rpc"
@@ -256,5 +263,224 @@ func must[T any](v T, err error) func(testing.TB) T {
 		tb.Helper()
 		require.NoError(tb, err)
 		return v
+	}
+}
+
+// A proxy that ends a request by its Content-Length takes the chunk behind for another request. So the server answers nothing
+// on the connection after a chunked request.
+func TestAChunkedRequestEndsItsConnection(t *testing.T) {
+	const chunked, length, body = "Transfer-Encoding: chunked\r\n", "Content-Length: 4\r\n", "2\r\n{}\r\n0\r\n\r\n"
+	h := serve(t)
+	for _, c := range []struct {
+		name, headers, body string
+		ends                bool
+	}{
+		{"chunked", chunked, body, true},
+		{"chunked, with a length", chunked + length, body, true},
+		{"a length", "Content-Length: 2\r\n", "{}", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			conn := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
+			defer func() { assert.NoError(t, conn.Close()) }()
+			one := "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + c.headers + "\r\n" + c.body
+			must(io.WriteString(conn, one+one))(t)
+			from, answers := bufio.NewReader(conn), 0
+			for answers < 2 {
+				r, err := http.ReadResponse(from, nil)
+				if err != nil {
+					break
+				}
+				must(io.Copy(io.Discard, r.Body))(t)
+				assert.NoError(t, r.Body.Close())
+				answers++
+			}
+			assert.Equal(t, c.ends, answers == 1, answers)
+		})
+	}
+}
+
+// A call is answered after the time that pages have, a page is not.
+func TestCallsHaveLongerThanPages(t *testing.T) {
+	h := serve(t)
+	web := httptest.NewUnstartedServer(h.gateway)
+	web.Config.WriteTimeout = time.Nanosecond
+	web.Start()
+	defer web.Close()
+	h.url = web.URL
+	h.want(t, http.MethodGet, "/v1/models", "")
+	if response, err := h.client.Do(h.request(t, http.MethodGet, "/openapi.json", "")); err == nil {
+		_ = response.Body.Close()
+		t.Errorf("a page was answered: %d", response.StatusCode)
+	}
+}
+
+// A call whose body has not come when the gateway drains is rejected at once, in a way that
+// tells the client to send it to the next server.
+func TestDrainEndsABodyOnItsWay(t *testing.T) {
+	h := serve(t)
+	dialer := net.Dialer{Timeout: 5 * time.Second}
+	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
+	require.NoError(t, err)
+	defer func() { _ = c.Close() }()
+	// The server answers 100 Continue once it reads the body.
+	must(io.WriteString(c, "POST /v1/models HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"))(t)
+	const proceed = "HTTP/1.1 100 Continue\r\n\r\n"
+	got := make([]byte, len(proceed))
+	_, err = io.ReadFull(c, got)
+	require.True(t, err == nil && string(got) == proceed, "%q, %v", got, err)
+	began := time.Now()
+	h.gateway.Drain()
+	took := time.Since(began)
+	answer, err := io.ReadAll(c)
+	assert.True(t, err == nil && strings.Contains(string(answer), "SHUTTING_DOWN") && took <= 10*time.Second, "after %v: %s, %v", took, answer, err)
+}
+
+// A model goes out and comes in in pieces, larger than a message may be.
+func TestExportAndImport(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", `{"id":"m","spec":{"dimension":600,"linearAwv":{},"scaling":{"none":{}}}}`)
+	features := strings.TrimSuffix(strings.Repeat("0.5,", 600), ",")
+	h.want(t, "POST", "/v1/models/m:predict", `{"features":[`+features+`],"predictionId":"p"}`)
+	out := h.want(t, "GET", "/v1/models/m:export", "")
+	require.GreaterOrEqual(t, len(out.body), int(1<<20), "%d bytes, want more than a message has", len(out.body))
+	got := out.header.Get("Content-Disposition")
+	assert.True(t, got == `attachment; filename="m.hindsight"` && out.header.Get("Content-Type") == "application/octet-stream", "header %v", out.header)
+	const bytesType = "application/octet-stream"
+	in := h.want(t, "POST", "/v1/models:import?id=n", string(out.body), "Content-Type", bytesType)
+	assert.True(t, in.at("model", "id") == "n", "imported %s", in.body)
+	a, b := h.want(t, "GET", "/v1/models/m/stats", ""), h.want(t, "GET", "/v1/models/n/stats", "")
+	assert.True(t, a.at("stats", "stateDigest") == b.at("stats", "stateDigest") && b.at("stats", "pendingLabels") == "1", "statistics %s, want those of %s", b.body, a.body)
+	h.call(t, "POST", "/v1/models:import?id=n", string(out.body[:len(out.body)/2]), "Content-Type", bytesType).
+		rejected(t, "a half", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "")
+	other := h.want(t, "GET", "/v1/models/m:export?withoutIds=true", "")
+	assert.Less(t, len(other.body), len(out.body), "%d bytes without ids, %d with", len(other.body), len(out.body))
+}
+
+// An upload that breaks off creates nothing.
+func TestImportThatBreaksOff(t *testing.T) {
+	h := serve(t)
+	h.want(t, "POST", "/v1/models", linear("m"))
+	out := h.want(t, "GET", "/v1/models/m:export", "")
+	r := h.request(t, "POST", "/v1/models:import?id=n", "x", "Content-Type", "application/octet-stream")
+	broken := errors.New("broken")
+	r.Body, r.ContentLength, r.GetBody = io.NopCloser(io.MultiReader(bytes.NewReader(out.body[:64]), failingReader{broken})), -1, nil
+	response, err := h.client.Do(r)
+	if err == nil {
+		_ = response.Body.Close()
+		t.Fatalf("status %d", response.StatusCode)
+	}
+	h.call(t, "GET", "/v1/models/n", "").rejected(t, "the model", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"n"`)
+}
+
+// An import that is rejected is answered at once, also if its body does not come.
+func TestRejectedImportWithoutABody(t *testing.T) {
+	g := guard(t, who("read", auth.Read))
+	for _, length := range []int{100, 1 << 20} {
+		connection := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://")))(t)
+		defer func() { _ = connection.Close() }()
+		must(fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
+			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length))(t)
+		// The server would wait a minute for the body.
+		require.NoError(t, connection.SetReadDeadline(time.Now().Add(30*time.Second)))
+		line, err := bufio.NewReader(connection).ReadString('\n')
+		assert.True(t, err == nil && line == "HTTP/1.1 403 Forbidden\r\n", "%d bytes: %q, %v", length, line, err)
+	}
+}
+
+type failingReader struct{ err error }
+
+func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
+
+// An export that fails on its way is no whole answer, and one that fails before it is
+// an error.
+func TestExportThatFails(t *testing.T) {
+	piece := make([]byte, 64<<10)
+	for i := range piece {
+		piece[i] = byte(rand.Uint32())
+	}
+	pieces := 0
+	w := &watched{export: func(s grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
+		for range pieces {
+			if err := s.Send(&hindsightv1.ExportModelResponse{Chunk: piece}); err != nil {
+				return err
+			}
+		}
+		return status.Error(codes.DataLoss, "corrupt")
+	}}
+	h := w.serve(t)
+	a := h.call(t, "GET", "/v1/models/m:export", "")
+	assert.True(t, a.status == 500 && a.at("error", "status") == "DATA_LOSS", "%d %s", a.status, a.body)
+	pieces = 8
+	response := must(h.client.Do(h.request(t, http.MethodGet, "/v1/models/m:export", "")))(t)
+	defer func() { _ = response.Body.Close() }()
+	_, err := io.ReadAll(response.Body)
+	assert.Error(t, err, "a part was taken for the whole")
+}
+
+// A name that another may let point to this machine is rejected, whatever the page says of
+// its origin; addresses, localhost and the hosts of named origins are not.
+func TestOwnHosts(t *testing.T) {
+	answered := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	origins := []string{"https://Console.example:8443"}
+	for host, want := range map[string]int{
+		"localhost:9464": http.StatusNoContent, "LOCALHOST": http.StatusNoContent, "localhost.:9464": http.StatusNoContent,
+		"app.localhost:9464": http.StatusNoContent, "127.0.0.1:9464": http.StatusNoContent, "127.0.0.1": http.StatusNoContent,
+		"[::1]:9464": http.StatusNoContent, "[::1]": http.StatusNoContent, "": http.StatusNoContent,
+		"console.example": http.StatusNoContent, "CONSOLE.example:8443": http.StatusNoContent,
+		"evil.example:9464": http.StatusForbidden, "evil.example": http.StatusForbidden, "notlocalhost": http.StatusForbidden,
+		"localhost.evil.example:9464": http.StatusForbidden, "127.0.0.1.evil.example": http.StatusForbidden,
+		"127.1": http.StatusForbidden, "x.console.example": http.StatusForbidden, "localhost:9464:1": http.StatusForbidden,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/models", http.NoBody)
+		r.Host = host
+		r.Header.Set("Origin", "http://"+host)
+		w := httptest.NewRecorder()
+		gateway.OwnHosts(origins, answered).ServeHTTP(w, r)
+		assert.True(t, w.Code == want && (want != http.StatusForbidden || strings.Contains(w.Body.String(), "CROSS_ORIGIN")), "host %q: %d %s, want %d", host, w.Code, w.Body, want)
+		w = httptest.NewRecorder()
+		gateway.OwnHosts([]string{"*"}, answered).ServeHTTP(w, r)
+		assert.Equal(t, http.StatusNoContent, w.Code, "host %q with all origins", host)
+	}
+}
+
+// The mask of an update is in the query, with either kind of names, or is what the body
+// has.
+func TestUpdateMask(t *testing.T) {
+	w := &watched{updates: make(chan *hindsightv1.UpdateModelRequest, 1)}
+	h := w.serve(t)
+	const body = `{"etag":"e","displayName":"M","labels":{"cost_center":"x"},"labelTtl":"3s"}`
+	for _, c := range []struct {
+		query, body string
+		want        []string
+	}{
+		{"?updateMask=displayName,labels.costCenter,labels.cost_center,maxPendingLabels", body, []string{"display_name", "labels.costCenter", "labels.cost_center", "max_pending_labels"}},
+		{"?update_mask=display_name,label_ttl&validateOnly=true", body, []string{"display_name", "label_ttl"}},
+		{"?updateMask=*", body, []string{"*"}},
+		{"?updateMask=colour", body, []string{"colour"}},
+		{"", body, []string{"display_name", "label_ttl", "labels"}},
+		{"", `{"max_pending_labels":7,"id":"m"}`, []string{"max_pending_labels"}},
+		{"", `{}`, nil},
+		{"", "", nil},
+	} {
+		h.want(t, "PATCH", "/v1/models/m"+c.query, c.body, "Content-Type", "application/json")
+		got := <-w.updates
+		assert.True(t, slices.Equal(got.GetUpdateMask().GetPaths(), c.want), "%s %s: mask %v, want %v", c.query, c.body, got.GetUpdateMask().GetPaths(), c.want)
+		assert.True(t, got.GetModel().GetId() == "m" && (c.body != body || (got.GetModel().GetEtag() == "e" && got.GetModel().GetLabelTtl().GetSeconds() == 3)), "%s %s: %v", c.query, c.body, got)
+	}
+}
+
+// A body that names another model than the path does is rejected, with the name that is wrong.
+func TestUpdateOfAnotherModel(t *testing.T) {
+	w := &watched{updates: make(chan *hindsightv1.UpdateModelRequest, 2)}
+	h := w.serve(t)
+	for _, body := range []string{`{"max_pending_labels":7,"id":"other"}`, `{"id":"other"}`} {
+		a := h.call(t, "PATCH", "/v1/models/m", body)
+		message, _ := a.at("error", "message").(string)
+		assert.True(t, a.status == http.StatusBadRequest && message == `body: id: got "other", want "m" as in the path, or nothing`, "%s: %d %s", body, a.status, a.body)
+	}
+	select {
+	case got := <-w.updates:
+		t.Errorf("the server was called with %v", got)
+	default:
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -277,4 +278,84 @@ func TestRequestsWithoutAnInput(t *testing.T) {
 	}
 	_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Features: []float64{1}, Target: label(1)})
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", `features: got 1 numbers, want inputs, an object such as {"city": …}: the model has named inputs`)
+}
+
+// InferSpec answers what the columns are, and the values of their cells by the inferred or by another spec.
+func TestInferSpec(t *testing.T) {
+	c := serve(t)
+	const csv = "when;city;price;id;label\n21.11.2026;Bern;1,5;t1;up\n22.11.2026;NA;0,123;t2;down\n23.11.2026;Bern;;t3;\n"
+	r, err := c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv, Values: true})
+	require.NoError(t, err)
+	want := []hindsightv1.InferredColumn_Kind{
+		hindsightv1.InferredColumn_KIND_TIME, hindsightv1.InferredColumn_KIND_CATEGORY, hindsightv1.InferredColumn_KIND_NUMBER,
+		hindsightv1.InferredColumn_KIND_CATEGORY, hindsightv1.InferredColumn_KIND_CLASS,
+	}
+	for i, column := range r.GetColumns() {
+		assert.True(t, column.GetKind() == want[i] && column.GetReason() != "", "%v, want %v", column, want[i])
+	}
+	assert.True(t, r.GetRows() == 3 && len(r.GetColumns()) == 5 && len(r.GetSpec().GetInputs()) == 4 && r.GetSpec().GetClasses().GetMaxClasses() == 2, r)
+	line, _, _ := strings.Cut(r.GetValues(), "\n")
+	assert.Equal(t, `["2026-11-21T00:00:00Z","Bern",1.5,"t1","up"]`, line, "values %s", r.GetValues())
+	spec := &hindsightv1.ModelSpec{Inputs: r.GetSpec().GetInputs()[1:2]}
+	r, err = c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv, Target: "price", Spec: spec, Values: true})
+	require.NoError(t, err)
+	line, _, _ = strings.Cut(r.GetValues(), "\n")
+	assert.Equal(t, `[null,"Bern",1.5,null,null]`, line, "values %s", r.GetValues())
+	digits := &hindsightv1.InferSpecRequest{Csv: "Report\n\na,b,y\n1,1,1\n2,2,2\n", Texts: []string{"b"}}
+	r, err = c.models.InferSpec(t.Context(), digits)
+	require.NoError(t, err)
+	in := r.GetSpec().GetInputs()
+	assert.True(t, in[0].GetNumeric() != nil && in[1].GetCategorical().GetMaxCategories() == 2, "%v, want a number and a category", in)
+	notes := strings.Join(r.GetNotes(), " ")
+	assert.True(t, strings.HasPrefix(notes, "the first line of the table is line 3: ") && strings.Contains(notes, "Is y a class?"), "notes %q", notes)
+	digits.Texts = []string{"c"}
+	_, err = c.models.InferSpec(t.Context(), digits)
+	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", `there is no column "c"`)
+	for csv, says := range map[string]string{
+		"":                  "csv: the file is empty",
+		"PAR1":              "csv: the file is Parquet where CSV is expected",
+		"a,b\n1\n":          "csv: line 2, column 2: 1 fields where the header has 2",
+		"a,b\n1,\n2,\n":     "csv: column 2 (b): the target has no label",
+		"1.5,2.5\n3,4\n":    "csv: line 1, column 1: the first line holds numbers",
+		"PK\x03\x04 a\n1\n": "csv: the file is a zip file",
+	} {
+		_, err := c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv})
+		rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", says)
+	}
+}
+
+// ListLearners lists every learner that a spec may name, the default first, and describes
+// every field, so that a form can be made from it.
+func TestListLearners(t *testing.T) {
+	s := serve(t)
+	r := must(s.models.ListLearners(t.Context(), &hindsightv1.ListLearnersRequest{}))(t)
+	var names []string
+	fields := map[string]*hindsightv1.LearnerField{}
+	for _, l := range r.GetLearners() {
+		names = append(names, l.GetName())
+		assert.True(t, l.GetDescription() != "" && len(l.GetFields()) != 0, "%s: described as %q, with %d fields", l.GetName(), l.GetDescription(), len(l.GetFields()))
+		for _, f := range l.GetFields() {
+			fields[l.GetName()+"."+f.GetName()] = f
+			if f.GetType() == "" || f.GetDescription() == "" || strings.Contains(f.GetDescription(), "\n") || (f.GetType() == "enum" || f.GetType() == "Kernel") != (len(f.GetValues()) > 0) {
+				t.Errorf("%s has the field %v", l.GetName(), f)
+			}
+		}
+	}
+	assert.Equal(t, model.DefaultLearner, names[0], "the first")
+	want := model.LearnerNames()
+	slices.Sort(names)
+	slices.Sort(want)
+	assert.True(t, slices.Equal(names, want), "%v, want %v", names, want)
+	for name, want := range map[string]*hindsightv1.LearnerField{
+		"linear_awv.lambda": {Type: "double"},
+		"raker.kernels": {Type: "Kernel", Repeated: true, Values: []string{
+			"KIND_GAUSSIAN", "KIND_LAPLACIAN", "KIND_MATERN_12", "KIND_MATERN_32", "KIND_MATERN_52", "KIND_CAUCHY",
+			"KIND_RATIONAL_QUADRATIC", "KIND_POLYNOMIAL", "KIND_LINEAR",
+		}},
+		"fourier_kons.loss":  {Type: "enum", Values: []string{"LOSS_SQUARED", "LOSS_LOGISTIC", "LOSS_HINGE", "LOSS_SQUARED_HINGE"}},
+		"linear_awv.lambdas": {Type: "double", Repeated: true},
+	} {
+		f := fields[name]
+		assert.True(t, f.GetType() == want.GetType() && f.GetRepeated() == want.GetRepeated() && slices.Equal(f.GetValues(), want.GetValues()), "%s is %v, want %v", name, f, want)
+	}
 }

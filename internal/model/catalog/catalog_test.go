@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/cpu"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
@@ -267,5 +270,138 @@ func must[T any](v T, err error) func(testing.TB) T {
 		tb.Helper()
 		require.NoError(tb, err)
 		return v
+	}
+}
+
+// On arm64 the loops of NEON have the bits of Go, and all learners the states that this
+// processor gives. The user emulation of qemu runs both.
+func TestArm64GivesTheSameState(t *testing.T) {
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("compiles for arm64 and emulates it: set HINDSIGHT_E2E=1 to run")
+	}
+	emulator, err := exec.LookPath("qemu-aarch64-static")
+	if err != nil {
+		t.Skip("no qemu-aarch64-static: install qemu-user-static to run")
+	}
+	// Other packages have no code of their own for arm64.
+	loops := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "-short", "-exec", emulator, "hindsight/internal/model/loops")
+	loops.Env = append(os.Environ(), "GOARCH=arm64", "CGO_ENABLED=0")
+	out, err := loops.CombinedOutput()
+	require.NoError(t, err, "\n%s", out)
+	assert.Equal(t, digests(t, nil, buildDigests(t, nil), "400"), digests(t, nil, emulator, buildDigests(t, []string{"GOARCH=arm64"}), "400"))
+}
+
+// buildDigests builds the command that prints the digests of all learners.
+func buildDigests(t *testing.T, environment []string, flags ...string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "digests")
+	build := exec.CommandContext(t.Context(), "go", append(append([]string{"build", "-o", binary}, flags...), "hindsight/internal/model/modeltest/digests")...)
+	build.Env = append(append(os.Environ(), "CGO_ENABLED=0"), environment...)
+	out, err := build.CombinedOutput()
+	require.NoError(t, err, "build digests with %v %v\n%s", environment, flags, out)
+	return binary
+}
+
+// digests runs a command that prints the digests.
+func digests(t *testing.T, environment []string, name string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), name, args...)
+	command.Env = append(os.Environ(), environment...)
+	out, err := command.CombinedOutput()
+	require.True(t, err == nil && len(strings.Fields(string(out))) >= 60, "%v %s %v: %v\n%s", environment, name, args, err, out)
+	return string(out)
+}
+
+// The same observations give the same state whether or not the compiler may
+// fuse a product with a sum, with assembly and without, on any number of processors,
+// and whether or not they have fused instructions, which the standard library looks for when it runs.
+// After 1,200 rows every limit of observations and window is passed, and trees have been replaced.
+func TestOneSourceGivesOneState(t *testing.T) {
+	if testing.Short() || modeltest.RaceDetector || runtime.GOARCH != "amd64" || !cpu.X86.HasAVX2 || !cpu.X86.HasFMA {
+		t.Skip("builds a program for GOAMD64=v1 and v3: not in short mode, not with the race detector, and only where both run")
+	}
+	type run struct{ processors, lacks string }
+	first := ""
+	for _, way := range []struct {
+		level, tags string
+		runs        []run
+	}{
+		{"v1", "", []run{{"1", ""}, {"8", "cpu.fma=off"}}}, {"v3", "", []run{{"8", ""}}}, {"v3", "purego", []run{{"8", ""}}},
+	} {
+		binary := buildDigests(t, []string{"GOAMD64=" + way.level}, "-tags", way.tags)
+		for _, r := range way.runs {
+			got := digests(t, []string{"GOMAXPROCS=" + r.processors, "GODEBUG=" + r.lacks}, binary, "1200")
+			if first == "" {
+				first = got
+			} else if got != first {
+				t.Errorf("%s %s %+v: %s\nwant %s", way.level, way.tags, r, got, first)
+			}
+		}
+	}
+}
+
+// The effective dimension Tr(C(C+λI)⁻¹) of a model that has learned nothing is 0,
+// whatever its ridge: C is 0, and rounding leaves no dimension, nor a negative one.
+func TestUntrainedEffectiveDimensionIsZero(t *testing.T) {
+	track := model.FirstOrder{TrackRegret: ptr(true)}
+	for _, lambda := range []float64{1e-6, 0.1, 1, 3, 1e6} {
+		for _, spec := range []model.Spec{
+			{PKAWVTaylor: &model.PKAWVTaylor{Lambda: &lambda}},
+			{PKAWVTaylor: &model.PKAWVTaylor{Lambda: &lambda, Forgetting: ptr(0.99)}},
+			{LinearAWV: &model.LinearAWV{Lambda: &lambda}},
+			{FourierAWV: &model.FourierAWV{Lambda: &lambda}},
+			{PKAWVNystrom: &model.PKAWVNystrom{Lambda: &lambda}},
+			{PKAWVNystrom: &model.PKAWVNystrom{Lambda: &lambda, Dictionary: [][]float64{{1, 2, 3}, {3, 1, 2}}}},
+			{KernelAWV: &model.KernelAWV{Lambda: &lambda}},
+			{RLSC: &model.RLSC{Lambda: &lambda}},
+			{Raker: &model.Raker{FirstOrder: track}},
+			{AdaRaker: &model.AdaRaker{Raker: model.Raker{FirstOrder: track}}},
+			{FOGD: &model.FOGD{FirstOrder: track}},
+			{FOGD: &model.FOGD{FirstOrder: model.FirstOrder{TrackRegret: ptr(true), Lambda: &lambda}}},
+		} {
+			spec.Dimension, spec.Scaling = 3, model.Unscaled()
+			learner, err := catalog.New(spec)
+			require.NoError(t, err, "%s, lambda = %g", spec.Name(), lambda)
+			got := learner.Report(model.ReportOptions{EffectiveDimension: true}).EffectiveDimension
+			assert.EqualValues(t, 0, math.Float64bits(got), "%s, lambda = %g: an effective dimension of %g", spec.Name(), lambda, got)
+		}
+	}
+}
+
+// A full history has a window, and the cost counts it: a stream whose points are not kept
+// takes no more memory than that.
+func TestAFullHistoryIsBounded(t *testing.T) {
+	rounds := 40_000
+	if testing.Short() {
+		rounds = 6_000
+	}
+	for name, given := range map[string]model.PKAWVNystrom{
+		"few centres":          {Kernel: &model.Kernel{Kind: "linear"}},
+		"few of few centres":   {Kernel: &model.Kernel{Kind: "linear"}, MaxDictionary: ptr(16)},
+		"a window that is set": {MaxDictionary: ptr(128), HistoryWindow: ptr(100)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			given.History = model.HistoryFull
+			spec, cost, err := catalog.Complete(model.Spec{Dimension: 2, PKAWVNystrom: &given})
+			require.NoError(t, err)
+			window, centres := *spec.PKAWVNystrom.HistoryWindow, *spec.PKAWVNystrom.MaxDictionary
+			assert.True(t, given.HistoryWindow != nil || window == 8*centres, "a window of %d for %d centres", window, centres)
+			l := must(catalog.New(spec))(t)
+			samples := modeltest.Samples(11, 2, 1000)
+			atWindow := uint64(0)
+			for n := range rounds {
+				s := &samples[n%len(samples)]
+				require.NoError(t, l.Observe(&model.Outcome{}, s.X, []float64{s.Y}, s.Weight))
+				require.LessOrEqual(t, l.Size(), cost.StateBytes, n+1)
+				if n+1 == window {
+					atWindow = l.Size()
+				}
+			}
+			if m := l.Stats().Dictionary; m >= centres {
+				t.Errorf("the dictionary is full: nothing is tested")
+			} else if size := l.Size(); m == 2 && size > atWindow+atWindow/100 { // KORS keeps a point now and then.
+				t.Errorf("%d bytes after %d rounds, %d after %d", size, rounds, atWindow, window)
+			}
+		})
 	}
 }

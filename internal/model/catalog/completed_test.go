@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -15,6 +16,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
 )
 
 // completion is a line of testdata/completed.jsonl: a spec as given and what
@@ -131,5 +133,102 @@ func TestEveryLearnerIsDocumented(t *testing.T) {
 		for _, name := range model.LearnerNames() {
 			assert.True(t, bytes.Contains(text, []byte("`"+name+"`")), "docs/%s does not mention `%s`", file, name)
 		}
+	}
+}
+
+// FuzzComplete: a spec of any JSON is completed or rejected with the name of a
+// field. Neither writes to what was given. A completed spec is complete, it
+// costs the same, and if it is small it has a learner of the stated size.
+func FuzzComplete(f *testing.F) {
+	data := must(os.ReadFile(filepath.Join("testdata", "completed.jsonl")))(f)
+	for line := range bytes.Lines(data) {
+		var c completion
+		require.NoError(f, json.Unmarshal(line, &c))
+		f.Add([]byte(c.Spec))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		given, err := parse(data)
+		if err != nil {
+			t.Skip()
+		}
+		before := encode(t, given)
+		spec, cost, err := catalog.Complete(given)
+		require.Equal(t, before, encode(t, given))
+		if err != nil {
+			var field *model.FieldError
+			require.True(t, errors.As(err, &field) && strings.HasPrefix(field.Field, "spec."), "%v names no field", err)
+			return
+		}
+		again, cost2, err := catalog.Complete(spec)
+		if err != nil || encode(t, again) != encode(t, spec) || cost2 != cost {
+			t.Fatalf("%s, %+v\nbecame %s, %+v, %v", encode(t, spec), cost, encode(t, again), cost2, err)
+		}
+		if cost.StateBytes > 1<<20 {
+			return
+		}
+		learner := must(catalog.New(spec))(t)
+		s := learner.Stats()
+		require.True(t, s.Observations == 0 && s.StateBytes <= cost.StateBytes, "%+v costs %+v", s, cost)
+	})
+}
+
+func encode(t *testing.T, s model.Spec) string {
+	t.Helper()
+	data := must(codec.EncodeSpec(s))(t)
+	return string(data)
+}
+
+// Snapshots of a warm-up, of what catches up after it, and of a running scaling
+// are read for ever: the golden ones are restored to the byte, and go on as if
+// nothing had happened.
+func TestGoldenWarmup(t *testing.T) {
+	warmup := &model.Scaling{Warmup: &model.WarmupScaling{Observations: 70}}
+	for name, c := range map[string]struct {
+		scaling *model.Scaling
+		at      int
+	}{
+		"warming_up":  {warmup, 20},
+		"catching_up": {warmup, 71},
+		"running":     {&model.Scaling{Running: &model.RunningScaling{}}, 50},
+	} {
+		t.Run(name, func(t *testing.T) { golden(t, name, c.scaling, c.at) })
+	}
+}
+
+func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
+	t.Helper()
+	spec, _, err := catalog.Complete(model.Spec{Dimension: 2, LinearAWV: &model.LinearAWV{}, Scaling: scaling})
+	require.NoError(t, err)
+	samples := modeltest.Samples(99, 2, 90)
+	learn := func(l model.Learner, samples []modeltest.Sample) []byte {
+		t.Helper()
+		for _, s := range samples {
+			must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
+		}
+		return must(l.AppendBinary(nil))(t)
+	}
+	fresh := func() model.Learner { return must(catalog.New(spec))(t) }
+	path := filepath.Join("testdata", name+".v1.hs")
+	if *update {
+		state := learn(fresh(), samples[:at])
+		data, err := codec.Encode(codec.Snapshot{
+			Spec: spec, Sequence: uint64(at), Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
+		})
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(path, data, 0o600))
+	}
+	data := must(os.ReadFile(path))(t)
+	s, err := codec.Decode(data)
+	require.NoError(t, err)
+	restored := fresh()
+	err = restored.Restore(s.Learner)
+	require.True(t, err == nil && s.Sequence == uint64(at), "sequence %d: %v", s.Sequence, err)
+	assert.Equal(t, s.Learner, learn(restored, nil), "another state is encoded than was restored")
+	whole := fresh()
+	got, want := learn(restored, samples[at:]), learn(whole, samples)
+	assert.Equal(t, want, got, "restored, it ends elsewhere")
+	for _, s := range samples {
+		p := must(modeltest.Predict(restored, s.X))(t)
+		require.Equal(t, must(modeltest.Predict(whole, s.X))(t), p)
 	}
 }

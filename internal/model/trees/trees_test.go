@@ -210,3 +210,345 @@ func BenchmarkRestore(b *testing.B) {
 		require.NoError(b, codec.Read(state, func(v *codec.Visitor) { w.Visit(v); f.Visit(v) }))
 	}
 }
+
+// Trees beside effects learn what the effects leave, from the inputs that are no columns of keys:
+// their predictions differ by the effects of rows whose other inputs are equal.
+func TestBesideEffects(t *testing.T) {
+	layout := window.Layout{Inputs: 5}
+	w := window.New(2000, layout)
+	offsets, units := make([]float64, 6), make([]float64, 6)
+	for j := range units {
+		units[j] = 2
+	}
+	w.Begin(offsets, units)
+	f := trees.New(trees.Options{
+		Seed: 1, Inputs: 5, Columns: []trees.Kind{trees.Beside}, Keys: trees.Keys{From: 1, Effect: 3, To: 4},
+	}, w)
+	rng := rand.New(rand.NewPCG(1, 1))
+	row, columns := make([]float32, layout.Columns()), make([]float64, layout.Columns())
+	predict := func() float64 {
+		p := make([]float64, 1)
+		w.Fill(row, columns, w.Count(), 0)
+		f.Predict(p, make([]int64, 1), row, 0)
+		return p[0]
+	}
+	loss := 0.0
+	for n := range 4000 {
+		x, first, second := rng.Float64(), rng.NormFloat64(), rng.NormFloat64()
+		copy(columns, []float64{x, first, second, first, 0})
+		y := first + second
+		if x > 0.5 {
+			y += 3
+		}
+		if n >= 3000 {
+			loss += (predict() - y) * (predict() - y) / 1000
+			before := predict()
+			columns[1], columns[3] = columns[1]+0.5, 7
+			got := predict() - before
+			require.False(t, math.Abs(got-0.5) > 1e-5, "row %d: an effect of 0.5 more changes the prediction by %g", n, got)
+			columns[1], columns[3] = first, first
+		}
+		w.Add(columns, w.Count(), y, 0, 1)
+		f.Observe(nil, nil)
+	}
+	assert.False(t, loss > 0.05, "a loss of %g", loss)
+}
+
+// histogram has rows of the largest sums, equal bins and empty ones.
+func histogram(rng *rand.Rand, count int) (h [trees.GroupSize]int64, total int64) {
+	scale := int64(1) << (8 + rng.IntN(40))
+	for range count {
+		residual := rng.Int64N(2*scale) - scale
+		packed := trees.Pack(residual)
+		if rng.IntN(20) == 0 {
+			packed = trees.Pack(1 << 60)
+		}
+		for lane := range trees.Lanes {
+			bin := rng.IntN(64)
+			if lane == 1 {
+				bin = bin / 16 * 5
+			}
+			h[trees.Lanes*bin+lane] += packed
+		}
+		total += packed
+	}
+	return h, total
+}
+
+func TestLoopsEqualTheirTwins(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for round := range 2000 {
+		h, total := histogram(rng, 1+rng.IntN(1<<rng.IntN(14)))
+		for _, least := range []float64{1, 2, 5} {
+			edges := 63 - round%2*rng.IntN(64)
+			got, want := trees.Best(&h, edges, total, least), trees.BestGo(&h, edges, total, least)
+			require.True(t, got == want, "round %d: best split %+v, want %+v", round, got, want)
+		}
+		other, _ := histogram(rng, 100)
+		a, b := h, h
+		trees.Derive(&a, &other)
+		trees.DeriveGo(&b, &other)
+		require.True(t, a == b, "round %d: another difference", round)
+		const slots = 300
+		packed, rows := make([]int64, slots), make([]uint16, rng.IntN(slots))
+		var codes [trees.Lanes][]uint8
+		for lane := range codes {
+			codes[lane] = make([]uint8, slots)
+			for i := range codes[lane] {
+				codes[lane][i] = uint8(trees.Lanes * rng.IntN(64))
+			}
+		}
+		for i := range packed {
+			packed[i] = rng.Int64()
+		}
+		for i := range rows {
+			rows[i] = uint16(rng.IntN(slots))
+		}
+		got, want := h, h
+		trees.AddRows(&got, rows, packed, &codes)
+		trees.AddRowsGo(&want, rows, packed, &codes)
+		require.True(t, got == want, "round %d: another histogram", round)
+	}
+}
+
+func TestLeavesEqualTheirTwin(t *testing.T) {
+	for _, capacity := range []int{97, 1000} {
+		s, _ := fed(trees.Options{Inputs: 3, Columns: allKinds()}, capacity, 1053)
+		open := 0
+		for column := range trees.Kinds {
+			for number := range trees.Trees {
+				got, want, exact := s.f.Leaves(column, number)
+				require.True(t, slices.EqualFunc(got, want, slices.Equal), "column %d, tree %d: %v, want %v", column, number, got, want)
+				if !exact {
+					open++
+				}
+			}
+		}
+		assert.True(t, open != 0 && open != trees.Kinds*trees.Trees, "%d trees have cut points that are not present", open)
+	}
+}
+
+func BenchmarkBest(b *testing.B) {
+	h, total := histogram(rand.New(rand.NewPCG(5, 6)), 5000)
+	for b.Loop() {
+		trees.Best(&h, 63, total, 5)
+	}
+}
+
+func BenchmarkAddRows(b *testing.B) {
+	const slots = 8192
+	rng := rand.New(rand.NewPCG(5, 6))
+	packed, rows := make([]int64, slots), make([]uint16, slots)
+	var codes [trees.Lanes][]uint8
+	for lane := range codes {
+		codes[lane] = make([]uint8, slots)
+		for i := range codes[lane] {
+			codes[lane][i] = uint8(trees.Lanes * rng.IntN(64))
+		}
+	}
+	for i := range rows {
+		rows[i] = uint16(i)
+	}
+	var h [trees.GroupSize]int64
+	for b.Loop() {
+		trees.AddRows(&h, rows, packed, &codes)
+	}
+}
+
+// mixedRow writes the inputs of a row: numbers, flags, ties, a constant, and equal columns.
+func mixedRow(rng *rand.Rand, inputs []float64) {
+	for j := range inputs {
+		switch j % 6 {
+		case 0, 5:
+			inputs[j] = rng.NormFloat64()
+		case 1:
+			inputs[j] = float64(rng.IntN(2))
+		case 2:
+			inputs[j] = 1e6 + 0.09375*float64(rng.IntN(5)) // Neighbors in single precision.
+		case 3:
+			inputs[j] = 7
+		case 4:
+			inputs[j] = inputs[0] // A split of either column is as good.
+		}
+	}
+}
+
+// The forest has the bits of the naive forest, on rows of weights, with labels that come late,
+// while the window slides, and with restores in the middle of fits and of cut points.
+func TestForestIsTheNaiveForest(t *testing.T) {
+	for name, c := range map[string]struct {
+		o              trees.Options
+		capacity, rows int
+		late, restores int
+		weighted       bool
+	}{
+		"a small window":      {trees.Options{Seed: 1, Inputs: 5, Work: 20_000}, 60, 450, 0, 5, false},
+		"all work at once":    {trees.Options{Seed: 2, Inputs: 2, Deltas: 1}, 40, 160, 0, 0, false},
+		"weights, late":       {trees.Options{Seed: 3, Inputs: 6, Deltas: 3, Work: 9000}, 150, 500, 9, 7, true},
+		"drawn inputs":        {trees.Options{Seed: 4, Inputs: 30, Deltas: 4, Keys: trees.Keys{From: 6, Effect: 8, To: 18}, Work: 40_000}, 100, 260, 0, 11, false},
+		"large leaves":        {trees.Options{Seed: 5, Inputs: 3, Work: 25_000}, 1000, 1700, 0, 31, true},
+		"fits of many rounds": {trees.Options{Seed: 6, Inputs: 24, Keys: trees.Keys{From: 22, Effect: 23, To: 24}, Work: 1600}, 1000, 2500, 2, 41, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.o.Columns = allKinds()
+			p := newPair(c.o, c.capacity)
+			rng := rand.New(rand.NewPCG(c.o.Seed, 8))
+			inFits, inCuts := 0, 0
+			for n := range c.rows {
+				mixedRow(rng, p.columns[:c.o.Inputs])
+				counts := 1.0
+				if c.weighted && n%3 == 0 {
+					counts = math.Max(1e-4, rng.Float64())
+				}
+				p.step(t, rng, uint64(max(0, n-c.late)), counts)
+				if c.restores > 0 && n%c.restores == 0 {
+					if fits, cuts := p.f.Job(); fits {
+						inFits++
+					} else if cuts {
+						inCuts++
+					}
+					p.restore(t)
+				}
+			}
+			t.Logf("%d trees, %d restores in fits, %d in cut points", p.naive.done, inFits, inCuts)
+			assert.True(t, p.naive.done >= 5 && (c.restores <= 0 || inFits != 0), "%d trees, %d restores in fits: too few", p.naive.done, inFits)
+		})
+	}
+}
+
+// pair is a forest with the naive one.
+type pair struct {
+	o       trees.Options
+	layout  window.Layout
+	w       *window.Window
+	f       *trees.Forest
+	naive   *naiveForest
+	columns []float64
+}
+
+func newPair(o trees.Options, capacity int) *pair {
+	l := window.Layout{Inputs: o.Inputs, Deltas: o.Deltas}
+	p := &pair{o: o, layout: l, w: window.New(capacity, l), columns: make([]float64, l.Columns())}
+	offsets, units := make([]float64, o.Inputs+1), make([]float64, o.Inputs+1)
+	for j := range units {
+		offsets[j], units[j] = 0.25, 1.5
+	}
+	p.w.Begin(offsets, units)
+	p.f, p.naive = trees.New(o, p.w), newNaiveForest(o, p.w)
+	return p
+}
+
+// step predicts and learns the row in the columns, whose prediction knew seen labels.
+func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
+	t.Helper()
+	x := p.columns[:p.layout.Inputs]
+	v := 0.5 * x[0]
+	y := math.Abs(x[0]) + x[1]*x[1] + 0.3*rng.NormFloat64()
+	if len(x) > 2 && x[2] > 1e6+0.2 {
+		y++
+	}
+	row, got, sums := make([]float32, len(p.columns)), make([]float64, len(p.o.Columns)), make([]int64, len(p.o.Columns))
+	p.w.Fill(row, p.columns, seen, v)
+	p.f.Predict(got, sums, row, v)
+	want, wantSums := p.naive.predict(row, v)
+	for c := range want {
+		if got[c] != want[c] || sums[c] != wantSums[c] {
+			t.Fatalf("row %d, column %d: %v of %d, want %v of %d", p.w.Count(), c, got[c], sums[c], want[c], wantSums[c])
+		}
+	}
+	var eighths []int
+	if rng.IntN(2) == 0 {
+		eighths = []int{8, 1, 8, 4, 8}
+	}
+	if rng.IntN(2) == 0 {
+		sums = nil
+	}
+	p.w.Add(p.columns, seen, y, v, counts)
+	p.f.Observe(eighths, sums)
+	p.naive.observe(naiveRow{x: row, label: y, served: v, counts: p.w.Counts[p.w.Slot(0)]}, eighths)
+}
+
+// restore continues with a forest that was read from the state.
+func (p *pair) restore(t *testing.T) {
+	t.Helper()
+	state := appended(t, p.w.Visit, p.f.Visit)
+	p.w = window.New(p.w.Capacity(), p.layout)
+	p.f = trees.New(p.o, p.w)
+	require.NoError(t, codec.Read(state, func(v *codec.Visitor) { p.w.Visit(v); p.f.Visit(v) }))
+}
+
+func allKinds() []trees.Kind {
+	return []trees.Kind{trees.Labels, trees.Changes, trees.Residuals, trees.Plain, trees.Beside}
+}
+
+// stream feeds a forest as auto does: the window begins with the rows that are kept.
+type stream struct {
+	layout    window.Layout
+	w         *window.Window
+	f         *trees.Forest
+	kept      []modeltest.Sample
+	served    []float64
+	columns   []float64
+	row       []float32
+	low, high float64
+}
+
+func newStream(o trees.Options) *stream {
+	l := window.Layout{Inputs: o.Inputs}
+	w := window.New(l.Capacity(), l)
+	return &stream{
+		layout: l, w: w, f: trees.New(o, w), columns: make([]float64, l.Columns()), row: make([]float32, l.Columns()),
+		low: math.Inf(1), high: math.Inf(-1),
+	}
+}
+
+func (s *stream) keep(sample modeltest.Sample, v float64) {
+	s.kept, s.served = append(s.kept, sample), append(s.served, v)
+	if len(s.kept) == 128 {
+		s.begin()
+	}
+}
+
+func (s *stream) begin() {
+	d := s.layout.Inputs
+	offsets, units := make([]float64, d+1), make([]float64, d+1)
+	for j := range offsets {
+		value := func(r modeltest.Sample) float64 {
+			if j == d {
+				return r.Y
+			}
+			return r.X[j]
+		}
+		squares := 0.0
+		for _, r := range s.kept {
+			offsets[j] += value(r) / float64(len(s.kept))
+		}
+		for _, r := range s.kept {
+			squares += (value(r) - offsets[j]) * (value(r) - offsets[j])
+		}
+		if units[j] = math.Sqrt(squares / float64(len(s.kept))); units[j] < 1e-6 {
+			units[j] = 1
+		}
+	}
+	s.w.Begin(offsets, units)
+	for i, r := range s.kept {
+		s.observe(r, s.served[i])
+	}
+	s.kept, s.served = nil, nil
+}
+
+func (s *stream) predict(dst, x []float64, v float64) {
+	copy(s.columns, x)
+	s.w.Fill(s.row, s.columns, s.w.Count(), v)
+	var sums [trees.Kinds]int64
+	s.f.Predict(dst, sums[:len(dst)], s.row, v)
+	for c := range dst {
+		dst[c] = math.Max(s.low, math.Min(s.high, dst[c]))
+	}
+}
+
+func (s *stream) observe(sample modeltest.Sample, v float64) {
+	s.w.Add(sample.X, s.w.Count(), sample.Y, v, 1)
+	s.f.Observe(nil, nil)
+	s.low, s.high = math.Min(s.low, sample.Y), math.Max(s.high, sample.Y)
+}

@@ -3,13 +3,20 @@ package cli_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -142,4 +149,180 @@ func TestCompareInterrupted(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	assert.Equal(t, 0, len(f.models))
+}
+
+func TestReplayChosenColumns(t *testing.T) {
+	f := served(t)
+	path := written(t, "rows.csv", "id,x1,y,x2\n7,1,3,2\n8,4,6,5\n")
+	for i, args := range [][]string{{"--features", "x2,x1"}, {"--ignore", "id"}} {
+		run := []string{"a", "b"}[i]
+		document(t, 0, append([]string{"replay", "--csv", path, "--model", "m", "--run", run}, args...)...)
+		assert.Equal(t, [][]float64{{2, 1}, {1, 2}}[i], f.models["m"].outcomes[run+"-1"].features, args)
+	}
+}
+
+func TestReplayStandardInput(t *testing.T) {
+	f := served(t)
+	dir := temporary(t)
+	r := runWith(t.Context(), "x1,x2,y\n1,2,3\n4,5,6\n", "replay", "--csv", "-", "--model", "m", "--json")
+	d := decode(t, r.out)
+	assert.True(t, r.code == 0 && d["acknowledged"] == 2.0 && len(f.models["m"].labels) == 2, "%+v", r)
+	r = runWith(t.Context(), "x1,y\n1,2\n3,a\n", "replay", "--csv", "-", "--model", "m")
+	assert.True(t, r.code == 2 && strings.Contains(r.errors, "hindsight: standard input: line 3"), "%+v", r)
+	r = runWith(t.Context(), "", "replay", "--csv", "-", "--model", "m")
+	assert.Equal(t, "hindsight: standard input: the file is empty\n", r.errors, "%+v", r)
+	assert.True(t, isEmpty(t, dir), "the temporary file is left")
+}
+
+// TestDelayBy sends labels by their times. The times are numbers, and times of day.
+func TestDelayBy(t *testing.T) {
+	rows := []struct{ at, paid int }{{1, 4}, {2, 3}, {3, 9}, {4, 4}, {4, 20}, {6, 7}}
+	// At 3 the label of the second row is there, at 4 that of the first. The fourth is there
+	// at once, but its own prediction comes first.
+	want := []string{
+		"predict r-1", "predict r-2", "observe r-2", "predict r-3", "observe r-1", "predict r-4", "observe r-4",
+		"predict r-5", "predict r-6", "observe r-6", "observe r-3", "observe r-5",
+	}
+	for name, write := range map[string]func(int) string{
+		"numbers": strconv.Itoa,
+		"times":   func(v int) string { return fmt.Sprintf("2026-11-21 %02d:30", v) },
+	} {
+		var text strings.Builder
+		text.WriteString("ordered,x1,paid,x2,y\n")
+		for i, row := range rows {
+			fmt.Fprintf(&text, "%s,%d,%s,1,%d\n", write(row.at), i, write(row.paid), i)
+		}
+		path := written(t, "rows.csv", text.String())
+		f := served(t)
+		args := []string{"replay", "--csv", path, "--model", "m", "--run", "r", "--time", "ordered", "--delay-by", "paid"}
+		d := document(t, 0, args...)
+		wantOrder(t, f, want)
+		assert.True(t, d["servedRounds"] == 6.0 && d["servedMeanLoss"] != nil && d["nextOffset"] == 6.0, "%s: %v", name, d)
+		// Continued at any row, it makes the same calls.
+		for _, offset := range []string{"0", "2"} {
+			d := document(t, 0, append(args, "--offset", offset)...)
+			assert.True(t, d["duplicates"] == d["rounds"], "%s, from %s again: %v", name, offset, d)
+		}
+		wantOrder(t, f, want)
+	}
+}
+
+// TestRunAgain gives an interrupted command again: no row is learned twice, and the
+// account is that of the whole run.
+func TestRunAgain(t *testing.T) {
+	for _, delay := range []string{"0", "3"} {
+		f := served(t)
+		f.fault = func(call string, n int, done bool) error {
+			if call == "observe" && n >= 8 && (n > 8 || done) {
+				return status.Error(codes.Unavailable, "gone")
+			}
+			return nil
+		}
+		csv, labels := table(t, 20, false)
+		out := filepath.Join(t.TempDir(), "out.csv")
+		args := []string{
+			"replay", "--csv", csv, "--model", "m", "--serve", "--delay", delay,
+			"--run", "r", "--retries", "0", "--out", out,
+		}
+		r := run(t, args...)
+		if r.code != 3 || !strings.Contains(r.out, "UNFINISHED") || !strings.Contains(r.out, "7 of 20 observations") ||
+			!strings.Contains(r.out, "continue with --run r --offset 7") {
+			t.Fatalf("%+v", r)
+		}
+		f.mu.Lock()
+		f.fault = nil
+		f.mu.Unlock()
+		d := document(t, 0, args...)
+		assert.True(t, d["duplicates"] == 8.0 && d["acknowledged"] == 20.0 && d["unfinished"] == false && len(f.models["m"].labels) == 20, "again: %v", d)
+		got, want := read(t, out), wantOutcomes(labels, 1)
+		assert.Equal(t, want, got, "outcomes")
+	}
+}
+
+// A run that learned nothing prints no table of zeros.
+func TestNothingLearned(t *testing.T) {
+	f := served(t)
+	f.fault = func(string, int, bool) error { return status.Error(codes.Unavailable, "gone") }
+	csv, _ := table(t, 5, false)
+	r := run(t, "replay", "--csv", csv, "--model", "m", "--retries", "0")
+	assert.True(t, r.code == 3 && r.out == "" && strings.Contains(r.errors, "unfinished: 0 of 5 observations acknowledged; continue with --run"), "%+v", r)
+	d := document(t, 3, "replay", "--csv", csv, "--model", "m", "--retries", "0")
+	assert.True(t, d["unfinished"] == true && d["error"] != nil, "%v", d)
+}
+
+// squeeze makes one space of several.
+func squeeze(s string) string {
+	var b strings.Builder
+	for line := range strings.Lines(s) {
+		b.WriteString(strings.Join(strings.Fields(line), " ") + "\n")
+	}
+	return b.String()
+}
+
+// TestReplayCreatesOutputs takes the outputs from the file too.
+func TestReplayCreatesOutputs(t *testing.T) {
+	f := served(t)
+	path := filepath.Join(t.TempDir(), "several.csv")
+	require.NoError(t, os.WriteFile(path, []byte("x1,y1,x2,y2,x3\n1,2,3,4,5\n"), 0o600))
+	r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--limit", "1")
+	spec := f.models["new"].model.GetSpec()
+	if spec.GetDimension() != 3 || spec.GetOutputs() != 2 {
+		t.Errorf("spec %v, %s", spec, fmt.Sprint(r))
+	}
+}
+
+// Where labels are late, the served figures of a model are not its prequential ones. The
+// recent ones are the served ones on every surface, and each says of which it is.
+func TestRecentFiguresAreServed(t *testing.T) {
+	s := realServer(t)
+	rng := rand.New(rand.NewPCG(3, 3))
+	var rows strings.Builder
+	rows.WriteString("x,y\n")
+	for y := 0.0; strings.Count(rows.String(), "\n") < 1300; y += rng.NormFloat64() {
+		fmt.Fprintf(&rows, "%g,%g\n", rng.Float64(), y) // A walk: what is served late is worse.
+	}
+	r := run(t, "replay", "--csv", written(t, "walk.csv", rows.String()), "--model", "m", "--create", `{}`, "--delay", "40")
+	all := run(t, "model", "stats", "m", "--all")
+	for out, lines := range map[string][]string{
+		r.out:   {"\nskill, served ", "\nRMSE, served ", "\nMAE, served ", "\ninside 90 % "},
+		all.out: {"\nmean loss, prequential ", "\nloss sum, served ", "\nloss sum, prequential ", "\nregret, prequential ", "\nregret, served ", "\nall rounds prequential ", "\nserved "},
+	} {
+		for _, line := range lines {
+			assert.True(t, r.code == 0 && all.code == 0 && strings.Contains(squeeze(out), line), "no line %q in %s", line, out)
+		}
+	}
+	figures := func(of string) (loss, skill float64) {
+		recent, _ := stat(map[string]any{"stats": document(t, 0, "model", "stats", "m")}, "recent").(map[string]any)
+		f, _ := recent[of].(map[string]any)
+		loss, _ = f["meanLoss"].(float64)
+		skill, _ = f["skill"].(float64)
+		return loss, skill
+	}
+	loss, skill := figures("served")
+	prequential, other := figures("prequential")
+	require.True(t, loss > 1.5*prequential && math.Abs(other-skill) > 0.2, "served %g, %g and prequential %g, %g: want figures that differ", loss, skill, prequential, other)
+	top := document(t, 0, "top")["models"].([]any)[0].(map[string]any)["summary"].(map[string]any)
+	watched := document(t, 0, "model", "stats", "m", "--watch", "--events", "1")
+	for what, answer := range map[string]map[string]any{"top": top, "watch": watched} {
+		f, _ := answer["recent"].(map[string]any)["served"].(map[string]any)
+		assert.True(t, f["meanLoss"] == loss && f["skill"] == skill, "%s: %v, want the loss %g and the skill %g", what, f, loss, skill)
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTP+"/metrics", http.NoBody)
+	require.NoError(t, err)
+	response, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	text, err := io.ReadAll(response.Body)
+	require.NoError(t, response.Body.Close())
+	for name, want := range map[string]float64{"hindsight_recent_skill": skill} {
+		_, rest, _ := strings.Cut(string(text), "\n"+name+"{")
+		line, _, _ := strings.Cut(rest, "\n")
+		_, value, _ := strings.Cut(line, "} ")
+		got, failed := strconv.ParseFloat(value, 64)
+		assert.True(t, err == nil && failed == nil && math.Abs(got-want) <= 1e-12*math.Abs(want), "%s is %q, want %g", name, value, want)
+	}
+	// An outcome tells the same figures, one observation later.
+	o := squeeze(run(t, "observe", "--model", "m", "--features", "0.5", "--label", "0").out)
+	for _, name := range []string{"\nprediction, prequential ", "\nloss, prequential ", "\nregret, prequential ", "\nrecent mean loss, served ", "\nrecent skill, served "} {
+		assert.Contains(t, o, name)
+	}
 }

@@ -3,15 +3,21 @@ package cli_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"hindsight/cmd/internal/child"
+	"hindsight/internal/servertest"
 )
 
 // late is the order of the calls of the run r if the label of round t comes after the
@@ -178,4 +184,91 @@ func TestDelayOfAnotherFile(t *testing.T) {
 	other := written(t, "other.csv", strings.ReplaceAll(read(t, csv), ",5\n", ",6\n"))
 	r := run(t, "replay", "--csv", other, "--model", "m", "--run", "r")
 	assert.True(t, r.code == 1 && strings.Contains(r.errors, "OBSERVATION_CONFLICT") && slices.Contains(strings.Fields(r.errors), "1:"), "the same run with other features: %+v", r)
+}
+
+// build builds the server once for all tests.
+var build = sync.OnceValues(func() (string, error) {
+	return servertest.Program(context.Background(), "../../../..", programs)
+})
+
+// realServer starts the server until the test ends.
+func realServer(t *testing.T) *child.Server {
+	t.Helper()
+	if os.Getenv("HINDSIGHT_E2E") == "" {
+		t.Skip("make test-e2e runs it: the server program")
+	}
+	program, err := build()
+	require.NoError(t, err)
+	s, err := child.Start(t.Context(), program, "--data-dir", filepath.Join(t.TempDir(), "data"), "--grpc-address", "127.0.0.1:0", "--http-address", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, s.Stop(context.WithoutCancel(t.Context()))) })
+	t.Setenv("HINDSIGHT_ADDRESS", s.GRPC)
+	return s
+}
+
+// TestReplayWithTheServer creates auto from the file, and serves it while labels are late.
+func TestReplayWithTheServer(t *testing.T) {
+	realServer(t)
+	csv, _ := table(t, 300, true)
+	for _, delay := range []string{"1", "20"} {
+		args := []string{"replay", "--csv", csv, "--model", "m" + delay, "--create", "{}", "--run", "r", "--delay", delay}
+		d := document(t, 0, args...)
+		assert.True(t, stat(d, "learner") == "auto" && d["acknowledged"] == 300.0 && d["verdict"] != nil && d["servedVerdict"] != nil, "delay %s: %v", delay, d)
+		// Every id is known, and nothing is learned again.
+		again := document(t, 0, args...)
+		assert.True(t, again["duplicates"] == 300.0 && again["lossSum"] == d["lossSum"] && stat(again, "stateDigest") == stat(d, "stateDigest"), "delay %s: again %v", delay, again)
+	}
+}
+
+// TestReplayInBatchesWithTheServer: rows that are observed in batches leave the state, the
+// losses and the regret of one call after another.
+func TestReplayInBatchesWithTheServer(t *testing.T) {
+	realServer(t)
+	csv, _ := table(t, 400, true)
+	outcomes := func(id string, mode ...string) (string, map[string]any) {
+		out := filepath.Join(t.TempDir(), "out.csv")
+		d := document(t, 0, append([]string{"replay", "--csv", csv, "--model", id, "--create", "{}", "--run", "r", "--out", out}, mode...)...)
+		return read(t, out), d
+	}
+	want, turn := outcomes("turn", "--serve")
+	got, batches := outcomes("batches")
+	if got != want || batches["lossSum"] != turn["lossSum"] || stat(batches, "stateDigest") != stat(turn, "stateDigest") || stat(batches, "regret") != stat(turn, "regret") {
+		t.Errorf("in batches %v, in turn %v", batches, turn)
+	}
+	again, d := outcomes("batches")
+	assert.True(t, again == want && d["duplicates"] == 400.0 && stat(d, "stateDigest") == stat(turn, "stateDigest"), "again %v", d)
+	// Half of the rows were served by an earlier run.
+	outcomes("both", "--serve", "--limit", "150")
+	both, d := outcomes("both")
+	assert.True(t, both == want && d["duplicates"] == 150.0 && stat(d, "stateDigest") == stat(turn, "stateDigest"), "served, then in batches %v", d)
+}
+
+// The model of predict --local --csv learns as late as the last row of --csv is asked for, and learns every row.
+func TestPredictTrainsWithDelay(t *testing.T) {
+	t.Setenv(actAsServer, "yes")
+	t.Setenv("HINDSIGHT_ADDRESS", nowhere(t))
+	const rows = 40
+	var train strings.Builder
+	train.WriteString("x,y\n")
+	sum := 0.0
+	for n := range rows {
+		train.WriteString(strconv.Itoa(n%7) + "." + strconv.Itoa(n) + "," + strconv.Itoa(n) + "\n")
+		sum += float64(n)
+	}
+	path := written(t, "train.csv", train.String())
+	for _, asked := range []int{1, 5, 30} {
+		r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "asked.csv", "x\n"+strings.Repeat("1.5\n", asked)))
+		assert.Equal(t, 0, r.code, "%d rows: %+v", asked, r)
+		assert.True(t, strings.Contains(r.errors, "learned 40 rows"), "%d rows: %q", asked, r.errors)
+		for n, line := range strings.Split(strings.TrimSpace(r.out), "\n")[1:] {
+			assert.Equal(t, strconv.Itoa(n+1)+","+strconv.FormatFloat(sum/rows, 'g', -1, 64), line, "%d rows, want the mean of all labels", asked)
+		}
+	}
+	r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "cut.csv", "x,a,b\n1.5,1,1\n2\n"))
+	note := "the table ends with line 2: what follows is left out"
+	assert.True(t, r.code == 0 && strings.Count(r.out, "\n") == 2 && strings.Count(r.errors, note) == 1, "want one row and %q: %+v", note, r)
+	for text, says := range map[string]string{"x\nz\n": "wrong.csv: line 2", "x\n": "wrong.csv: there is no row below the header"} {
+		r := run(t, "predict", "--local", "--server", program(t), "--train", path, "--csv", written(t, "wrong.csv", text))
+		assert.True(t, r.code == 2 && strings.Contains(r.errors, says) && !strings.Contains(r.errors, "learned"), "want --csv rejected before the training: %+v", r)
+	}
 }

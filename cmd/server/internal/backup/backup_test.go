@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -9,7 +10,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -271,4 +274,122 @@ func must[T any](v T, err error) func(testing.TB) T {
 		require.NoError(tb, err)
 		return v
 	}
+}
+
+func TestPlaceOfAGroup(t *testing.T) {
+	two := backup.Group{Number: 2, Of: 4}
+	for place, want := range map[string]string{
+		"place":                        filepath.Join("place", "group-2"),
+		"file:///var/place":            "file:///var/place/group-2",
+		"s3://b":                       "s3://b?prefix=group-2%2F",
+		"s3://b?prefix=p/&region=here": "s3://b?prefix=p%2Fgroup-2%2F&region=here",
+	} {
+		assert.Equal(t, want, two.Place(place), place)
+		assert.Equal(t, place, (backup.Group{}).Place(place))
+	}
+}
+
+func TestGroupsOfAPlace(t *testing.T) {
+	to := t.TempDir()
+	write(t, to, map[string]string{
+		"backups/20260301T090000.000Z.json": "", "group-2/backups/x": "", "group-11/backups/x": "", "group-0/x": "", "group-x/x": "", "group-3": "",
+	})
+	got, err := place(t, to).Groups(t.Context())
+	assert.True(t, err == nil && slices.Equal(got, []uint32{2, 11}), "%v, %v", got, err)
+}
+
+// Until selects the newest backup of each group that is no newer than the time.
+func TestUntil(t *testing.T) {
+	from, p := t.TempDir(), place(t, t.TempDir())
+	write(t, from, map[string]string{"log/1.sst": "x"})
+	for _, minute := range []int{1, 3} {
+		m := at(minute)
+		m.Group = backup.Group{Number: 1, Of: 2}
+		must(p.Take(t.Context(), "store", from, m, nil))(t)
+	}
+	for name, want := range map[string]string{
+		"20260301T090100.000Z": "20260301T090100.000Z", "20260301T090259.999Z": "20260301T090100.000Z", "20260301T090300.000Z": "20260301T090300.000Z",
+		"20270301T090000.000Z": "20260301T090300.000Z",
+	} {
+		m, err := p.Until(t.Context(), name)
+		assert.True(t, err == nil && m.Name == want && m.Group == (backup.Group{Number: 1, Of: 2}), "%s: %v, %v", name, m, err)
+	}
+	for _, name := range []string{"20260301T090059.999Z", "", "x"} {
+		_, err := p.Until(t.Context(), name)
+		assert.ErrorIs(t, err, backup.ErrNoBackup, name)
+	}
+}
+
+// Two stores back up to one place again and again, and remove older backups. One of them holds the place, the other is
+// rejected by the name of the holder, and no object is missing.
+func TestTwoStoresOnePlace(t *testing.T) {
+	for range 20 {
+		dir := t.TempDir()
+		var taken, rejected [2]int
+		var both sync.WaitGroup
+		for k := range taken {
+			from := filepath.Join(dir, fmt.Sprint("data", k))
+			write(t, from, files())
+			write(t, from, map[string]string{"log/000009.sst": fmt.Sprint("of store ", k)})
+			both.Go(func() {
+				p, err := backup.Open(filepath.Join(dir, "place"), true)
+				for n := 0; n < 5 && err == nil; n++ {
+					switch _, failed := p.Take(context.Background(), fmt.Sprint("store-", k), from, at(n), nil); {
+					case failed == nil:
+						taken[k]++
+						_, err = p.Retain(context.Background(), 1)
+					case errors.Is(failed, backup.ErrHeld) && strings.Contains(failed.Error(), fmt.Sprint("store-", 1-k, " of host")):
+						rejected[k]++
+					default:
+						err = failed
+					}
+				}
+				assert.NoError(t, err)
+			})
+		}
+		both.Wait()
+		if taken[0]+rejected[0] != 5 || taken[1]+rejected[1] != 5 || taken[0]*taken[1] > 0 || taken[0]+taken[1] != 5 {
+			t.Errorf("taken %v, rejected %v: want all of one store and none of the other", taken, rejected)
+		}
+		p := place(t, filepath.Join(dir, "place"))
+		m := must(p.Find(t.Context(), ""))(t)
+		damaged := must(p.Fetch(t.Context(), m, filepath.Join(dir, "restored"), nil))(t)
+		assert.LessOrEqual(t, len(damaged), 0, "damaged: %v", damaged)
+	}
+}
+
+// A store whose predecessor is gone takes the place once the lease is removed.
+func TestLeaseIsRemoved(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "data"), filepath.Join(dir, "place")
+	write(t, from, files())
+	p := place(t, to)
+	must(p.Take(t.Context(), "old", from, at(0), nil))(t)
+	_, err := p.Take(t.Context(), "new", from, at(1), nil)
+	assert.ErrorIs(t, err, backup.ErrHeld)
+	for _, damaged := range []string{"", "{}", "null", `{"store":1}`} {
+		require.NoError(t, os.WriteFile(filepath.Join(to, "store.json"), []byte(damaged), 0o600))
+		_, err := p.Take(t.Context(), "old", from, at(1), nil)
+		assert.True(t, err != nil && strings.Contains(err.Error(), "remove it from the place"), "%q: %v", damaged, err)
+	}
+	require.NoError(t, os.Remove(filepath.Join(to, "store.json")))
+	must(p.Take(t.Context(), "new", from, at(1), nil))(t)
+}
+
+// A backup whose object was removed before its publication is no backup.
+func TestObjectRemovedMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	from, to := filepath.Join(dir, "data"), filepath.Join(dir, "place")
+	write(t, from, files())
+	p := place(t, to)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	_, err := p.Take(ctx, "store", from, at(0), func(at backup.Progress) {
+		if at.Files == at.TotalFiles {
+			_ = os.RemoveAll(filepath.Join(to, "objects"))
+		}
+	})
+	assert.True(t, err != nil && strings.Contains(err.Error(), "is not in the place"), "%v", err)
+	names := must(p.Names(t.Context()))(t)
+	assert.LessOrEqual(t, len(names), 0, "%v are backups", names)
 }

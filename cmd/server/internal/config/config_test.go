@@ -2,11 +2,13 @@ package config_test
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hindsight/cmd/server/internal/config"
+	"hindsight/docs/reference"
 )
 
 // environment is an environment as Load takes it.
@@ -431,4 +434,76 @@ func FuzzFile(f *testing.F) {
 		_, err := config.Load([]string{"--config", writeFile(t, content)}, environment{}.lookup)
 		assert.True(t, err == nil || !strings.ContainsAny(err.Error(), "\r\n"), "more than one line: %q", err)
 	})
+}
+
+func TestClusterSettings(t *testing.T) {
+	c := load(t, []string{
+		"--cluster-address=a:7946", "--cluster-join=a:7946,b:7946,[::1]:7946", "--cluster-standby=cold", "--cluster-cert=c.pem", "--cluster-key=k.pem", "--cluster-ca=ca.pem",
+	}, environment{})
+	if c.ClusterAddress != "a:7946" || !slices.Equal(c.Peers(), []string{"a:7946", "b:7946", "[::1]:7946"}) ||
+		c.ClusterStandby != config.StandbyCold || c.ClusterCert != "c.pem" || c.ClusterKey != "k.pem" || c.ClusterCA != "ca.pem" {
+		t.Errorf("%+v", c)
+	}
+	c = load(t, nil, environment{"HINDSIGHT_CLUSTER_ADDRESS": "a:7946"})
+	assert.True(t, c.ClusterAddress == "a:7946" && c.Peers() == nil, "%+v", c)
+	for args, want := range map[string]string{
+		"--cluster-address=:7946":                                          "cluster-address",
+		"--cluster-address=a":                                              "cluster-address",
+		"--cluster-address=a:0":                                            "cluster-address",
+		"--cluster-address=0.0.0.0:7946":                                   "cluster-address",
+		"--cluster-join=a:7946":                                            "cluster-address",
+		"--cluster-standby=cold":                                           "cluster-address",
+		"--cluster-address=a:1 --cluster-standby=hot":                      "cluster-standby",
+		"--cluster-address=a:1 --cluster-join=a:1,":                        "cluster-join",
+		"--cluster-address=a:1 --cluster-join=b":                           "cluster-join",
+		"--cluster-address=a:1 --cluster-cert=c":                           "cluster-key",
+		"--cluster-address=a:1 --cluster-ca=c":                             "cluster-cert",
+		"--cluster-address=a:1 --cluster-cert=c --cluster-key=k":           "cluster-ca",
+		"--cluster-ca=c":                                                   "cluster-address",
+		"--cluster-address=a:1 --tokens=t":                                 "cluster-cert",
+		"--cluster-address=a:1 --tls-cert=c --tls-key=k --tls-client-ca=a": "cluster-cert",
+		"--cluster-address=a:1 --durability=async":                         "durability",
+	} {
+		_, err := config.Load(strings.Fields(args), environment{}.lookup)
+		assert.True(t, err != nil && strings.HasPrefix(err.Error(), want+" "), "%s: %v, want an error of %s", args, err, want)
+	}
+}
+
+var update = flag.Bool("update", false, "write the reference of the server anew")
+
+// bounds is the kind of a number or a duration, which its bounds show.
+var bounds = regexp.MustCompile(`a (?:whole number|number|number of bytes|duration) from (\d)`)
+
+// The reference of the server is what its table of settings says.
+func TestReference(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(`# Commands and settings of the server
+
+Generated from the table of settings by ` + "`make reference`" + `; do not edit. Each flag is also an
+environment variable, such as ` + "`HINDSIGHT_DATA_DIR`" + ` for ` + "`--data-dir`" + `, and a key of the file that
+` + "`--config`" + ` or ` + "`HINDSIGHT_CONFIG`" + ` names: [settings](../operating.md#settings).
+
+## Commands
+
+`)
+	commands, _, found := strings.Cut(config.Usage(), "\n\n")
+	require.True(t, found, "the help text has no list of commands")
+	for line := range strings.Lines(commands + "\n") {
+		b.WriteString("    " + line)
+	}
+	group := ""
+	for _, s := range config.Settings() {
+		if s.Group != group {
+			group = s.Group
+			fmt.Fprintf(&b, "\n## %s\n\n| flag | default | value | |\n|---|---|---|---|\n", group)
+		}
+		value, _, _ := strings.Cut(s.Want, ", such as ")
+		value = bounds.ReplaceAllString(value, "$1")
+		standard := "none"
+		if s.Standard != "" {
+			standard = "`" + s.Standard + "`"
+		}
+		fmt.Fprintf(&b, "| `--%s` | %s | %s | %s |\n", s.Name, standard, reference.Plain(value), reference.Plain(s.Usage))
+	}
+	assert.NoError(t, reference.Compare("../../../../docs/reference/server.md", b.String(), *update))
 }
