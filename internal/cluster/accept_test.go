@@ -40,9 +40,7 @@ func TestTheClusterPortSurvivesMissingDescriptors(t *testing.T) {
 	if err := <-reported; !errors.Is(err, syscall.EMFILE) || !errors.Is(s.Accepts(), syscall.EMFILE) {
 		t.Errorf("reported %v and accepts %v, want EMFILE", err, s.Accepts())
 	}
-	if !reaches(t, s, s, consensus.Members) {
-		t.Error("the cluster port accepts no connection after errors of Accept")
-	}
+	assert.True(t, reaches(t, s, s, consensus.Members), "the cluster port accepts no connection after errors of Accept")
 	assert.NoError(t, s.Accepts())
 }
 
@@ -106,11 +104,8 @@ func TestACrowdOfStrangersKeepsNoMemberOut(t *testing.T) {
 	eventually(t, "the port closes connections of the crowd", func() bool { return closed.Load() > 0 })
 	from := stream(t, a.config(t, "127.0.0.1"))
 	for n := range members {
-		if !reaches(t, from, to, consensus.Members) {
-			t.Errorf("connection %d of a member did not arrive", n)
-		}
+		assert.True(t, reaches(t, from, to, consensus.Members), "connection %d of a member did not arrive", n)
 	}
-	if most := l.most.Load(); most > limit+members {
-		t.Errorf("%d connections were open at once, want at most %d without a greeting", most, limit)
-	}
+	most := l.most.Load()
+	assert.True(t, most <= limit+members, "%d connections were open at once, want at most %d without a greeting", most, limit)
 }

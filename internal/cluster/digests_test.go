@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -69,16 +71,14 @@ func TestAMajorityOfDigestsDecides(t *testing.T) {
 			default:
 				wrong := ordered[c.wrong]
 				eventually(t, "the wrong server replaces its store", func() bool { return wrong.restarts() == restarts[c.wrong]+1 })
-				if next := owner(t, servers...); next == wrong && c.wrong == 0 {
-					t.Error("the wrong owner still owns the models")
-				}
+				next := owner(t, servers...)
+				assert.True(t, next != wrong || c.wrong != 0, "the wrong owner still owns the models")
 			}
 			learn(t, "m", 3, servers...)
 			haveAll(t, map[string]uint64{"m": 3}, servers...)
 			for k, s := range ordered {
-				if got := s.restarts() - restarts[k]; k != c.wrong && got != 0 {
-					t.Errorf("server %d has replaced its store %d times", k, got)
-				}
+				got := s.restarts() - restarts[k]
+				assert.True(t, k == c.wrong || got == 0, "server %d has replaced its store %d times", k, got)
 			}
 		})
 	}
@@ -124,9 +124,8 @@ func TestNoDigestOfOldEntries(t *testing.T) {
 		digest()
 		return len(digested(last)) > 0
 	})
-	if first := digested(last)[0]; first <= before {
-		t.Errorf("a digest of entry %d, the server had applied entry %d", first, before)
-	}
+	first := digested(last)[0]
+	assert.True(t, first > before, "a digest of entry %d, the server had applied entry %d", first, before)
 }
 
 // A difference that lasts replaces the store ever more rarely.
@@ -140,18 +139,12 @@ func TestRepairsBecomeRare(t *testing.T) {
 		if ok {
 			count++
 		}
-		if !next.After(now) {
-			t.Fatalf("the next repair is at %v, not after %v", next, now)
-		}
+		require.True(t, next.After(now), "the next repair is at %v, not after %v", next, now)
 	}
-	if count < days || count > days+10 {
-		t.Errorf("%d repairs in %d days", count, days)
-	}
+	assert.True(t, count >= days && count <= days+10, "%d repairs in %d days", count, days)
 	now = now.Add(100 * time.Hour)
-	if _, ok := r.Begin(now); !ok {
-		t.Error("no repair after a long time without a difference")
-	}
-	if next, ok := r.Begin(now.Add(time.Hour)); !ok {
-		t.Errorf("the pauses do not begin anew: the next repair is at %v", next)
-	}
+	_, ok := r.Begin(now)
+	assert.True(t, ok, "no repair after a long time without a difference")
+	next, ok := r.Begin(now.Add(time.Hour))
+	assert.True(t, ok, "the pauses do not begin anew: the next repair is at %v", next)
 }

@@ -5,6 +5,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
 
 // front keeps the port of a server while the server is closed, so that nobody else gets the port. It then rejects
@@ -37,9 +40,7 @@ func newFront(t *testing.T) *front {
 		}
 	})
 	t.Cleanup(func() {
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		assert.NoError(t, f.Close())
 		f.running.Wait()
 	})
 	return f
@@ -81,8 +82,6 @@ func listen(t *testing.T) net.Listener {
 	t.Helper()
 	var config net.ListenConfig
 	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	return l
 }

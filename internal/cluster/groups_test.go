@@ -76,9 +76,8 @@ func (m *machine) start(t *testing.T) {
 			}
 			return nil
 		})
-		if err = errors.Join(err, host.Close()); err != nil {
-			t.Error(err)
-		}
+		err = errors.Join(err, host.Close())
+		assert.NoError(t, err)
 	})
 	t.Cleanup(func() { m.close() })
 }
@@ -233,9 +232,8 @@ func TestGroups(t *testing.T) {
 		require.NoError(t, leaves.host.Group(0).Node().Move(t.Context(), ""))
 	}
 	id := leaves.host.Group(0).Node().Self().ID
-	if err := ownerOf(t, 0, all...).host.MayLeave(t.Context(), id); !errors.Is(err, cluster.ErrHasGroups) || !strings.HasSuffix(err.Error(), "--leaving "+leaves.address) {
-		t.Errorf("a server with groups may leave: %v", err)
-	}
+	err := ownerOf(t, 0, all...).host.MayLeave(t.Context(), id)
+	assert.True(t, errors.Is(err, cluster.ErrHasGroups) && strings.HasSuffix(err.Error(), "--leaving "+leaves.address), "a server with groups may leave: %v", err)
 	rebalance(t, []string{leaves.address}, all...)
 	assert.NoError(t, ownerOf(t, 0, all...).host.MayLeave(t.Context(), id))
 	rest := slices.DeleteFunc(slices.Clone(all), func(m *machine) bool { return m == leaves })
@@ -249,9 +247,8 @@ func TestGroups(t *testing.T) {
 
 	leaves.host.Group(0).Node().Members(t.Context()) // It may know earlier owners.
 	for _, g := range leaves.host.Groups() {
-		if _, err := g.Conn(t.Context()); err != nil {
-			t.Error(err)
-		}
+		_, err := g.Conn(t.Context())
+		assert.NoError(t, err)
 		if owner, ok := g.Owner(); !ok || owner.Address != ownerOf(t, g.Number(), rest...).address {
 			t.Errorf("a server that is no member finds the owner %q of group %d", owner.Address, g.Number())
 		}
@@ -269,9 +266,8 @@ func TestGroups(t *testing.T) {
 	})
 	haveGroups(t, 4, rest...)
 	assert.NoError(t, again.host.Drain(t.Context()))
-	if _, owns := hosted(again); owns[again] != 0 {
-		t.Errorf("a drained server owns %d groups", owns[again])
-	}
+	_, owns := hosted(again)
+	assert.Equal(t, 0, owns[again], "a drained server owns groups")
 }
 
 // TestGroupsOfALostDirectory: a server that has lost its directory has its groups again.
@@ -308,9 +304,8 @@ func TestKilledWhileRemoved(t *testing.T) {
 	leaves.ended.Wait()
 	leaves.close()
 	directory := store.GroupDirectory(leaves.dir, 1)
-	if _, err := os.Stat(directory); err != nil {
-		t.Fatalf("the server was not killed before it removed its part: %v", err)
-	}
+	_, err := os.Stat(directory)
+	require.NoError(t, err, "the server was not killed before it removed its part")
 	leaves.dies = false
 	leaves.start(t)
 	eventually(t, "the server removes its part", func() bool {
@@ -358,9 +353,8 @@ func TestGroupsAreFixed(t *testing.T) {
 		Now: time.Now, Logger: zap.NewNop(),
 	})
 	require.NoError(t, err)
-	if _, err := h.Open(t.Context(), 0); !errors.Is(err, cluster.ErrGroups) {
-		t.Errorf("opened a member of a cluster of 2 groups with 3: %v", err)
-	}
+	_, err = h.Open(t.Context(), 0)
+	assert.ErrorIs(t, err, cluster.ErrGroups, "opened a member of a cluster of 2 groups with 3")
 	assert.NoError(t, h.Close())
 }
 
@@ -371,11 +365,7 @@ func TestAnotherOwnerAfterLeaving(t *testing.T) {
 	machines := startBalanced(t, 3)
 	leaves := ownerOf(t, 0, machines...)
 	rebalance(t, []string{leaves.address}, machines...)
-	if err := leaves.host.Group(0).Node().Move(t.Context(), ""); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, leaves.host.Group(0).Node().Move(t.Context(), ""))
 	<-time.After(3 * time.Second) // The owner of group 0 looks every second.
-	if err := ownerOf(t, 0, machines...).host.MayLeave(t.Context(), leaves.address); err != nil {
-		t.Error(err)
-	}
+	assert.NoError(t, ownerOf(t, 0, machines...).host.MayLeave(t.Context(), leaves.address))
 }

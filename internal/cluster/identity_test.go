@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"go.uber.org/zap/zaptest/observer"
@@ -41,9 +42,7 @@ func TestAnEmptiedServerElectsNobody(t *testing.T) {
 			b.start(t)
 			c.start(t)
 			eventually(t, "C has asked B for its vote several times, and nobody owns the log", func() bool {
-				if b.node().Owns() || c.node().Owns() {
-					t.Fatal("a server without the acknowledged entries owns the log")
-				}
+				require.False(t, b.node().Owns() || c.node().Owns(), "a server without the acknowledged entries owns the log")
 				rejected := 0
 				for _, e := range logs.All() {
 					if text := fmt.Sprint(e.ContextMap()); strings.Contains(text, consensus.ErrOtherMember.Error()) {

@@ -62,9 +62,7 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 				lost++
 			}
 		}
-		if lost > 0 || all == 0 {
-			t.Errorf("the next owner lacks %d of %d predictions", lost, all)
-		}
+		assert.True(t, lost <= 0 && all != 0, "the next owner lacks %d of %d predictions", lost, all)
 	}
 }
 
@@ -76,9 +74,8 @@ func TestMoveDrainRemove(t *testing.T) {
 	assert.ErrorIs(t, to.node().Move(t.Context(), ""), storage.ErrNotOwner)
 	assert.ErrorIs(t, first.node().Move(t.Context(), "elsewhere:1"), cluster.ErrNoMember)
 	require.NoError(t, first.node().Move(t.Context(), to.address))
-	if got := owner(t, servers...); got != to {
-		t.Errorf("%s owns, want %s", got.address, to.address)
-	}
+	got := owner(t, servers...)
+	assert.True(t, got == to, "%s owns, want %s", got.address, to.address)
 	require.NoError(t, to.node().host.Drain(t.Context()))
 	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
 	next := owner(t, rest...)
@@ -103,11 +100,7 @@ func TestDrainNeedsASuccessor(t *testing.T) {
 	servers[0].start(t)
 	only := owner(t, servers...).node()
 	assert.ErrorIs(t, only.host.Drain(t.Context()), cluster.ErrNoSuccessor)
-	if !only.Owns() || !only.Status().Draining {
-		t.Error("the only server is not the owner")
-	}
+	assert.True(t, only.Owns() && only.Status().Draining, "the only server is not the owner")
 	assert.ErrorIs(t, only.Remove(t.Context(), "elsewhere:1"), cluster.ErrNoMember)
-	if servers[0].restarts() != 0 || only.Self().ID == "" {
-		t.Error("a founder fetched a checkpoint")
-	}
+	assert.True(t, servers[0].restarts() == 0 && only.Self().ID != "", "a founder fetched a checkpoint")
 }

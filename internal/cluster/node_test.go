@@ -181,9 +181,8 @@ func (s *server) digest(_ string, index uint64, _ storage.Digest) storage.Digest
 // report fails the test, unless the power of the server was cut.
 func (s *server) report(t *testing.T, err error) {
 	t.Helper()
-	if p, ok := s.fs.(*power); err != nil && (!ok || !p.off.Load()) {
-		t.Error(err)
-	}
+	p, ok := s.fs.(*power)
+	assert.True(t, err == nil || (ok && p.off.Load()), err)
 }
 
 func (s *server) node() *member {
@@ -356,19 +355,15 @@ func TestThreeEmptyServersFoundACluster(t *testing.T) {
 	haveAll(t, map[string]uint64{"m": 3}, servers...)
 	for _, s := range servers {
 		eventually(t, "a fresh state", func() bool { return s.node().Age() < time.Second })
-		if o, ok := s.node().Owner(); !ok || o.Address != first.address {
-			t.Errorf("%s knows the owner %+v", s.address, o)
-		}
+		o, ok := s.node().Owner()
+		assert.True(t, ok && o.Address == first.address, "%s knows the owner %+v", s.address, o)
 		if s != first {
-			if _, err := s.node().Store().Create(t.Context(), "n", nil); !errors.Is(err, storage.ErrNotOwner) {
-				t.Errorf("a replica created a model: %v", err)
-			}
+			_, err := s.node().Store().Create(t.Context(), "n", nil)
+			assert.ErrorIs(t, err, storage.ErrNotOwner, "a replica created a model")
 		}
 	}
 	for _, m := range servers[1].node().Members(t.Context()) {
-		if m.Err != nil || m.Owner != (m.Address == first.address) || !m.Voter || m.Version != "test" || m.Age > time.Second {
-			t.Errorf("a member says %+v", m)
-		}
+		assert.True(t, m.Err == nil && m.Owner == (m.Address == first.address) && m.Voter && m.Version == "test" && m.Age <= time.Second, "a member says %+v", m)
 	}
 
 	// The owner stops and restarts.
@@ -408,9 +403,8 @@ func TestFoundingWaitsForEveryServer(t *testing.T) {
 	servers[1].start(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
 	defer cancel()
-	if _, err := servers[0].node().Conn(ctx); !errors.Is(err, storage.ErrNotOwner) {
-		t.Errorf("a connection to an owner: %v", err)
-	}
+	_, err := servers[0].node().Conn(ctx)
+	assert.ErrorIs(t, err, storage.ErrNotOwner, "a connection to an owner")
 	assert.Equal(t, 0, len(servers[0].node().Status().Members)+len(servers[1].node().Status().Members))
 	servers[2].start(t)
 	voters(t, 3, servers...)
@@ -490,13 +484,11 @@ func TestAMemberFarBehindGetsACheckpoint(t *testing.T) {
 
 func TestOpenRejects(t *testing.T) {
 	for _, address := range []string{"", ":7000", "0.0.0.0:7000", "[::]:7000", "127.0.0.1:0", "127.0.0.1"} {
-		if _, err := cluster.OpenHost(t.Context(), cluster.Options{Address: address}); !errors.Is(err, cluster.ErrAddress) {
-			t.Errorf("opened at %q: %v", address, err)
-		}
+		_, err := cluster.OpenHost(t.Context(), cluster.Options{Address: address})
+		assert.ErrorIs(t, err, cluster.ErrAddress, "opened at %q", address)
 	}
-	if _, err := cluster.OpenHost(t.Context(), cluster.Options{Address: "127.0.0.1:1", Store: store.Options{Async: true}}); !errors.Is(err, cluster.ErrAsync) {
-		t.Errorf("opened without durability: %v", err)
-	}
+	_, err := cluster.OpenHost(t.Context(), cluster.Options{Address: "127.0.0.1:1", Store: store.Options{Async: true}})
+	assert.ErrorIs(t, err, cluster.ErrAsync, "opened without durability")
 }
 
 func TestRepairReplacesTheStore(t *testing.T) {
@@ -510,9 +502,8 @@ func TestRepairReplacesTheStore(t *testing.T) {
 		replica = servers[1]
 	}
 	// This change is in no log.
-	if _, err := replica.node().Local().Create(t.Context(), "stray", nil); err != nil {
-		t.Fatal(err)
-	}
+	_, err := replica.node().Local().Create(t.Context(), "stray", nil)
+	require.NoError(t, err)
 	before := replica.restarts()
 	replica.node().Lost("m")
 	eventually(t, "a restart", func() bool { return replica.restarts() == before+1 })

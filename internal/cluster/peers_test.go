@@ -32,8 +32,6 @@ func TestConnectionsToRemovedServersClose(t *testing.T) {
 		assert.NoError(t, p.Keep("127.0.0.1:1"))
 		assert.Equal(t, c.closed, leaves.GetState().String() == "SHUTDOWN", c.after)
 	}
-	if conn("127.0.0.1:1") != stays || conn("127.0.0.1:2") == leaves {
-		t.Error("a connection to a member was closed, or a closed one is used again")
-	}
+	assert.True(t, conn("127.0.0.1:1") == stays && conn("127.0.0.1:2") != leaves, "a connection to a member was closed, or a closed one is used again")
 	assert.NoError(t, p.Close())
 }

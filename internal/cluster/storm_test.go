@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
@@ -168,9 +170,7 @@ func TestPowerCuts(t *testing.T) {
 	}
 	for range *stormRounds {
 		first := owner(t, servers...)
-		if err := pauseFor(ctx, time.Duration(rng.IntN(500))*time.Millisecond); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, pauseFor(ctx, time.Duration(rng.IntN(500))*time.Millisecond))
 		hit := slices.Clone(servers)
 		rng.Shuffle(len(hit), func(i, k int) { hit[i], hit[k] = hit[k], hit[i] })
 		switch what := rng.IntN(6); what {
@@ -218,28 +218,20 @@ func compareAll(t *testing.T, servers []*server, writers []*writer) {
 				seen := map[string]uint64{}
 				return e.Model.Replay(t.Context(), 0, func(r storage.Record) error {
 					data := string(r.Data)
-					if acknowledged, ok := w.acknowledged[r.Last]; ok && acknowledged != data {
-						t.Errorf("%s has %q at %d of %s, acknowledged was %q", s.address, data, r.Last, w.name, acknowledged)
-					}
-					if at, ok := seen[data]; ok {
-						t.Errorf("%s learned %q twice, at %d and %d", s.address, data, at, r.Last)
-					}
+					acknowledged, ok := w.acknowledged[r.Last]
+					assert.False(t, ok && acknowledged != data, "%s has %q at %d of %s, acknowledged was %q", s.address, data, r.Last, w.name, acknowledged)
+					at, ok := seen[data]
+					assert.False(t, ok, "%s learned %q twice, at %d and %d", s.address, data, at, r.Last)
 					seen[data] = r.Last
 					return nil
 				})
 			})
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 			for at := range w.acknowledged {
-				if at > want[w.name] {
-					t.Errorf("%s lost %d of %s, its log ends at %d", s.address, at, w.name, want[w.name])
-				}
+				assert.True(t, at <= want[w.name], "%s lost %d of %s, its log ends at %d", s.address, at, w.name, want[w.name])
 			}
 		}
 		t.Logf("%s: %d acknowledged, %d not", w.name, len(w.acknowledged), w.unknown)
 	}
-	if total == 0 {
-		t.Error("nothing was acknowledged")
-	}
+	assert.True(t, total != 0, "nothing was acknowledged")
 }

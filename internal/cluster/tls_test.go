@@ -160,45 +160,33 @@ func arrives(t *testing.T, l net.Listener, dial func(ctx context.Context, addres
 func TestTheClusterPortTellsKindsApart(t *testing.T) {
 	s := stream(t, nil)
 	for _, k := range []consensus.Kind{consensus.Members, consensus.Forwarded} {
-		if !reaches(t, s, s, k) {
-			t.Errorf("no connection of the kind %q", k)
-		}
+		assert.True(t, reaches(t, s, s, k), "no connection of the kind %q", k)
 	}
 	for _, group := range []uint32{0, 1, 1000, 1} { // A closed log opens again.
-		if !reachesGroup(t, s, group) {
-			t.Errorf("no connection of the log of group %d", group)
-		}
+		assert.True(t, reachesGroup(t, s, group), "no connection of the log of group %d", group)
 	}
 	address := s.Listener(consensus.Members).Addr().String()
-	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, io.EOF) {
-		t.Errorf("a log that is not open here: %v", err)
-	}
+	_, err := s.DialGroup(t.Context(), 7, "a", address)
+	assert.ErrorIs(t, err, io.EOF, "a log that is not open here")
 	other := s.Group(7, "b")
-	if _, err := s.DialGroup(t.Context(), 7, "a", address); !errors.Is(err, consensus.ErrOtherMember) {
-		t.Errorf("the log of another member: %v", err)
-	}
+	_, err = s.DialGroup(t.Context(), 7, "a", address)
+	assert.ErrorIs(t, err, consensus.ErrOtherMember, "the log of another member")
 	assert.NoError(t, other.Close())
 }
 
 func TestTheClusterPortRejectsStrangers(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	to := stream(t, ours.config(t, "127.0.0.1"))
-	if !reaches(t, stream(t, ours.config(t, "client.example")), to, consensus.Members) {
-		t.Error("rejected a server of the cluster")
-	}
+	assert.True(t, reaches(t, stream(t, ours.config(t, "client.example")), to, consensus.Members), "rejected a server of the cluster")
 	stranger := theirs.config(t, "127.0.0.1")
 	stranger.RootCAs = ours.config(t, "127.0.0.1").RootCAs
 	nameless := ours.config(t, "127.0.0.1")
 	nameless.Certificates = nil
 	for name, config := range map[string]*tls.Config{"another authority": stranger, "no certificate": nameless, "no TLS": nil} {
-		if reaches(t, stream(t, config), to, consensus.Members) {
-			t.Errorf("took a client with %s", name)
-		}
+		assert.False(t, reaches(t, stream(t, config), to, consensus.Members), "took a client with %s", name)
 	}
 	misnamed := stream(t, ours.config(t, "elsewhere.example"))
-	if reaches(t, to, misnamed, consensus.Members) {
-		t.Error("a client took a server with another name")
-	}
+	assert.False(t, reaches(t, to, misnamed, consensus.Members), "a client took a server with another name")
 }
 
 // public is a listener that is not on a loopback address.
@@ -211,7 +199,6 @@ func TestNoPlaintextBeyondLoopback(t *testing.T) {
 	defer func() {
 		assert.NoError(t, l.Close())
 	}()
-	if _, err := consensus.Listen(public{l}, nil, func(error) {}); !errors.Is(err, consensus.ErrPlaintext) {
-		t.Errorf("listened: %v", err)
-	}
+	_, err := consensus.Listen(public{l}, nil, func(error) {})
+	assert.ErrorIs(t, err, consensus.ErrPlaintext, "listened")
 }

@@ -61,15 +61,10 @@ func TestForALearner(t *testing.T) {
 	}
 	got := infer.For(spec, "linear_awv")
 	user := got.GetInputs()[0]
-	if user.GetCategorical().GetKey() || user.GetCategorical().GetMaxCategories() != 64 || user.GetName() != "user" || user.GetMissing() == 0 {
-		t.Errorf("for linear_awv: %v", got)
-	}
-	if !spec.GetInputs()[0].GetCategorical().GetKey() {
-		t.Error("the spec has changed")
-	}
-	if got := infer.For(&hindsightv1.ModelSpec{Inputs: spec.GetInputs()[1:]}, "linear_awv"); len(got.GetInputs()) != 1 {
-		t.Errorf("without keys: %v", got)
-	}
+	assert.False(t, user.GetCategorical().GetKey() || user.GetCategorical().GetMaxCategories() != 64 || user.GetName() != "user" || user.GetMissing() == 0, "for linear_awv: %v", got)
+	assert.True(t, spec.GetInputs()[0].GetCategorical().GetKey(), "the spec has changed")
+	got = infer.For(&hindsightv1.ModelSpec{Inputs: spec.GetInputs()[1:]}, "linear_awv")
+	assert.Len(t, got.GetInputs(), 1, "without keys: %v", got)
 }
 
 // Texts of which most do not repeat are keys if labels depend on them, and a quarter of the cells repeat one.

@@ -7,22 +7,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/infer"
 )
 
 // The cells of a column are read as the table of cells says, as an inferred and as a declared input, and by Values.
 func TestCells(t *testing.T) {
 	raw, err := os.ReadFile("testdata/cells.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	var cases []struct {
 		Case, Kind    string
 		Cells, Values []any
 	}
-	if err := json.Unmarshal(raw, &cases); err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, json.Unmarshal(raw, &cases))
 	for _, c := range cases {
 		var cells []string
 		for _, cell := range c.Cells {
@@ -55,9 +54,8 @@ func TestCells(t *testing.T) {
 		}
 		for i, want := range c.Values {
 			for _, column := range []*infer.Column{inferred, declared.Columns["c"]} {
-				if got, err := column.Value(cells[i]); err != nil || got != want {
-					t.Errorf("%s: %q is %v, %v, want %v", c.Case, cells[i], got, err, want)
-				}
+				got, err := column.Value(cells[i])
+				assert.True(t, err == nil && got == want, "%s: %q is %v, %v, want %v", c.Case, cells[i], got, err, want)
 			}
 		}
 	}

@@ -62,12 +62,10 @@ func TestDeclaredDecimalCommas(t *testing.T) {
 		v, err := c.Columns[name].Value("1.234")
 		assert.True(t, err == nil && v == want, "%s: %v, %v, want %v", name, v, err, want)
 	}
-	if c, err = declaredCSV(strings.NewReader("n;c\n1.234;x\n"), inputs(t, declared)); err != nil {
-		t.Fatal(err)
-	}
-	if v, err := c.Columns["n"].Value("1.234"); err == nil || !strings.Contains(err.Error(), "ambiguous") {
-		t.Errorf("an ambiguous number is %v, %v", v, err)
-	}
+	c, err = declaredCSV(strings.NewReader("n;c\n1.234;x\n"), inputs(t, declared))
+	require.NoError(t, err)
+	v, err := c.Columns["n"].Value("1.234")
+	assert.True(t, err != nil && strings.Contains(err.Error(), "ambiguous"), "an ambiguous number is %v, %v", v, err)
 }
 
 // Large ids stay apart: two integers that one float64 stands for are two categories. The text of an integer and the
@@ -116,12 +114,10 @@ func TestDeclaredOddCells(t *testing.T) {
 	if _, err := declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, "", reject))); err == nil || !strings.Contains(err.Error(), `"soon" in line 42`) {
 		t.Error(err)
 	}
-	if c, err = declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, reject, ""))); err != nil {
-		t.Fatal(err)
-	}
-	if v, err := c.Columns["n"].Value("oops"); err == nil || c.Columns["n"].Notice() != "" {
-		t.Errorf("%v is read as a number that is rejected if it is missing", v)
-	}
+	c, err = declaredCSV(strings.NewReader(text), inputs(t, fmt.Sprintf(declared, reject, "")))
+	require.NoError(t, err)
+	v, err := c.Columns["n"].Value("oops")
+	assert.True(t, err != nil && c.Columns["n"].Notice() == "", "%v is read as a number that is rejected if it is missing", v)
 }
 
 // What a file is inferred to be converts its cells as what its spec declares.
@@ -138,9 +134,8 @@ func TestInferredAsDeclared(t *testing.T) {
 		for k, cell := range strings.Split(line, ",")[:5] {
 			want, err := r.Columns[k].Value(cell)
 			require.NoError(t, err)
-			if got, err := c.Columns[r.Columns[k].Name].Value(cell); err != nil || got != want {
-				t.Fatalf("row %d: %q is %v, %v, inferred %v", i, cell, got, err, want)
-			}
+			got, err := c.Columns[r.Columns[k].Name].Value(cell)
+			require.True(t, err == nil && got == want, "row %d: %q is %v, %v, inferred %v", i, cell, got, err, want)
 		}
 	}
 }
@@ -221,9 +216,7 @@ func FuzzDeclared(f *testing.F) {
 				default:
 					ok = true
 				}
-				if !ok {
-					t.Fatalf("%q of %+v is %v", cell, column, v)
-				}
+				require.True(t, ok, "%q of %+v is %v", cell, column, v)
 			}
 		}
 	})

@@ -53,9 +53,8 @@ func specOf(t *testing.T, r *infer.Result) string {
 	raw, err := r.SpecJSON()
 	require.NoError(t, err)
 	spec := new(hindsightv1.ModelSpec)
-	if err := protojson.Unmarshal(raw, spec); err != nil || !proto.Equal(spec, r.Spec) {
-		t.Fatalf("%s is read as %v, %v", raw, spec, err)
-	}
+	err = protojson.Unmarshal(raw, spec)
+	require.True(t, err == nil && proto.Equal(spec, r.Spec), "%s is read as %v, %v", raw, spec, err)
 	return string(raw)
 }
 
@@ -171,9 +170,7 @@ func TestKinds(t *testing.T) {
 		"a date and no date": {[]string{"2026-11-21", "soon"}, infer.Category, ""},
 	} {
 		got := column(t, c.cells...)
-		if got.Kind != c.kind || !strings.Contains(got.Reason, c.says) {
-			t.Errorf("%s: %s (%s), want %s (%s)", name, got.Kind, got.Reason, c.kind, c.says)
-		}
+		assert.True(t, got.Kind == c.kind && strings.Contains(got.Reason, c.says), "%s: %s (%s), want %s (%s)", name, got.Kind, got.Reason, c.kind, c.says)
 		assert.Equal(t, (c.kind == infer.LeftOut), (got.Input == nil), "%v %v", name, got.Input)
 		if got.Input == nil {
 			continue
@@ -223,9 +220,7 @@ func TestOddCells(t *testing.T) {
 		"users":           {each(400, func(i int) string { return []string{"guest", strconv.Itoa(7 * (i % 80))}[min(1, i%100)] }), infer.Number, `such as "guest" in line 2`},
 	} {
 		got := column(t, c.cells...)
-		if got.Kind != c.kind || !strings.Contains(got.Reason, c.says) {
-			t.Errorf("%s: %s (%s), want %s (%s)", name, got.Kind, got.Reason, c.kind, c.says)
-		}
+		assert.True(t, got.Kind == c.kind && strings.Contains(got.Reason, c.says), "%s: %s (%s), want %s (%s)", name, got.Kind, got.Reason, c.kind, c.says)
 		if odd := strings.Contains(c.says, " in line "); odd == (got.Notice() == "") {
 			t.Errorf("%s: notice %q", name, got.Notice())
 		}
@@ -255,9 +250,7 @@ func TestMissingMarkers(t *testing.T) {
 		} {
 			c := column(t, cells...)
 			v, err := c.Value(marker)
-			if c.Kind != kind || c.Notice() != "" || v != nil || err != nil || !strings.Contains(c.Reason, "1 cell is empty") {
-				t.Errorf("%s: %+v, %v, %v, want %s", marker, c, v, err, kind)
-			}
+			assert.True(t, c.Kind == kind && c.Notice() == "" && v == nil && err == nil && strings.Contains(c.Reason, "1 cell is empty"), "%s: %+v, %v, %v, want %s", marker, c, v, err, kind)
 		}
 		y := read(t, "x,y\n1,up\n2,"+marker+"\n3,down\n", infer.Options{Target: "y"}).Columns[1]
 		assert.Contains(t, y.Reason, "2 classes; 1 row has no label", marker)
@@ -325,18 +318,16 @@ func TestSemicolons(t *testing.T) {
 	assert.Contains(t, r.Columns[2].Reason, "numbers from 1.25 to 2.5", r.Columns[2])
 	for text, want := range map[string]any{"1.234": 1234.0, "12,5": 12.5} {
 		c := read(t, "a;y\n1.234;1\n950;2\n12,5;3\n", infer.Options{Target: "y"}).Columns[0]
-		if v, err := c.Value(text); c.Kind != infer.Number || !strings.Contains(c.Reason, "numbers from 12.5 to 1234") || v != want || err != nil {
-			t.Errorf("%+v: %v, %v", c, v, err)
-		}
+		v, err := c.Value(text)
+		assert.True(t, c.Kind == infer.Number && strings.Contains(c.Reason, "numbers from 12.5 to 1234") && v == want && err == nil, "%+v: %v, %v", c, v, err)
 	}
 	const ambiguous = `"1.234" is ambiguous: the column does not show whether the point is the decimal mark (want 1,234) or separates thousands (want 1234), in line 3`
 	c := read(t, "a;y\n950;1\n1.234;2\n", infer.Options{Target: "y"}).Columns[0]
 	assert.True(t, c.Kind == infer.LeftOut && c.Reason == ambiguous, "%+v", c)
 	_, err := readCSV(strings.NewReader("a;y\n1;950\n2;1.234\n"), infer.Options{Target: "y"})
 	assert.True(t, err != nil && err.Error() == "a.csv: column 2 (y): "+ambiguous, "an ambiguous label: %v", err)
-	if r := read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y"}); len(r.Columns) != 2 {
-		t.Errorf("%d columns", len(r.Columns))
-	}
+	r = read(t, "a|y\n1|2\n3|4\n", infer.Options{Target: "y"})
+	assert.Len(t, r.Columns, 2, "columns")
 }
 
 func TestErrorsNameTheirPlace(t *testing.T) {
@@ -355,9 +346,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	labels := "x,y\n" + strings.Join(each(90, func(i int) string { return fmt.Sprintf("%d,%d.5", i, i) }), "\n") + strings.Repeat("\n1,oops", 10)
 	_, err := readCSV(strings.NewReader(labels), infer.Options{Target: "y"})
 	assert.True(t, err != nil && strings.Contains(err.Error(), `90 of 100 labels are numbers, and "oops" in line 92 is none`), err)
-	if _, err := readCSV(strings.NewReader("a,b\n1,2\n"), infer.Options{Target: "y"}); err == nil || !strings.Contains(err.Error(), `no target column "y"`) {
-		t.Error(err)
-	}
+	_, err = readCSV(strings.NewReader("a,b\n1,2\n"), infer.Options{Target: "y"})
+	assert.True(t, err != nil && strings.Contains(err.Error(), `no target column "y"`), err)
 }
 
 // endless is a text again and again.
@@ -435,9 +425,8 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestUnnamedColumns(t *testing.T) {
 	for _, text := range []string{",x,y\n0,1.5,2\n1,2.5,3\n", "Unnamed: 0,x,y\n0,1.5,2\n1,2.5,3\n", "__index_level_0__,x,y\n0,1.5,2\n1,2.5,3\n"} {
 		r := read(t, text, infer.Options{Target: "y"})
-		if c := r.Columns[0]; c.Kind != infer.LeftOut || !strings.Contains(c.Reason, "the file gives it no name, as pandas does for the index") || len(r.Spec.GetInputs()) != 1 {
-			t.Errorf("%q: %+v", text, c)
-		}
+		c := r.Columns[0]
+		assert.True(t, c.Kind == infer.LeftOut && strings.Contains(c.Reason, "the file gives it no name, as pandas does for the index") && len(r.Spec.GetInputs()) == 1, "%q: %+v", text, c)
 	}
 }
 
@@ -464,9 +453,7 @@ func FuzzRead(f *testing.F) {
 					continue
 				}
 				v, err := c.Value(row[i])
-				if err != nil || (v == nil && c.Input.GetMissing() != hindsightv1.Input_MISSING_UNSPECIFIED) {
-					t.Fatalf("%q of %+v: %v, %v", row[i], c, v, err)
-				}
+				require.True(t, err == nil && (v != nil || c.Input.GetMissing() == hindsightv1.Input_MISSING_UNSPECIFIED), "%q of %+v: %v, %v", row[i], c, v, err)
 			}
 		}
 	})

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/infer"
 )
 
@@ -22,17 +24,12 @@ func TestTextsOfSeveralWords(t *testing.T) {
 		"too long":         {each(100, func(i int) string { return strings.Repeat(message(i)+" ", 1000) }), infer.LeftOut},
 	} {
 		got := column(t, c.cells...)
-		if got.Kind != c.kind {
-			t.Errorf("%s: a %s, want a %s: %s", name, got.Kind, c.kind, got.Reason)
-		}
+		assert.Equal(t, c.kind, got.Kind, "%s: a, want a: %s", name, got.Reason)
 		if c.kind != infer.Text {
 			continue
 		}
-		if got.Input.GetText() == nil || infer.KindOf(got.Input) != infer.Text {
-			t.Errorf("%s: declared as %v", name, got.Input)
-		}
-		if v, err := got.Value(c.cells[3]); err != nil || v != strings.TrimSpace(c.cells[3]) {
-			t.Errorf("%s: the value %v, %v", name, v, err)
-		}
+		assert.True(t, got.Input.GetText() != nil && infer.KindOf(got.Input) == infer.Text, "%s: declared as %v", name, got.Input)
+		v, err := got.Value(c.cells[3])
+		assert.True(t, err == nil && v == strings.TrimSpace(c.cells[3]), "%s: the value %v, %v", name, v, err)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/infer"
 )
@@ -22,9 +24,8 @@ func TestValues(t *testing.T) {
 		{"n", numbers, `[null,1.5,"a",null] [null,null,"b",null] [null,2.5,"c",null] `},
 	} {
 		got, err := infer.Values(text, "csv", infer.Options{Target: c.target}, c.spec)
-		if got = strings.ReplaceAll(got, "\n", " "); err != nil || got != c.want {
-			t.Errorf("%s: %s, %v, want %s", c.target, got, err, c.want)
-		}
+		got = strings.ReplaceAll(got, "\n", " ")
+		assert.True(t, err == nil && got == c.want, "%s: %s, %v, want %s", c.target, got, err, c.want)
 	}
 	for says, spec := range map[string]*hindsightv1.ModelSpec{
 		`csv: line 1: there is no column "x" among at, n, id, y`: {Inputs: inputs(t, `[{"name": "x", "numeric": {}}]`)},
@@ -32,8 +33,7 @@ func TestValues(t *testing.T) {
 		`csv: line 2, column 3 (id): "a" is no number`:           {Inputs: inputs(t, `[{"name": "id", "numeric": {}}]`), Classes: &hindsightv1.Classes{}},
 		`csv: line 2, column 4 (y): "up" is no number`:           {Inputs: inputs(t, `[{"name": "n", "numeric": {}}]`)},
 	} {
-		if got, err := infer.Values(text, "csv", infer.Options{Target: "y"}, spec); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s, %v, want %s", got, err, says)
-		}
+		got, err := infer.Values(text, "csv", infer.Options{Target: "y"}, spec)
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%s, %v, want %s", got, err, says)
 	}
 }

@@ -86,17 +86,13 @@ func decode(data []byte) (h command.Header, out []command.Command, err error) {
 func TestRoundTrip(t *testing.T) {
 	want := all()
 	h, got, err := decode(encode(header(), want))
-	if err != nil || h != header() {
-		t.Fatalf("header %+v, %v", h, err)
-	}
+	require.True(t, err == nil && h == header(), "header %+v, %v", h, err)
 	require.Equal(t, len(want), len(got))
 	for n := range want {
 		assert.Equal(t, want[n], got[n])
 	}
 	_, none, err := decode(encode(command.Header{Format: storage.Format}, nil))
-	if err != nil || len(none) > 0 {
-		t.Errorf("an entry without commands has %d, %v", len(none), err)
-	}
+	assert.True(t, err == nil && len(none) == 0, "an entry without commands has %d, %v", len(none), err)
 }
 
 // A command that is decoded again keeps nothing of the one before.
@@ -112,9 +108,8 @@ func TestDecodeAgain(t *testing.T) {
 			return
 		}
 		require.NoError(t, c.Decode(raw))
-		if got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", commands[n%len(commands)]); c.Last == nil && got != want {
-			t.Errorf("command %d is %s\nwant %s", n, got, want)
-		}
+		got, want := fmt.Sprintf("%+v", c), fmt.Sprintf("%+v", commands[n%len(commands)])
+		assert.True(t, c.Last != nil || got == want, "command %d is %s\nwant %s", n, got, want)
 	}
 }
 
@@ -141,30 +136,26 @@ func TestGolden(t *testing.T) {
 func TestDamage(t *testing.T) {
 	data := encode(header(), all())
 	for n := range data {
-		if _, got, err := decode(data[:n]); err != nil && !errors.Is(err, command.ErrMalformed) || err == nil && len(got) == len(all()) {
-			t.Errorf("cut at %d: %v", n, err)
-		}
+		_, got, err := decode(data[:n])
+		assert.True(t, (err == nil || errors.Is(err, command.ErrMalformed)) && (err != nil || len(got) != len(all())), "cut at %d: %v", n, err)
 		for bit := range 8 {
 			bad := bytes.Clone(data)
 			bad[n] ^= 1 << bit
-			if _, _, err := decode(bad); err != nil && !errors.Is(err, command.ErrMalformed) && !errors.Is(err, storage.ErrNewer) && !errors.Is(err, command.ErrOlder) {
-				t.Errorf("bit %d of byte %d: %v", bit, n, err)
-			}
+			_, _, err := decode(bad)
+			assert.True(t, err == nil || errors.Is(err, command.ErrMalformed) || errors.Is(err, storage.ErrNewer) || errors.Is(err, command.ErrOlder), "bit %d of byte %d: %v", bit, n, err)
 		}
 	}
 	for want, data := range map[error][]byte{
 		command.ErrMalformed: {0},
 		storage.ErrNewer:     encode(header(), []command.Command{{Kind: 99}}),
 	} {
-		if _, _, err := decode(data); !errors.Is(err, want) {
-			t.Errorf("%v, want %v", err, want)
-		}
+		_, _, err := decode(data)
+		assert.ErrorIs(t, err, want, "want %v", want)
 	}
 	for format, want := range map[uint32]error{storage.Format + 1: storage.ErrNewer, storage.OldestFormat - 1: command.ErrOlder} {
 		data[0] = byte(format)
-		if _, _, err := decode(data); !errors.Is(err, want) {
-			t.Errorf("format %d: %v, want %v", format, err, want)
-		}
+		_, _, err := decode(data)
+		assert.ErrorIs(t, err, want, "format %d, want %v", format, want)
 	}
 }
 
@@ -189,8 +180,6 @@ func FuzzDecode(f *testing.F) {
 			return
 		}
 		again, got, err := decode(encode(h, commands))
-		if err != nil || again != h || !reflect.DeepEqual(got, commands) {
-			t.Errorf("%+v, %+v, %v\nwant %+v, %+v", again, got, err, h, commands)
-		}
+		assert.True(t, err == nil && again == h && reflect.DeepEqual(got, commands), "%+v, %+v, %v\nwant %+v, %+v", again, got, err, h, commands)
 	})
 }

@@ -111,9 +111,7 @@ func TestStall(t *testing.T) {
 		if c.write {
 			s.Step()
 		}
-		if s.Stalled(now, c.leads) {
-			t.Errorf("%s: stalled at once", c.name)
-		}
+		assert.False(t, s.Stalled(now, c.leads), "%s: stalled at once", c.name)
 		if c.ends {
 			s.Step()
 			s.Step()

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/assert"
 
 	"hindsight/internal/cluster/consensus"
 )
@@ -14,15 +15,12 @@ import (
 func TestConfirm(t *testing.T) {
 	servers := found(t)
 	for n, s := range servers {
-		if got := s.Confirm(t.Context()); got != (n == 0) && got != s.Owns() {
-			t.Errorf("server %d confirms: %v", n, got)
-		}
+		got := s.Confirm(t.Context())
+		assert.True(t, got == (n == 0) || got == s.Owns(), "server %d confirms: %v", n, got)
 	}
 	first := owner(t, servers...)
 	first.ahead.Add(int64(time.Hour)) // As after a suspension.
-	if !first.Confirm(t.Context()) && first.Owns() {
-		t.Error("the owner does not confirm after its lease")
-	}
+	assert.True(t, first.Confirm(t.Context()) || !first.Owns(), "the owner does not confirm after its lease")
 	next := servers[1]
 	if first == next {
 		next = servers[2]
@@ -32,9 +30,7 @@ func TestConfirm(t *testing.T) {
 		return next.Owns()
 	})
 	for _, s := range servers {
-		if s != next && s.Confirm(t.Context()) && !s.Owns() {
-			t.Errorf("%s confirms after %s has replaced it", s.self.ID, next.self.ID)
-		}
+		assert.True(t, s == next || !s.Confirm(t.Context()) || s.Owns(), "%s confirms after %s has replaced it", s.self.ID, next.self.ID)
 	}
 
 	last := owner(t, servers...)
@@ -44,12 +40,9 @@ func TestConfirm(t *testing.T) {
 		}
 	}
 	last.ahead.Add(int64(time.Hour))
-	if last.Confirm(t.Context()) {
-		t.Error("a server confirms without a majority")
-	}
-	if age := last.Age(); age < time.Hour {
-		t.Errorf("the state of a server without a majority is %v old, want an hour", age)
-	}
+	assert.False(t, last.Confirm(t.Context()), "a server confirms without a majority")
+	age := last.Age()
+	assert.True(t, age >= time.Hour, "the state of a server without a majority is %v old, want an hour", age)
 }
 
 // TestAge: a follower dates a request of the owner by its time at the owner, whenever the request arrives, and however
@@ -91,9 +84,7 @@ func TestAge(t *testing.T) {
 		for _, r := range c.requests {
 			f.Heard(begin.Add(r.at), r.term, r.number, r.answer, r.after, r.commit)
 		}
-		if got := f.Age(begin.Add(c.at)); got != c.want {
-			t.Errorf("%s: %v old, want %v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, f.Age(begin.Add(c.at)), "%s old", c.name)
 	}
 }
 
@@ -130,8 +121,7 @@ func TestContacts(t *testing.T) {
 		if c.want < 0 {
 			want = time.Time{}
 		}
-		if got := contacts.Confirmed(begin.Add(now), c.voters, "self", c.term); !got.Equal(want) {
-			t.Errorf("%s: confirmed at %v, want %v", c.name, got, want)
-		}
+		got := contacts.Confirmed(begin.Add(now), c.voters, "self", c.term)
+		assert.True(t, got.Equal(want), "%s: confirmed at %v, want %v", c.name, got, want)
 	}
 }

@@ -96,9 +96,8 @@ func (s *server) open(t *testing.T) {
 
 func (s *server) close(t *testing.T) {
 	t.Helper()
-	if err := errors.Join(s.Close(), s.stream.Close()); err != nil && !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
+	err := errors.Join(s.Close(), s.stream.Close())
+	assert.True(t, err == nil || errors.Is(err, net.ErrClosed), err)
 }
 
 func (s *server) applyEntry(index uint64, entry []byte) error {
@@ -206,9 +205,8 @@ func TestThreeServersApplyWhatTheOwnerProposes(t *testing.T) {
 	haveAll(t, []string{"one", "two"}, servers...)
 	for _, s := range servers[1:] {
 		assert.ErrorIs(t, s.Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
-		if o, ok := s.Owner(); !ok || o.ID != servers[0].self.ID || o.Address != servers[0].self.Address {
-			t.Errorf("%s knows the owner %+v", s.self.ID, o)
-		}
+		o, ok := s.Owner()
+		assert.True(t, ok && o.ID == servers[0].self.ID && o.Address == servers[0].self.Address, "%s knows the owner %+v", s.self.ID, o)
 		eventually(t, "a fresh state", func() bool { return s.Age() < time.Second })
 	}
 	eventually(t, "the owner's state has no age while the lease lasts", func() bool { return servers[0].Age() == 0 })
@@ -225,9 +223,7 @@ func TestAnotherServerOwnsWhenTheOwnerIsGone(t *testing.T) {
 
 	servers[0].open(t)
 	haveAll(t, []string{"one", "two"}, servers...)
-	if servers[0].Owns() {
-		t.Error("two servers own the log")
-	}
+	assert.False(t, servers[0].Owns(), "two servers own the log")
 }
 
 func TestMove(t *testing.T) {
@@ -259,9 +255,8 @@ func TestMove(t *testing.T) {
 	require.NoError(t, from.Move(t.Context(), to.self))
 	close(stop)
 	proposing.Wait()
-	if got := owner(t, servers...); got != to {
-		t.Errorf("%s owns the log, want %s", got.self.ID, to.self.ID)
-	}
+	got := owner(t, servers...)
+	assert.True(t, got == to, "%s owns the log, want %s", got.self.ID, to.self.ID)
 	assert.ErrorIs(t, from.Move(t.Context(), to.self), storage.ErrNotOwner)
 	propose(t, to, "after")
 	haveAll(t, append(append([]string{"before"}, acknowledged...), "after"), servers...)
@@ -274,9 +269,8 @@ func TestAMinorityRejects(t *testing.T) {
 	servers[1].close(t)
 	servers[2].close(t)
 	// The entry is on the owner's disk, and may be committed later. On a busy machine the owner has stepped down before.
-	if err := servers[0].Propose(t.Context(), []byte("two")); !errors.Is(err, consensus.ErrNotKnown) && !errors.Is(err, storage.ErrNotOwner) {
-		t.Errorf("proposed without a majority: %v", err)
-	}
+	err := servers[0].Propose(t.Context(), []byte("two"))
+	assert.True(t, errors.Is(err, consensus.ErrNotKnown) || errors.Is(err, storage.ErrNotOwner), "proposed without a majority: %v", err)
 	eventually(t, "the minority steps down", func() bool { return !servers[0].Owns() })
 	assert.ErrorIs(t, servers[0].Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
 	eventually(t, "the state is old", func() bool { return servers[0].Age() > 300*time.Millisecond })
@@ -286,9 +280,8 @@ func TestAMinorityRejects(t *testing.T) {
 	next := owner(t, servers[:2]...)
 	propose(t, next, "four")
 	eventually(t, "the same entries", func() bool { return slices.Equal(servers[0].entries(), servers[1].entries()) })
-	if got := servers[0].entries(); slices.Contains(got, "three") || !slices.Contains(got, "four") {
-		t.Errorf("applied %q", got)
-	}
+	got := servers[0].entries()
+	assert.False(t, slices.Contains(got, "three") || !slices.Contains(got, "four"), "applied %q", got)
 }
 
 // A server whose program does not know an entry applies neither it nor later entries, and does not end: it votes, keeps the
@@ -328,18 +321,15 @@ func TestAStateThatFailsEndsTheLog(t *testing.T) {
 	servers := found(t)
 	broken := errors.New("the disk is broken")
 	servers[0].apply = func(string) error { return broken }
-	if err := servers[0].Propose(t.Context(), []byte("one")); !errors.Is(err, consensus.ErrNotKnown) || !errors.Is(err, broken) {
-		t.Errorf("proposed: %v", err)
-	}
+	err := servers[0].Propose(t.Context(), []byte("one"))
+	assert.True(t, errors.Is(err, consensus.ErrNotKnown) && errors.Is(err, broken), "proposed: %v", err)
 	select {
 	case err := <-servers[0].Failed():
 		assert.ErrorIs(t, err, broken)
 	case <-time.After(patience):
 		t.Error("no failure was reported")
 	}
-	if servers[0].Owns() {
-		t.Error("a server without a disk owns the log")
-	}
+	assert.False(t, servers[0].Owns(), "a server without a disk owns the log")
 	servers[0].close(t)
 	propose(t, owner(t, servers[1:]...), "two")
 	haveAll(t, []string{"one", "two"}, servers[1:]...)
@@ -350,9 +340,8 @@ func TestARemovedServerSaysSo(t *testing.T) {
 	require.NoError(t, servers[0].Remove(t.Context(), servers[1].self.ID))
 	propose(t, servers[0], "one")
 	haveAll(t, []string{"one"}, servers[0], servers[2])
-	if got := len(servers[0].Members()); got != 2 || servers[0].Knows(servers[1].self.ID) {
-		t.Errorf("%d members", got)
-	}
+	got := len(servers[0].Members())
+	assert.True(t, got == 2 && !servers[0].Knows(servers[1].self.ID), "%d members", got)
 	// Raft may stop before it sends the removal to the removed server.
 	select {
 	case err := <-servers[1].Failed():
@@ -370,9 +359,7 @@ func TestARemovalCountsOnceItIsCommitted(t *testing.T) {
 	defer cancel()
 	require.Error(t, servers[0].Remove(ctx, leaves), "removed without a majority of the members that stay")
 	require.Len(t, servers[0].Members(), 2, "the removal is not in the log")
-	if !servers[0].Knows(leaves) {
-		t.Error("the removal is not committed, and the owner does not know the server")
-	}
+	assert.True(t, servers[0].Knows(leaves), "the removal is not committed, and the owner does not know the server")
 }
 
 func TestAServerBehindTheMarkIsTold(t *testing.T) {
@@ -431,9 +418,8 @@ func TestAMarkCutsTheLog(t *testing.T) {
 		}
 	}
 	require.NoError(t, first.Mark())
-	if got, err := first.storage.FirstIndex(); err != nil || got < 10 {
-		t.Errorf("the log begins at %d, %v", got, err)
-	}
+	got, err := first.storage.FirstIndex()
+	assert.True(t, err == nil && got >= 10, "the log begins at %d, %v", got, err)
 	first.close(t)
 	first.open(t)
 	haveAll(t, want, servers...)
@@ -500,7 +486,6 @@ func TestCloseAnswersProposals(t *testing.T) {
 	}
 	servers[0].close(t)
 	proposing.Wait()
-	if err := servers[0].Propose(t.Context(), nil); !errors.Is(err, storage.ErrNotOwner) || !errors.Is(err, consensus.ErrClosed) {
-		t.Errorf("proposed to a closed log: %v", err)
-	}
+	err := servers[0].Propose(t.Context(), nil)
+	assert.True(t, errors.Is(err, storage.ErrNotOwner) && errors.Is(err, consensus.ErrClosed), "proposed to a closed log: %v", err)
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/hashicorp/raft"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/cluster/consensus"
 )
@@ -47,25 +49,18 @@ func TestQuiet(t *testing.T) {
 		for _, at := range c.beats {
 			q.Heard(begin.Add(at), "a", heartbeat, nil)
 		}
-		if got := q.Answer(begin.Add(c.at), c.to, c.r); got != c.want {
-			t.Errorf("%s: answered %v, want %v", c.name, got, c.want)
-		}
+		assert.Equal(t, c.want, q.Answer(begin.Add(c.at), c.to, c.r), "%s: answered", c.name)
 	}
 
 	q := consensus.NewQuiet()
 	q.Heard(begin, "a", said(3, 9, 9), nil)
 	q.Heard(begin, "a", entry, nil)
-	if q.Answer(begin, "a", said(3, 9, 9)) {
-		t.Error("a follower with new entries has to hear the commit index again")
-	}
+	assert.False(t, q.Answer(begin, "a", said(3, 9, 9)), "a follower with new entries has to hear the commit index again")
 	q.Heard(begin, "a", said(3, 10, 9), nil)
 	q.Heard(begin, "a", heartbeat, errors.New("the connection broke"))
-	if q.Answer(begin, "a", said(3, 10, 9)) {
-		t.Error("a follower that has failed has to hear everything again")
-	}
-	if lease, election := consensus.CalmTimeouts(); lease+consensus.AnsweredWithin >= election {
-		t.Errorf("an owner without a majority may stay for %v, and the others elect after %v", lease+consensus.AnsweredWithin, election)
-	}
+	assert.False(t, q.Answer(begin, "a", said(3, 10, 9)), "a follower that has failed has to hear everything again")
+	lease, election := consensus.CalmTimeouts()
+	assert.True(t, lease+consensus.AnsweredWithin < election, "an owner without a majority may stay for %v, and the others elect after %v", lease+consensus.AnsweredWithin, election)
 }
 
 // TestRest: a repeated message waits for the next entry or the end of the log, at most restTime, and only if the
@@ -90,9 +85,8 @@ func TestRest(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q, stop := consensus.NewQuiet(), make(chan struct{})
 				err := q.Over(raft.NewInmemStore(), stop)
-				if err = errors.Join(err, q.StoreLog(&raft.Log{Index: 9})); err != nil {
-					t.Fatal(err)
-				}
+				err = errors.Join(err, q.StoreLog(&raft.Log{Index: 9}))
+				require.NoError(t, err)
 				var half sync.WaitGroup
 				half.Go(func() {
 					time.Sleep(consensus.RestTime / 2)
@@ -105,12 +99,9 @@ func TestRest(t *testing.T) {
 				})
 				begin := time.Now()
 				q.Rest(&raft.AppendEntriesRequest{PrevLogEntry: c.index, LeaderCommitIndex: c.commit})
-				if got := time.Since(begin); got != c.want {
-					t.Errorf("waited %v, want %v", got, c.want)
-				}
-				if half.Wait(); err != nil {
-					t.Error(err)
-				}
+				assert.Equal(t, c.want, time.Since(begin), "waited")
+				half.Wait()
+				assert.NoError(t, err)
 			})
 		})
 	}

@@ -36,25 +36,17 @@ func apply(t *testing.T, groups []placement.Group, s placement.Step) {
 	g := &groups[k]
 	g.Members = slices.Clone(g.Members)
 	if s.Add != "" {
-		if slices.Contains(g.Members, s.Add) {
-			t.Fatalf("%+v adds a member of %+v", s, *g)
-		}
+		require.False(t, slices.Contains(g.Members, s.Add), "%+v adds a member of %+v", s, *g)
 		g.Members = append(g.Members, s.Add)
 	}
 	if s.Owner != "" {
-		if !slices.Contains(g.Members, s.Owner) {
-			t.Fatalf("%+v: the owner is no member of %+v", s, *g)
-		}
+		require.True(t, slices.Contains(g.Members, s.Owner), "%+v: the owner is no member of %+v", s, *g)
 		g.Owner = s.Owner
 	}
 	if s.Remove != "" {
-		if g.Owner == s.Remove {
-			t.Fatalf("%+v removes the owner of %+v", s, *g)
-		}
+		require.True(t, g.Owner != s.Remove, "%+v removes the owner of %+v", s, *g)
 		at := slices.Index(g.Members, s.Remove)
-		if at < 0 {
-			t.Fatalf("%+v removes no member of %+v", s, *g)
-		}
+		require.True(t, at >= 0, "%+v removes no member of %+v", s, *g)
 		g.Members = slices.Delete(g.Members, at, at+1)
 	}
 }
@@ -64,9 +56,8 @@ func rebalance(t *testing.T, groups []placement.Group, servers []string) (added 
 	t.Helper()
 	limit := len(placement.Plan(groups, servers)) + len(groups)
 	for steps := placement.Plan(groups, servers); len(steps) > 0; steps = placement.Plan(groups, servers) {
-		if limit--; limit < 0 {
-			t.Fatalf("%d steps are left: %+v", len(steps), steps)
-		}
+		limit--
+		require.True(t, limit >= 0, "%d steps are left: %+v", len(steps), steps)
 		apply(t, groups, steps[0])
 		if steps[0].Add != "" {
 			added++
@@ -99,25 +90,18 @@ func check(t *testing.T, groups []placement.Group, servers []string) {
 	t.Helper()
 	for _, g := range groups {
 		members := slices.Compact(slices.Sorted(slices.Values(g.Members)))
-		if want := min(placement.Replicas, len(servers)); len(members) != want || len(g.Members) != want {
-			t.Fatalf("group %d has the members %v, want %d", g.Number, g.Members, want)
-		}
+		want := min(placement.Replicas, len(servers))
+		require.True(t, len(members) == want && len(g.Members) == want, "group %d has the members %v, want %d", g.Number, g.Members, want)
 		for _, m := range append(g.Members, g.Owner) {
-			if !slices.Contains(servers, m) {
-				t.Fatalf("%+v has a server that left", g)
-			}
+			require.True(t, slices.Contains(servers, m), "%+v has a server that left", g)
 		}
-		if !slices.Contains(g.Members, g.Owner) {
-			t.Fatalf("%+v: the owner is no member", g)
-		}
+		require.True(t, slices.Contains(g.Members, g.Owner), "%+v: the owner is no member", g)
 	}
 	has, owns := counts(groups)
-	if fullest, fewest := spread(has, servers); fullest-fewest > 1 {
-		t.Errorf("servers have %d to %d groups: %v", fewest, fullest, has)
-	}
-	if fullest, fewest := spread(owns, servers); fullest-fewest > 1 {
-		t.Errorf("servers own %d to %d groups: %v", fewest, fullest, owns)
-	}
+	fullest, fewest := spread(has, servers)
+	assert.True(t, fullest-fewest <= 1, "servers have %d to %d groups: %v", fewest, fullest, has)
+	fullest, fewest = spread(owns, servers)
+	assert.True(t, fullest-fewest <= 1, "servers own %d to %d groups: %v", fewest, fullest, owns)
 }
 
 // TestPlan: groups are balanced after they are founded, and whenever servers join or leave. A join or a departure
@@ -180,9 +164,8 @@ func TestPlanKeeps(t *testing.T) {
 	groups := founded(32, all[0])
 	rebalance(t, groups, all)
 	slices.Reverse(all)
-	if steps := placement.Plan(groups, all); len(steps) > 0 {
-		t.Errorf("balanced groups have the plan %+v", steps)
-	}
+	steps := placement.Plan(groups, all)
+	assert.True(t, len(steps) == 0, "balanced groups have the plan %+v", steps)
 }
 
 // TestOf: names of one family share a group, and families spread over all groups.
@@ -198,9 +181,7 @@ func TestOf(t *testing.T) {
 		load[g]++
 	}
 	for g, n := range load[1:] {
-		if n < names/groups*8/10 || n > names/groups*12/10 {
-			t.Errorf("group %d has %d of %d names", g+1, n, names)
-		}
+		assert.True(t, n >= names/groups*8/10 && n <= names/groups*12/10, "group %d has %d of %d names", g+1, n, names)
 	}
 	// Stored models stay where they are: these numbers never change.
 	for name, want := range map[string]int{"fraud": 5, "price.eu": 12, "a": 12} {

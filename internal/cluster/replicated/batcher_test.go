@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
@@ -119,9 +120,8 @@ func digest(t *testing.T, m storage.Model, text string) <-chan error {
 
 func wantCommands(t *testing.T, p proposal, want ...string) {
 	t.Helper()
-	if got := commands(t, p.entry); strings.Join(got, ", ") != strings.Join(want, ", ") {
-		t.Errorf("the entry has %q, want %q", got, want)
-	}
+	got := commands(t, p.entry)
+	assert.Equal(t, strings.Join(want, ", "), strings.Join(got, ", "), "the entry has %q, want %q", got, want)
 }
 
 // The log may order two entries in flight either way: a record and the digest before it are not in flight together.
@@ -142,9 +142,7 @@ func TestModelsKeepTheOrder(t *testing.T) {
 	wantCommands(t, third, "7 of 1")
 	g.commit(t, third)
 	must(t, <-proposed, <-ended)
-	if len(g.changes) != 1 || g.changes[0].Kind != storage.Digested {
-		t.Errorf("changes %v", g.changes)
-	}
+	assert.True(t, len(g.changes) == 1 && g.changes[0].Kind == storage.Digested, "changes %v", g.changes)
 }
 
 // Aliases that are set with a value keep their order with other changes of aliases.
@@ -167,9 +165,7 @@ func TestAliasesKeepTheOrder(t *testing.T) {
 	wantCommands(t, third, "3 of 1")
 	g.commit(t, third)
 	must(t, <-set, g.EachAlias(t.Context(), func(name string, value []byte) error {
-		if name != "x" || string(value) != "new" {
-			t.Errorf("alias %s is %q", name, value)
-		}
+		assert.True(t, name == "x" && string(value) == "new", "alias %s is %q", name, value)
 		return nil
 	}))
 }
@@ -193,12 +189,9 @@ func TestCallersLeave(t *testing.T) {
 	g.commit(t, first)
 	g.commit(t, second)
 	must(t, <-other)
-	if len(g.changes) != 1 || g.changes[0].Kind != storage.Appended || g.changes[0].Model != all[0] {
-		t.Errorf("changes %v", g.changes)
-	}
-	if last, err := all[2].Last(); last != 0 || err != nil {
-		t.Errorf("the log ends at %d, %v", last, err)
-	}
+	assert.True(t, len(g.changes) == 1 && g.changes[0].Kind == storage.Appended && g.changes[0].Model == all[0], "changes %v", g.changes)
+	last, err := all[2].Last()
+	assert.True(t, last == 0 && err == nil, "the log ends at %d, %v", last, err)
 }
 
 func TestEntriesAreBounded(t *testing.T) {
@@ -227,13 +220,9 @@ func TestEntriesAreBounded(t *testing.T) {
 	for len(got) < many+1 {
 		p := <-g.proposals
 		list := commands(t, p.entry)
-		if len(list) > 1024 || len(p.entry) > 513<<10 {
-			t.Errorf("an entry of %d commands, %d bytes", len(list), len(p.entry))
-		}
+		assert.True(t, len(list) <= 1024 && len(p.entry) <= 513<<10, "an entry of %d commands, %d bytes", len(list), len(p.entry))
 		for _, text := range list {
-			if got[text] {
-				t.Fatalf("%q twice", text)
-			}
+			require.False(t, got[text], "%q twice", text)
 			got[text] = true
 		}
 		if len(list) == 1024 {
@@ -243,9 +232,7 @@ func TestEntriesAreBounded(t *testing.T) {
 		}
 		g.commit(t, p)
 	}
-	if short == 0 || long < 2 {
-		t.Errorf("%d entries of many commands, %d of many bytes", short, long)
-	}
+	assert.True(t, short != 0 && long >= 2, "%d entries of many commands, %d of many bytes", short, long)
 	for _, d := range digests {
 		must(t, <-d)
 	}
@@ -262,9 +249,8 @@ func TestClose(t *testing.T) {
 	queued := appending(t.Context(), all[2])
 	go g.Close()
 	for _, ended := range []<-chan error{one, other} {
-		if err := <-ended; err == nil || errors.Is(err, storage.ErrNotOwner) {
-			t.Errorf("in flight: %v", err)
-		}
+		err := <-ended
+		assert.True(t, err != nil && !errors.Is(err, storage.ErrNotOwner), "in flight: %v", err)
 	}
 	g.Close()
 	_, err := g.Create(t.Context(), "new", nil)

@@ -49,9 +49,8 @@ func newDisk(t *testing.T) *disk {
 func (d *disk) open(t *testing.T) storage.Store {
 	t.Helper()
 	var err error
-	if d.s, err = store.Open("data", store.Options{FS: d.fs}); err != nil {
-		t.Fatal(err)
-	}
+	d.s, err = store.Open("data", store.Options{FS: d.fs})
+	require.NoError(t, err)
 	return d.s
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/cluster/replicated/logtest"
@@ -32,9 +33,7 @@ func find(t *testing.T, s storage.Store, name string) (m storage.Model) {
 		}
 		return nil
 	}))
-	if m == nil {
-		t.Fatalf("no model %q", name)
-	}
+	require.True(t, m != nil, "no model %q", name)
 	return m
 }
 
@@ -81,9 +80,7 @@ func TestChanged(t *testing.T) {
 	for n, s := range c.servers {
 		got := s.told()
 		if n == 0 {
-			if len(got) != 1 || !strings.HasPrefix(got[0], `8 m "" of 1 to 8`) || len(got[0]) < 64 {
-				t.Fatalf("the owner was told %q", got)
-			}
+			require.True(t, len(got) == 1 && strings.HasPrefix(got[0], `8 m "" of 1 to 8`) && len(got[0]) >= 64, "the owner was told %q", got)
 			want[7] = got[0]
 			continue
 		}
@@ -161,12 +158,10 @@ func TestDigestOfRows(t *testing.T) {
 		must(t, change.restore())
 		same(what+" restored", true, storage.Rows{})
 	}
-	if end, err := m.RowsEnd("", 1); err != nil || end != "id2" {
-		t.Errorf("the rows end at %q, %v", end, err)
-	}
-	if end, err := m.RowsEnd("id2", 2); err != nil || end != "" {
-		t.Errorf("the last rows end at %q, %v", end, err)
-	}
+	end, err := m.RowsEnd("", 1)
+	assert.True(t, err == nil && end == "id2", "the rows end at %q, %v", end, err)
+	end, err = m.RowsEnd("id2", 2)
+	assert.True(t, err == nil && end == "", "the last rows end at %q, %v", end, err)
 }
 
 // The other servers receive a snapshot once they have all its parts, after its ids. A snapshot of which a part is lost
@@ -223,14 +218,12 @@ func TestNoIDsOfUndoneRecords(t *testing.T) {
 	for _, s := range c.servers {
 		m := find(t, s, "m")
 		must(t, m.PutIDs(ctx, []storage.ID{id(8)}))
-		if _, known, err := m.ID("id8"); known || err != nil {
-			t.Errorf("an undone id is put: %v, %v", known, err)
-		}
+		_, known, err := m.ID("id8")
+		assert.False(t, known || err != nil, "an undone id is put: %v, %v", known, err)
 		m.(*replicated.Model).FollowRewind()
 		must(t, m.PutIDs(ctx, []storage.ID{id(3)}))
-		if _, known, err := m.ID("id3"); !known || err != nil {
-			t.Errorf("an id after the rewind is put: %v, %v", known, err)
-		}
+		_, known, err = m.ID("id3")
+		assert.True(t, known && err == nil, "an id after the rewind is put: %v, %v", known, err)
 	}
 }
 
@@ -295,9 +288,7 @@ func TestOutcomes(t *testing.T) {
 		assert.ErrorIs(t, err, logtest.ErrLost)
 	}
 	assert.Equal(t, want, got, err)
-	if c.servers[0].log.Owner() || !c.servers[1].log.Owner() {
-		t.Error("the owner is not the other server")
-	}
+	assert.False(t, c.servers[0].log.Owner() || !c.servers[1].log.Owner(), "the owner is not the other server")
 	c.log.SetFault(nil)
 	must(t, find(t, c.servers[1], "m").Append(ctx, storage.Commit{Record: record(3, 3)}))
 	c.same(t)
@@ -393,9 +384,8 @@ func TestAppliedOnce(t *testing.T) {
 			if got := dump(t, s); !slices.Equal(got, want) {
 				t.Errorf("server %d after a crash (cut %t):%s", n, cut, difference(want, got))
 			}
-			if last := s.told(); !cut && len(last) > 0 {
-				t.Errorf("server %d applied again %q", n, last)
-			}
+			last := s.told()
+			assert.True(t, cut || len(last) == 0, "server %d applied again %q", n, last)
 		}
 	}
 	must(t, find(t, owner, "m").Append(ctx, storage.Commit{Record: record(6, 6)}))

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
@@ -57,9 +58,8 @@ func TestLargeChanges(t *testing.T) {
 		imported.SetValue(ctx, large(4), storage.Alias{Name: "a", Value: large(5)}),
 		m.Append(ctx, storage.Commit{Record: record(5, 5)}),
 		imported.Rewind(ctx, storage.Rewind{Sequence: 7, Value: large(6), Snapshot: large(7), IDs: manyIDs()}))
-	if _, err := owner.Import(ctx, "imported", large(1), storage.Import{}); !errors.Is(err, storage.ErrExists) {
-		t.Errorf("an import of a name that exists: %v", err)
-	}
+	_, err = owner.Import(ctx, "imported", large(1), storage.Import{})
+	assert.ErrorIs(t, err, storage.ErrExists, "an import of a name that exists")
 	c.same(t)
 	for n := range c.servers {
 		assert.Equal(t, int64(len(pending)/2), find(t, c.servers[n], "m").CountPending(), "%v %v", n, len(pending)/2)
@@ -67,9 +67,7 @@ func TestLargeChanges(t *testing.T) {
 	}
 	c.same(t)
 	for _, entry := range c.log.Entries() {
-		if len(entry) > 513<<10 {
-			t.Errorf("an entry of %d bytes", len(entry))
-		}
+		assert.True(t, len(entry) <= 513<<10, "an entry of %d bytes", len(entry))
 	}
 }
 
@@ -83,9 +81,7 @@ func TestHalfAChange(t *testing.T) {
 			before := len(c.log.Entries())
 			faults(c, append(make([]logtest.Fault, n), fault, fault, fault)...) // A part is sent three times.
 			_, err := c.servers[0].Import(t.Context(), "new", large(1), storage.Import{Snapshot: []byte("state")})
-			if fault == logtest.Rejected && !errors.Is(err, storage.ErrNotOwner) || fault != logtest.Rejected && !errors.Is(err, storage.ErrUnknown) {
-				t.Fatalf("after %d entries: %v", n, err)
-			}
+			require.True(t, (fault != logtest.Rejected || errors.Is(err, storage.ErrNotOwner)) && (fault == logtest.Rejected || errors.Is(err, storage.ErrUnknown)), "after %d entries: %v", n, err)
 			c.log.SetFault(nil)
 			must(t, c.servers[1].local.Sync(t.Context()))
 			c.servers[1].crash(t, true)
@@ -93,16 +89,13 @@ func TestHalfAChange(t *testing.T) {
 			must(t, c.servers[1].log.WaitAll(t.Context()))
 			_, exists := models(t, c.servers[1])["new"]
 			list := commands(t, last(c.log.Entries()))
-			if exists != (fault == logtest.Deposed && strings.HasPrefix(list[0], "16 ")) {
-				t.Errorf("after %d entries: the model exists: %t", n, exists)
-			}
+			assert.Equal(t, (fault == logtest.Deposed && strings.HasPrefix(list[0], "16 ")), exists, "after %d entries: the model exists", n)
 			must(t, c.servers[1].PutAlias(t.Context(), "a", nil))
 			c.same(t)
 			for _, s := range c.servers {
 				for _, of := range transfers(t, c.log.Entries()[before:]) {
-					if _, err := s.local.JoinParts(of.Transfer, of.size); !errors.Is(err, storage.ErrNotFound) {
-						t.Errorf("after %d entries: parts: %v", n, err)
-					}
+					_, err := s.local.JoinParts(of.Transfer, of.size)
+					assert.ErrorIs(t, err, storage.ErrNotFound, "after %d entries: parts", n)
 				}
 			}
 			if !exists {
@@ -124,9 +117,7 @@ func TestPartsAreSentAgain(t *testing.T) {
 		_, err := c.servers[0].Import(t.Context(), "new", large(1), storage.Import{Snapshot: large(2)})
 		must(t, err)
 		c.same(t)
-		if models(t, c.servers[1])["new"] == nil {
-			t.Errorf("fault %d: the model does not exist", fault)
-		}
+		assert.True(t, models(t, c.servers[1])["new"] != nil, "fault %d: the model does not exist", fault)
 	}
 }
 
@@ -186,9 +177,8 @@ func TestAnotherOwnerInTheMiddle(t *testing.T) {
 		}
 		break
 	}
-	if all := models(t, g); len(all) > 0 {
-		t.Errorf("models %v", all)
-	}
+	all := models(t, g)
+	assert.True(t, len(all) == 0, "models %v", all)
 	g.commit(t, <-g.proposals) // The drop.
 }
 
@@ -224,9 +214,8 @@ func TestPartsLetOthersPass(t *testing.T) {
 	drop := <-g.proposals
 	wantCommands(t, drop, "16 of 0")
 	g.commit(t, drop)
-	if _, err := disk.s.JoinParts(of.Transfer, of.size); !errors.Is(err, storage.ErrNotFound) {
-		t.Errorf("the parts of a caller that has left: %v", err)
-	}
+	_, err = disk.s.JoinParts(of.Transfer, of.size)
+	assert.ErrorIs(t, err, storage.ErrNotFound, "the parts of a caller that has left")
 }
 
 // A part takes twice the usual time of an entry and some milliseconds, unless the link is slower than the least part. The
@@ -253,9 +242,7 @@ func TestPace(t *testing.T) {
 			}
 		}
 		share := float64(bytes) / all.Seconds() / float64(c.rate)
-		if longest > c.longest*5/4 || share < c.share {
-			t.Errorf("usual %v at %d bytes a second: parts of %v, %.2f of the link", c.usual, c.rate, longest, share)
-		}
+		assert.False(t, longest > c.longest*5/4 || share < c.share, "usual %v at %d bytes a second: parts of %v, %.2f of the link", c.usual, c.rate, longest, share)
 	}
 }
 
@@ -303,9 +290,8 @@ func FuzzParts(f *testing.F) {
 					must(t, g.Apply(uint64(n+1), entry))
 				}
 			}
-			if all := models(t, g); (all["m"] != nil) != exists {
-				t.Fatalf("after %v: models %v, want one: %t", steps, all, exists)
-			}
+			all := models(t, g)
+			require.Equal(t, exists, (all["m"] != nil), "after %v: models %v, want one", steps, all)
 		}
 	})
 }

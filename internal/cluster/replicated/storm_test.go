@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+
 	"hindsight/internal/cluster/replicated"
 	"hindsight/internal/cluster/replicated/logtest"
 	"hindsight/internal/engine/storage"
@@ -212,9 +214,7 @@ func (w *worker) check(t *testing.T, s storage.Store) {
 		}
 		return nil
 	}))
-	if !slices.Equal(got, w.acked) {
-		t.Errorf("the log of %s has %q, want %q and perhaps some of %d others", w.name, got, w.acked, len(w.maybe))
-	}
+	assert.True(t, slices.Equal(got, w.acked), "the log of %s has %q, want %q and perhaps some of %d others", w.name, got, w.acked, len(w.maybe))
 }
 
 // chaos changes the owner and crashes servers until the workers have ended.

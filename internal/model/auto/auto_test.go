@@ -79,9 +79,7 @@ func TestUnits(t *testing.T) {
 					want = 0 // Nothing is known.
 				}
 				got := predict(t, b, moved.x).Values[0]
-				if !(math.Abs(got-want) <= c.tolerance*c.scale) {
-					t.Fatalf("round %d: %.17g, want %.17g", n, got, want)
-				}
+				require.True(t, math.Abs(got-want) <= c.tolerance*c.scale, "round %d: %.17g, want %.17g", n, got, want)
 				observe(t, a, r)
 				observe(t, b, moved)
 			}
@@ -98,9 +96,7 @@ func TestPermutedColumns(t *testing.T) {
 		moved := r
 		moved.x = []float64{r.x[2], r.x[0], r.x[1]}
 		want, got := observe(t, a, r).Predictions[0], observe(t, b, moved).Predictions[0]
-		if !(math.Abs(got-want) < 1e-10) {
-			t.Fatalf("round %d: %.17g, want %.17g", n, got, want)
-		}
+		require.True(t, math.Abs(got-want) < 1e-10, "round %d: %.17g, want %.17g", n, got, want)
 	}
 }
 
@@ -129,9 +125,7 @@ func TestRestoreAtEveryStage(t *testing.T) {
 		l := auto.NewLevel1(options(3, 1))
 		require.NoError(t, l.Restore(states[at]))
 		for n := at; n < min(at+12, len(rows)); n++ {
-			if !bytes.Equal(encoded(t, l), states[n]) {
-				t.Fatalf("restored at %d, it differs at %d", at, n)
-			}
+			require.True(t, bytes.Equal(encoded(t, l), states[n]), "restored at %d, it differs at %d", at, n)
 			learn(l, n)
 		}
 	}
@@ -216,15 +210,11 @@ func TestRegret(t *testing.T) {
 				total += o.Loss
 				s := l.Stats()
 				require.True(t, s.Certified && s.CertificateOK && s.Regret <= s.Certificate && s.Certificate <= s.RegretBound, "round %d: %+v", n, s)
-				if o.Regret != s.Regret || math.Abs(s.Loss-total) > 1e-9*total || math.Abs(s.Loss-s.Regret-s.HindsightLoss) > 1e-9*total {
-					t.Fatalf("round %d: %+v, %+v, %g", n, o, s, total)
-				}
+				require.False(t, o.Regret != s.Regret || math.Abs(s.Loss-total) > 1e-9*total || math.Abs(s.Loss-s.Regret-s.HindsightLoss) > 1e-9*total, "round %d: %+v, %+v, %g", n, o, s, total)
 			}
 			best := math.Inf(1)
 			for _, e := range l.Report(model.ReportOptions{}).Experts[:l.Experts()] {
-				if !e.Awake {
-					t.Errorf("%+v", e)
-				}
+				assert.True(t, e.Awake, "%+v", e)
 				best = math.Min(best, e.Loss)
 			}
 			// The experts but the baselines slept for eight rounds.

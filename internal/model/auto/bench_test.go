@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/feature"
@@ -20,9 +22,7 @@ func warm(b *testing.B, o auto.Options) (*auto.Learner, []modeltest.Sample) {
 	l, samples := auto.NewLevel1(o), modeltest.Samples(1, o.Dimension, 300)
 	var out model.Outcome
 	for _, s := range samples {
-		if err := l.Observe(&out, s.X, []float64{s.Y}, 1); err != nil {
-			b.Fatal(err)
-		}
+		require.NoError(b, l.Observe(&out, s.X, []float64{s.Y}, 1))
 	}
 	return l, samples
 }
@@ -123,9 +123,7 @@ func BenchmarkOverhead(b *testing.B) {
 			first, second = shortest(whole, first), shortest(apart, second)
 		}
 	}
-	if first > 1.3*second {
-		b.Fatalf("an Observe takes %.3g µs, its parts %.3g µs", first*1e6, second*1e6)
-	}
+	require.False(b, first > 1.3*second, "an Observe takes %.3g µs, its parts %.3g µs", first*1e6, second*1e6)
 	b.ReportMetric(first*1e6, "µs/observe")
 	b.ReportMetric(first/second, "overhead")
 	b.ReportMetric(0, "ns/op") // Of no meaning.

@@ -5,6 +5,9 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model/auto"
 )
 
@@ -76,9 +79,7 @@ func TestCellsAreTheNaiveOnes(t *testing.T) {
 		z := []float32{float32(rng.NormFloat64()), float32(math.Pow(10, float64(row%20)-4)) * float32(rng.NormFloat64())}
 		said := c.Predict(z)
 		for e, want := range []float64{n.sum(0, 6, z), n.sum(0, 4, z), n.sum(1, 6, z)} {
-			if math.Abs(said[e]-want) > 1e-5 {
-				t.Fatalf("row %d: expert %d says %g, want %g", row, e, said[e], want)
-			}
+			require.False(t, math.Abs(said[e]-want) > 1e-5, "row %d: expert %d says %g, want %g", row, e, said[e], want)
 		}
 		targets := [2]float64{float64(z[0]) + rng.NormFloat64(), rng.NormFloat64()}
 		counts := 1 - 0.9*float64(row%2)
@@ -100,20 +101,14 @@ func TestCornersInterpolate(t *testing.T) {
 			for _, weights := range c.Weights(z) {
 				sum := 0.0
 				for _, a := range weights {
-					if !(a >= 0) {
-						t.Fatalf("weights %g at %g", weights, z)
-					}
+					require.True(t, a >= 0, "weights %g at %g", weights, z)
 					sum += a
 				}
-				if math.Abs(sum-1) > 1e-12 || len(weights) != 1<<d {
-					t.Fatalf("weights %g of sum %g", weights, sum)
-				}
+				require.False(t, math.Abs(sum-1) > 1e-12 || len(weights) != 1<<d, "weights %g of sum %g", weights, sum)
 			}
 		}
 	}
-	if auto.CellBytes(4) != 0 {
-		t.Error("cells of four numbers")
-	}
+	assert.EqualValues(t, 0, auto.CellBytes(4), "cells of four numbers")
 }
 
 // Cells remember more rows than a window, and so follow a rough function through noise of deviation .37.

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/regret"
@@ -32,16 +34,13 @@ func TestRecentRegretIsAgainstTheBestMap(t *testing.T) {
 		}
 		n.observe(x, y, weight, n.predict(x, n.lags()))
 		rows.Begin(l, x)
-		if err := l.Observe(&out, x, y, weight); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&out, x, y, weight))
 		rows.End(l, x, y, weight, out.Loss)
 		labels, weights, losses = append(labels, y), append(weights, weight), append(losses, out.Loss)
 	}
 	windows := rows.Windows(rounds, func() {})
-	if count := len(windows); count != 5 || windows[0].Rounds != 16 || windows[3].Rounds != 128 || windows[4].Rounds != rounds-128 {
-		t.Fatalf("windows %+v", windows)
-	}
+	count := len(windows)
+	require.True(t, count == 5 && windows[0].Rounds == 16 && windows[3].Rounds == 128 && windows[4].Rounds == rounds-128, "windows %+v", windows)
 	for _, w := range windows {
 		loss, least, energy := 0.0, 0.0, 0.0
 		for j := range outputs {

@@ -53,15 +53,11 @@ func TestExplanationsAddUp(t *testing.T) {
 					}
 				}
 				for j := range 2 {
-					if math.Abs(total[j]-p.Values[j]) > 1e-9 || (row > 0 && math.Abs(sums[j]-1) > 1e-9) {
-						t.Fatalf("row %d: contributions of %g in %g, weights of %g", row, total[j], p.Values[j], sums[j])
-					}
+					require.False(t, math.Abs(total[j]-p.Values[j]) > 1e-9 || (row > 0 && math.Abs(sums[j]-1) > 1e-9), "row %d: contributions of %g in %g, weights of %g", row, total[j], p.Values[j], sums[j])
 				}
 				require.NoError(t, l.Observe(&out, x, y, 1))
 			}
-			if !(rest < 0.1*size) {
-				t.Errorf("the rest is %g of %g", rest, size)
-			}
+			assert.True(t, rest < 0.1*size, "the rest is %g of %g", rest, size)
 			for _, family := range l.Report(model.ReportOptions{}).Families {
 				t.Logf("%s %.3f", family.Family, family.Weights)
 			}
@@ -100,12 +96,9 @@ func TestWhatMatters(t *testing.T) {
 	assert.True(t, math.Abs(gain-1) <= 1e-9 && len(r.Importances) == 6, "gains of %g, %v", gain, r.Importances)
 	inputs := []string{"0-1", "1-2", "2-5", "5-7"}
 	for _, what := range inputs {
-		if i, matters := gains[what], what == inputs[0] || what == inputs[2]; matters != (i.Permutation > 0.05) || matters != (i.Gain > 0.05) {
-			t.Errorf("%s: %+v", what, i)
-		}
+		i, matters := gains[what], what == inputs[0] || what == inputs[2]
+		assert.True(t, matters == (i.Permutation > 0.05) && matters == (i.Gain > 0.05), "%s: %+v", what, i)
 	}
 	assert.Nil(t, l.Report(model.ReportOptions{}).Importances)
-	if !slices.ContainsFunc(r.Importances, func(i model.Importance) bool { return i.Name == model.PastLabels }) {
-		t.Errorf("no past labels among %v", r.Importances)
-	}
+	assert.True(t, slices.ContainsFunc(r.Importances, func(i model.Importance) bool { return i.Name == model.PastLabels }), "no past labels among %v", r.Importances)
 }

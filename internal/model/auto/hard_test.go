@@ -51,9 +51,7 @@ func sound(t *testing.T, l *auto.Learner, n int, r observation, low, high float6
 	}, p.Advice...), append(p.Values, o.Predictions...)...) {
 		require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "round %d: %+v, %+v, %+v", n, p, o, s)
 	}
-	if !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound || p.Probability < 0 || p.Probability >= 1 {
-		t.Fatalf("round %d: %+v, %+v", n, p, s)
-	}
+	require.False(t, !s.CertificateOK || s.Regret > s.Certificate || s.Certificate > s.RegretBound || p.Probability < 0 || p.Probability >= 1, "round %d: %+v, %+v", n, p, s)
 	for _, v := range append(p.Values, o.Predictions...) {
 		require.True(t, n <= 0 || v >= low && v <= high, "round %d: %g is predicted of labels from %g to %g", n, v, low, high)
 	}
@@ -177,9 +175,8 @@ func TestManyColumns(t *testing.T) {
 				observe(t, l, observation{x: x, y: y, weight: 1})
 				most = max(most, l.Size())
 			}
-			if s := l.Stats(); !s.CertificateOK || s.Features != cost.Features || most > cost.StateBytes {
-				t.Errorf("%+v, at most %d bytes, cost %+v", s, most, cost)
-			}
+			s := l.Stats()
+			assert.True(t, s.CertificateOK && s.Features == cost.Features && most <= cost.StateBytes, "%+v, at most %d bytes, cost %+v", s, most, cost)
 		})
 	}
 }

@@ -117,9 +117,8 @@ func TestNaiveKeyed(t *testing.T) {
 				poly.learn(2*w.row.weight*(w.u-w.row.y[0]), w.u, w.said, len(w.said))
 			}
 			labels++
-			if s := l.Stats(); !s.CertificateOK {
-				t.Fatalf("%d late, row %d: the certificate fails: %+v", late, n, s)
-			}
+			s := l.Stats()
+			require.True(t, s.CertificateOK, "%d late, row %d: the certificate fails: %+v", late, n, s)
 		}
 	}
 }
@@ -181,9 +180,7 @@ func TestForgedKeys(t *testing.T) {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), 1e90, -1e90} {
 			forged := slices.Clone(p.Advice)
 			forged[i] = bad
-			if !bytes.Equal(plain, learned(forged)) {
-				t.Fatalf("number %d of the advice, forged to %g, was learned", i, bad)
-			}
+			require.True(t, bytes.Equal(plain, learned(forged)), "number %d of the advice, forged to %g, was learned", i, bad)
 		}
 	}
 }
@@ -317,9 +314,8 @@ func TestOneWrongNumberOfKeys(t *testing.T) {
 				continue
 			}
 			for _, r := range rows[40:] {
-				if p := predict(t, again, r.x); math.IsNaN(p.Values[0]) || math.IsInf(p.Values[0], 0) {
-					t.Fatalf("%g at %d: the learner predicts %g", w, at, p.Values[0])
-				}
+				p := predict(t, again, r.x)
+				require.False(t, math.IsNaN(p.Values[0]) || math.IsInf(p.Values[0], 0), "%g at %d: the learner predicts %g", w, at, p.Values[0])
 				observe(t, again, r)
 			}
 		}
@@ -353,9 +349,8 @@ func TestManyKeys(t *testing.T) {
 				observe(t, again, r)
 			}
 		}
-		if s := l.Stats(); !s.CertificateOK || !bytes.Equal(encoded(t, l), encoded(t, again)) || l.Size() > auto.Cost(o).StateBytes {
-			t.Errorf("%d keys: %+v, or another state", keys, s)
-		}
+		s := l.Stats()
+		assert.True(t, s.CertificateOK && bytes.Equal(encoded(t, l), encoded(t, again)) && l.Size() <= auto.Cost(o).StateBytes, "%d keys: %+v, or another state", keys, s)
 		l.Report(model.ReportOptions{Importances: true})
 	}
 }
@@ -415,9 +410,8 @@ func TestEncodedKeysHaveNoColumns(t *testing.T) {
 	for _, key := range o.Keys {
 		keyed.Keys = append(keyed.Keys, auto.Key{Feature: key.Feature, Encoded: true})
 	}
-	if encoded := auto.Cost(keyed); encoded.StateBytes >= plain.StateBytes || encoded.ObserveFlops >= plain.ObserveFlops {
-		t.Errorf("encoded keys cost %+v, others %+v", encoded, plain)
-	}
+	encoded := auto.Cost(keyed)
+	assert.True(t, encoded.StateBytes < plain.StateBytes && encoded.ObserveFlops < plain.ObserveFlops, "encoded keys cost %+v, others %+v", encoded, plain)
 	rows, l := visits(9, 2000), auto.New(keyed)
 	without := keyed
 	without.Keys = nil
@@ -430,9 +424,7 @@ func TestEncodedKeysHaveNoColumns(t *testing.T) {
 			with, bare = with+a.Loss, bare+b.Loss
 		}
 	}
-	if !(with < 0.8*bare) {
-		t.Errorf("the loss with encoded keys is %g, with numbers in their place %g", with, bare)
-	}
+	assert.True(t, with < 0.8*bare, "the loss with encoded keys is %g, with numbers in their place %g", with, bare)
 }
 
 // The weights of all experts sum to 1 while trees and keys have a part of them.

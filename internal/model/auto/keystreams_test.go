@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 )
@@ -42,14 +44,11 @@ func readKeyed(t *testing.T, name, target, ints string, rows int, keys bool) key
 	defer func() { _ = file.Close() }()
 	var in io.Reader = file
 	if filepath.Ext(name) == ".gz" {
-		if in, err = gzip.NewReader(file); err != nil {
-			t.Fatal(err)
-		}
+		in, err = gzip.NewReader(file)
+		require.NoError(t, err)
 	}
 	all, err := csv.NewReader(in).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	require.NoError(t, err)
 	header, all := all[0], all[1:]
 	all = all[:min(rows, len(all))]
 	s := keyedStream{o: auto.Options{Outputs: 1, Lags: 2, Frequencies: 50, Microseconds: 500}, x: make([][]float64, len(all)), y: make([]float64, len(all))}
@@ -144,9 +143,7 @@ func TestKeyStream(t *testing.T) {
 	loss, early := 0.0, 0.0
 	begin := time.Now()
 	for i, x := range s.x {
-		if err := l.Observe(&o, x, s.y[i:i+1], 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&o, x, s.y[i:i+1], 1))
 		miss := o.Predictions[0] - s.y[i]
 		loss += miss * miss
 		if i < 300 {

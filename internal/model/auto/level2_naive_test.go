@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
@@ -120,8 +121,7 @@ func TestStackGain(t *testing.T) {
 			rows, labels = append(rows, z), append(labels, z[0]+z[3]-2*z[5]+rng.NormFloat64())
 		}
 		gain, all, without := auto.StackGain(rows, labels, 3, 3)
-		if want := all - without; math.Abs(gain-want) > 1e-7*want {
-			t.Errorf("a gain of %g, want %g", gain, want)
-		}
+		want := all - without
+		assert.False(t, math.Abs(gain-want) > 1e-7*want, "a gain of %g, want %g", gain, want)
 	}
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/modeltest"
@@ -33,9 +36,8 @@ func TestLevel2Streams(t *testing.T) {
 			first, second = first/unit/unit, second/unit/unit
 			bars := secondBars()[p.name]
 			t.Logf("%d rows, d = %d: %.5g, first version %.5g, ratio %.3f; time ratio %.1f", len(samples), o.Dimension, second, first, second/first, secondTime/firstTime)
-			if ratio := second / first; ratio > 1.01 || (*whole && (second > bars.bar || ratio > bars.ratio)) {
-				t.Errorf("%g, want at most %g and a ratio of %g", second, bars.bar, bars.ratio)
-			}
+			ratio := second / first
+			assert.False(t, ratio > 1.01 || (*whole && (second > bars.bar || ratio > bars.ratio)), "%g, want at most %g and a ratio of %g", second, bars.bar, bars.ratio)
 		})
 	}
 }
@@ -47,9 +49,7 @@ func follow(t *testing.T, l model.Learner, samples []modeltest.Sample, signs boo
 	began, errors := time.Now(), 0
 	var out model.Outcome
 	for _, s := range samples {
-		if err := l.Observe(&out, s.X, []float64{s.Y}, 1); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Observe(&out, s.X, []float64{s.Y}, 1))
 		if (out.Predictions[0] >= 0) != (s.Y >= 0) {
 			errors++
 		}

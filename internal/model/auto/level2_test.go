@@ -78,9 +78,8 @@ func TestLevel2BeginsAsTheFirst(t *testing.T) {
 	for n, s := range wave(128, 3) {
 		p, q := predict(t, first, s.x), predict(t, second, s.x)
 		require.Equal(t, q, p, n)
-		if a, b := observe(t, first, s), observe(t, second, s); !reflect.DeepEqual(a, b) {
-			t.Fatalf("row %d: the second version's outcome is %+v, the first's %+v", n, b, a)
-		}
+		a, b := observe(t, first, s), observe(t, second, s)
+		require.True(t, reflect.DeepEqual(a, b), "row %d: the second version's outcome is %+v, the first's %+v", n, b, a)
 	}
 }
 
@@ -147,9 +146,7 @@ func TestLevel2LearnsLate(t *testing.T) {
 		var out model.Outcome
 		r := samples[n-late]
 		require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]))
-		if !l.Stats().CertificateOK {
-			t.Fatalf("row %d: the certificate fails", n)
-		}
+		require.True(t, l.Stats().CertificateOK, "row %d: the certificate fails", n)
 		if n%50 == 0 {
 			again := auto.New(o)
 			require.NoError(t, again.Restore(encoded(t, l)), n)
@@ -218,9 +215,7 @@ func TestLevel2TakesPresentAdvice(t *testing.T) {
 			for n, r := range c.rows {
 				var out model.Outcome
 				require.NoError(t, advised.ObserveAdvised(&out, r.x, r.y, r.weight, predict(t, advised, r.x).Advice))
-				if want := observe(t, plain, r); !reflect.DeepEqual(out, want) {
-					t.Fatalf("row %d: %+v, want %+v", n, out, want)
-				}
+				require.Equal(t, out, observe(t, plain, r), "row %d", n)
 			}
 			assert.Equal(t, encoded(t, advised), encoded(t, plain), "the states differ")
 		})
@@ -248,9 +243,8 @@ func TestNeighborsRest(t *testing.T) {
 			l = again
 		}
 		observe(t, l, r)
-		if s := l.Stats(); !s.CertificateOK {
-			t.Fatalf("row %d: %+v", n, s)
-		}
+		s := l.Stats()
+		require.True(t, s.CertificateOK, "row %d: %+v", n, s)
 	}
 	assert.True(t, rested >= 500 && rested <= 2000*7/8, "the neighbors rest in %d of %d rows", rested, len(rows))
 }

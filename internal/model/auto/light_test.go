@@ -93,8 +93,6 @@ func TestStacksFollowTheUnitOfLabels(t *testing.T) {
 	for _, c := range [][3]float64{
 		{1, 1, 1}, {1, 32, 1}, {1, 33, 2}, {1, 1e6, 32768}, {3, 1.0 / 32, 0.75}, {3, 3.0 / 32, 3}, {1, 1e-6, 1.0 / 32768},
 	} {
-		if got := auto.FollowedUnit(c[0], c[1]); got != c[2] {
-			t.Errorf("unit %g, deviation %g: %g, want %g", c[0], c[1], got, c[2])
-		}
+		assert.Equal(t, c[2], auto.FollowedUnit(c[0], c[1]), "unit %g, deviation %g", c[0], c[1])
 	}
 }

@@ -195,21 +195,17 @@ func TestOpeningIsTheNaiveOpening(t *testing.T) {
 				s.advice = slices.Clone(p.Advice)
 				for j := range c.outputs {
 					experts, answer, ok := l.Opened(p.Advice, j)
-					if !ok || answer != p.Values[j] {
-						t.Fatalf("row %d: the opening says %g, the prediction is %g, %t", row, answer, p.Values[j], ok)
-					}
+					require.True(t, ok && answer == p.Values[j], "row %d: the opening says %g, the prediction is %g, %t", row, answer, p.Values[j], ok)
 					s.experts, s.answers = append(s.experts, experts), append(s.answers, answer)
 					if s.seen < 4 {
 						continue
 					}
 					for i, want := range n.predict(s.x, s.lags, j) {
-						if want = math.Max(low[j], math.Min(high[j], want)); math.Abs(experts[1+i]-want) > 1e-6*(high[j]-low[j]) {
-							t.Fatalf("row %d: ridge %d says %.12g, want %.12g", row, i, experts[1+i], want)
-						}
+						want = math.Max(low[j], math.Min(high[j], want))
+						require.False(t, math.Abs(experts[1+i]-want) > 1e-6*(high[j]-low[j]), "row %d: ridge %d says %.12g, want %.12g", row, i, experts[1+i], want)
 					}
-					if want := n.mixes[j].mix(experts, 3); math.Abs(answer-want) > 1e-9*(high[j]-low[j]) {
-						t.Fatalf("row %d: the opening says %.12g, want %.12g", row, answer, want)
-					}
+					want := n.mixes[j].mix(experts, 3)
+					require.False(t, math.Abs(answer-want) > 1e-9*(high[j]-low[j]), "row %d: the opening says %.12g, want %.12g", row, answer, want)
 				}
 				if all = append(all, s); row < c.late {
 					continue
@@ -239,9 +235,7 @@ func TestOpeningEnds(t *testing.T) {
 	for n, s := range wave(400, 3) {
 		p, q := predict(t, l, s.x), predict(t, levels, s.x)
 		require.True(t, slices.Contains(auto.AdviceSizes(o), len(p.Advice)), "row %d: advice of %d numbers", n, len(p.Advice))
-		if n >= 300 && (p.Values[0] != q.Values[0] || !slices.Equal(p.Advice, q.Advice)) {
-			t.Fatalf("row %d: the prediction is %g, without an opening %g", n, p.Values[0], q.Values[0])
-		}
+		require.True(t, n < 300 || (p.Values[0] == q.Values[0] && slices.Equal(p.Advice, q.Advice)), "row %d: the prediction is %g, without an opening %g", n, p.Values[0], q.Values[0])
 		before := l.Size()
 		out, of := observe(t, l, s), observe(t, levels, s)
 		loss, levelsLoss = loss+out.Loss, levelsLoss+of.Loss
@@ -249,9 +243,7 @@ func TestOpeningEnds(t *testing.T) {
 		if !stats.CertificateOK || math.Abs(stats.Loss-loss) > 1e-9*loss || math.Abs(stats.Regret-out.Regret) > 1e-9*loss {
 			t.Fatalf("row %d: %+v, a loss of %g and a regret of %g", n, stats, loss, out.Regret)
 		}
-		if stats.Regret > stats.Certificate+1e-9 || stats.Certificate > stats.RegretBound+1e-9 {
-			t.Fatalf("row %d: a regret of %g, %g, %g", n, stats.Regret, stats.Certificate, stats.RegretBound)
-		}
+		require.False(t, stats.Regret > stats.Certificate+1e-9 || stats.Certificate > stats.RegretBound+1e-9, "row %d: a regret of %g, %g, %g", n, stats.Regret, stats.Certificate, stats.RegretBound)
 		if n == 299 && l.Size() >= before {
 			t.Errorf("the opening keeps its memory: %d bytes, %d before", l.Size(), before)
 		}
@@ -264,9 +256,7 @@ func TestOpeningEnds(t *testing.T) {
 		weights := l.AppendWeights(nil)
 		require.True(t, len(weights) == names && (n <= 0 || math.Abs(sum-1) <= 1e-9), "row %d: weights %v of %d names", n, weights, names)
 	}
-	if !(loss < levelsLoss) {
-		t.Errorf("a loss of %g, without an opening %g", loss, levelsLoss)
-	}
+	assert.True(t, loss < levelsLoss, "a loss of %g, without an opening %g", loss, levelsLoss)
 }
 
 // Between refits the opening allocates nothing.
@@ -295,9 +285,7 @@ func TestRefitsAreWithinTheBudget(t *testing.T) {
 				o := auto.Options{Dimension: d, Outputs: k, Lags: 2, Frequencies: 50, Microseconds: microseconds}
 				for _, n := range []int{4, 8, 12, 32, 64, 128, 192, 256} {
 					flops, budget, tried, checked := auto.RefitFlops(o, n, 5)
-					if flops > 1.01*budget || tried > 9 || checked > n {
-						t.Errorf("%d inputs, %d outputs, %d rows: %g of %g, %d of lambda, %d rows left out", d, k, n, flops, budget, tried, checked)
-					}
+					assert.False(t, flops > 1.01*budget || tried > 9 || checked > n, "%d inputs, %d outputs, %d rows: %g of %g, %d of lambda, %d rows left out", d, k, n, flops, budget, tried, checked)
 				}
 			}
 		}

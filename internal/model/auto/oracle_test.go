@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/stretchr/testify/require"
+
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/modeltest"
@@ -33,17 +35,13 @@ func compare(t *testing.T, o auto.Options, rows []observation, delay int) {
 	near := func(round int, what string, got, want []float64) {
 		t.Helper()
 		for j := range want {
-			if !(math.Abs(got[j]-want[j]) <= 1e-8*size) {
-				t.Fatalf("round %d: %s %d is %.15g, want %.15g", round, what, j, got[j], want[j])
-			}
+			require.True(t, math.Abs(got[j]-want[j]) <= 1e-8*size, "round %d: %s %d is %.15g, want %.15g", round, what, j, got[j], want[j])
 		}
 	}
 	for round, r := range rows {
 		at := round % len(predictions)
 		p := &predictions[at]
-		if err := l.Predict(p, r.x); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.Predict(p, r.x))
 		said[at] = n.predict(r.x, n.lags())
 		near(round, "prediction", p.Values, said[at].values)
 		if signs && o.Outputs == 1 && round > 0 {
@@ -54,9 +52,7 @@ func compare(t *testing.T, o auto.Options, rows []observation, delay int) {
 		}
 		r, at = rows[round-delay], (round-delay)%len(predictions)
 		want := n.observe(r.x, r.y, r.weight, said[at])
-		if err := l.ObserveAdvised(&out, r.x, r.y, r.weight, predictions[at].Advice); err != nil {
-			t.Fatal(err)
-		}
+		require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, r.weight, predictions[at].Advice))
 		near(round, "outcome", out.Predictions, want)
 	}
 }

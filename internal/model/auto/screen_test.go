@@ -74,9 +74,8 @@ func TestScreenedStatesContinue(t *testing.T) {
 			}
 		}
 		assert.NotEqual(t, 0, moved, "no input has left or entered since row 256")
-		if s := l.Stats(); !s.CertificateOK {
-			t.Errorf("certificate %g of regret %g", s.Certificate, s.Regret)
-		}
+		s := l.Stats()
+		assert.True(t, s.CertificateOK, "certificate %g of regret %g", s.Certificate, s.Regret)
 	}
 }
 
@@ -91,9 +90,8 @@ func readAndObserve(t *testing.T, l *auto.Learner, o auto.Options, x, y []float6
 	require.True(t, err == nil && bytes.Equal(state, again), "another state: %v", err)
 	var outcome, want model.Outcome
 	require.NoError(t, l.Observe(&want, x, y, 1))
-	if err := read.Observe(&outcome, x, y, 1); err != nil || outcome.Loss != want.Loss {
-		t.Fatalf("a loss of %g, want %g: %v", outcome.Loss, want.Loss, err)
-	}
+	err = read.Observe(&outcome, x, y, 1)
+	require.True(t, err == nil && outcome.Loss == want.Loss, "a loss of %g, want %g: %v", outcome.Loss, want.Loss, err)
 	return read
 }
 
@@ -162,9 +160,8 @@ func TestScreeningKeepsCategories(t *testing.T) {
 	slots := l.Slots()
 	assert.True(t, slots[0] == 1 && slots[3] == 4 && slots[4] == 9 && slots[5] == 10, "slots %v, want the categories and the cycle first", slots)
 	assert.LessOrEqual(t, late, 0.2, "a late loss of %g", late)
-	if got, most := l.Size(), auto.Cost(o).StateBytes; got > most {
-		t.Errorf("a state of %d bytes, of at most %d", got, most)
-	}
+	got, most := l.Size(), auto.Cost(o).StateBytes
+	assert.True(t, got <= most, "a state of %d bytes, of at most %d", got, most)
 }
 
 func TestFewInputsAreNotScreened(t *testing.T) {

@@ -44,9 +44,8 @@ func TestPredictionsAhead(t *testing.T) {
 			require.NoError(t, restored.Restore(encoded(t, l)))
 			for h, r := range rows[n+64 : n+asked] {
 				far := at(l, r, 64+h)
-				if other := at(restored, r, 64+h); other.Values[0] != far.Values[0] || other.Spread != far.Spread {
-					t.Fatalf("row %d: restored, it predicts %+v, want %+v", n+h, other, far)
-				}
+				other := at(restored, r, 64+h)
+				require.True(t, other.Values[0] == far.Values[0] && other.Spread == far.Spread, "row %d: restored, it predicts %+v, want %+v", n+h, other, far)
 				near += math.Abs(at(l, r, 0).Values[0] - r.y[0])
 				ahead += math.Abs(far.Values[0] - r.y[0])
 				spread += far.Spread
@@ -60,12 +59,9 @@ func TestPredictionsAhead(t *testing.T) {
 	}
 	next, near, ahead, spread = next/float64(len(rows)-asked-learned), near/count, ahead/count, spread/count
 	t.Logf("mean errors: %.3g of the next row, %.3g ahead, %.3g as if next; spread %.3g", next, ahead, near, spread)
-	if !(ahead < 0.9*near) {
-		t.Errorf("ahead the error is %.3g, as if each row were the next %.3g", ahead, near)
-	}
-	if grown := ahead / next; !(spread > 0.75*grown && spread < 1.25*grown) {
-		t.Errorf("a spread of %.3g, the errors grow by %.3g", spread, grown)
-	}
+	assert.True(t, ahead < 0.9*near, "ahead the error is %.3g, as if each row were the next %.3g", ahead, near)
+	grown := ahead / next
+	assert.True(t, spread > 0.75*grown && spread < 1.25*grown, "a spread of %.3g, the errors grow by %.3g", spread, grown)
 }
 
 // Labels that come late leave predictions without a horizon to the levels, which have learned with
@@ -121,20 +117,15 @@ func TestPredictionsAheadOfAWalk(t *testing.T) {
 			for _, part := range l.Explain(&p) {
 				sum += part.Contributions[0]
 			}
-			if !(math.Abs(sum-p.Values[0]) <= 1e-9*(1+math.Abs(sum))) {
-				t.Errorf("%d rows ahead: the parts sum to %g, want %g", horizon, sum, p.Values[0])
-			}
+			assert.True(t, math.Abs(sum-p.Values[0]) <= 1e-9*(1+math.Abs(sum)), "%d rows ahead: the parts sum to %g, want %g", horizon, sum, p.Values[0])
 		}
 		return all
 	}
 	before := spreads()
-	if !slices.IsSorted(before) || before[0] != 1 || !(before[5] > 4) || before[6] != before[5] {
-		t.Errorf("spreads %.3g, want them to grow from 1", before)
-	}
+	assert.True(t, slices.IsSorted(before) && before[0] == 1 && before[5] > 4 && before[6] == before[5], "spreads %.3g, want them to grow from 1", before)
 	var out model.Outcome
 	r := row()
 	require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, 1, old))
-	if after := spreads(); !(after[5] > before[5]/2) {
-		t.Errorf("after one late label the spreads are %.3g, before %.3g", after, before)
-	}
+	after := spreads()
+	assert.True(t, after[5] > before[5]/2, "after one late label the spreads are %.3g, before %.3g", after, before)
 }

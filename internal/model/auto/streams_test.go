@@ -197,9 +197,8 @@ func late(t *testing.T, p published, samples []modeltest.Sample, delay int) {
 	ratio := served / experts[best]
 	t.Logf("%s, labels %d late: served %.4g, prequential %.4g, best expert %.4g (%d), ratio %.3f, errors %.2f %%",
 		p.name, delay, served/count, prequential/count, experts[best]/count, best, ratio, 100*float64(errors)/count)
-	if limit := map[int]float64{1: 1, 10: 1, 100: 1.08}[delay]; *whole && ratio > limit {
-		t.Errorf("served %g times the best expert's loss, want at most %g", ratio, limit)
-	}
+	limit := map[int]float64{1: 1, 10: 1, 100: 1.08}[delay]
+	assert.False(t, *whole && ratio > limit, "served %g times the best expert's loss, want at most %g", ratio, limit)
 	s := l.Stats()
 	assert.True(t, !s.Certified && s.CertificateOK, "%+v", s)
 }

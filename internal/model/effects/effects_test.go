@@ -467,9 +467,7 @@ func near(t *testing.T, row int, what string, got, want []float64) {
 	t.Helper()
 	require.Equal(t, len(want), len(got), "%v %v", row, what)
 	for i := range got {
-		if !(math.Abs(got[i]-want[i]) <= 1e-9*(1+math.Abs(want[i]))) {
-			t.Fatalf("row %d: %s %d: %g, want %g", row, what, i, got[i], want[i])
-		}
+		require.True(t, math.Abs(got[i]-want[i]) <= 1e-9*(1+math.Abs(want[i])), "row %d: %s %d: %g, want %g", row, what, i, got[i], want[i])
 	}
 }
 
@@ -509,9 +507,8 @@ func TestOneKey(t *testing.T) {
 		last := labels[len(labels)-1]
 		labels = append(labels, last, last)
 		weights = append(weights, 1, 1)
-		if said := one(weights, labels); math.Abs(said[5]-last) > 0.1*(1+math.Abs(slices.Max(labels))) {
-			t.Fatalf("the largest drift says %g after %g", said[5], labels)
-		}
+		said = one(weights, labels)
+		require.False(t, math.Abs(said[5]-last) > 0.1*(1+math.Abs(slices.Max(labels))), "the largest drift says %g after %g", said[5], labels)
 	}
 }
 
@@ -525,9 +522,7 @@ func TestEffectsAdd(t *testing.T) {
 		y := math.Sin(3*x[0]) + math.Cos(2*x[1])
 		e.Find(r, x, nil)
 		e.Say(said, r, 0)
-		if n > 15_000 && math.Abs(said[1]-y) > 0.05 {
-			t.Fatalf("row %d: %v say %g, want %g", n, x, said[1], y)
-		}
+		require.False(t, n > 15_000 && math.Abs(said[1]-y) > 0.05, "row %d: %v say %g, want %g", n, x, said[1], y)
 		e.Learn(r, uint64(n), 1, []float64{y}, []float64{0}, said, sloped(o))
 	}
 }
@@ -574,9 +569,8 @@ func TestStatesContinue(t *testing.T) {
 // An empty table is small, whatever the most keys.
 func TestTheTableGrows(t *testing.T) {
 	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1 << 16, Kinds: effects.ColumnsEach}
-	if empty, full := effects.New(o).Bytes(), o.Bytes(); empty > 2000 || full < 1<<16*100 {
-		t.Errorf("%d bytes empty, %d full", empty, full)
-	}
+	empty, full := effects.New(o).Bytes(), o.Bytes()
+	assert.True(t, empty <= 2000 && full >= 1<<16*100, "%d bytes empty, %d full", empty, full)
 }
 
 // Slopes of numbers and factors of two keys leave less than half of what effects alone leave.

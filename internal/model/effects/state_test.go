@@ -103,9 +103,7 @@ func TestOneWrongNumber(t *testing.T) {
 				e.Say(said, r, 0)
 				e.Learn(r, rows+n, counts, y, v, said, sloped(o))
 				for _, s := range said {
-					if math.IsNaN(s) || math.IsInf(s, 0) {
-						t.Fatalf("%g at %d: an effect is %g", w, at, s)
-					}
+					require.False(t, math.IsNaN(s) || math.IsInf(s, 0), "%g at %d: an effect is %g", w, at, s)
 				}
 			}
 		}

@@ -188,9 +188,8 @@ func continues(t *testing.T, o logloss.Options, rows []row) (plain *run) {
 func TestStatesOfCountsContinue(t *testing.T) {
 	o := logloss.Options{Dimension: 70, MaxClasses: 4}
 	plain := continues(t, o, countRows(3, 70, 4, 150))
-	if got, most := plain.level.Bytes(4), o.Bytes(); got > most {
-		t.Errorf("%d bytes, of at most %d", got, most)
-	}
+	got, most := plain.level.Bytes(4), o.Bytes()
+	assert.True(t, got <= most, "%d bytes, of at most %d", got, most)
 }
 
 func TestCountsAllocateNothing(t *testing.T) {

@@ -135,9 +135,8 @@ func TestLevelIsTheNaiveLevel(t *testing.T) {
 		for _, loss := range want.losses[:7] {
 			least = math.Min(least, loss)
 		}
-		if got, regret := l.level.Report().Regret, want.losses[7]-least; !(math.Abs(got-regret) <= 1e-6) {
-			t.Errorf("%d classes: a regret of %g, want %g", classes, got, regret)
-		}
+		got, regret := l.level.Report().Regret, want.losses[7]-least
+		assert.True(t, math.Abs(got-regret) <= 1e-6, "%d classes: a regret of %g, want %g", classes, got, regret)
 	}
 }
 
@@ -164,9 +163,8 @@ func TestRegretIsWithinTheBound(t *testing.T) {
 			s.weight = math.Exp(3 * rng.NormFloat64())
 			l.mix(s)
 			l.learn(s, nil)
-			if r := l.level.Report(); !(r.Regret <= r.Bound+1e-9) {
-				t.Fatalf("seed %d, row %d: a regret of %g above %g", seed, n, r.Regret, r.Bound)
-			}
+			r := l.level.Report()
+			require.True(t, r.Regret <= r.Bound+1e-9, "seed %d, row %d: a regret of %g above %g", seed, n, r.Regret, r.Bound)
 		}
 	}
 }
@@ -180,9 +178,7 @@ func TestProbabilities(t *testing.T) {
 		}
 		sum := 0.0
 		for _, p := range l.mix(s) {
-			if !(p > 0) {
-				t.Fatalf("row %d: %g", n, l.answer)
-			}
+			require.True(t, p > 0, "row %d: %g", n, l.answer)
 			sum += p
 		}
 		require.True(t, len(l.counts) <= 1 || math.Abs(sum-1) <= 1e-12, "row %d: a sum of %g", n, sum)
@@ -203,9 +199,7 @@ func TestEffectsOfKeys(t *testing.T) {
 			l.learn(s, nil)
 		}
 	}
-	if !(losses[2] < 0.9*losses[0]) {
-		t.Errorf("a loss of %g with keys, %g without", losses[2], losses[0])
-	}
+	assert.True(t, losses[2] < 0.9*losses[0], "a loss of %g with keys, %g without", losses[2], losses[0])
 }
 
 // A state restored after any row gives the same bits.
@@ -259,9 +253,7 @@ func TestRestoreOfAWrongByte(t *testing.T) {
 		}
 		for _, s := range rows[80:] {
 			for _, p := range other.mix(s) {
-				if !(p >= 0 && p <= 1) {
-					t.Fatalf("byte %d: %g", at, other.answer)
-				}
+				require.True(t, p >= 0 && p <= 1, "byte %d: %g", at, other.answer)
 			}
 			other.learn(s, nil)
 		}
@@ -288,13 +280,10 @@ func TestLateLabels(t *testing.T) {
 		}
 		l.mix(late)
 		rest, tail := l.level.Split(served[n-delay])
-		if len(rest) != 2 || rest[0] != 7 || rest[1] != 8 || (tail == nil) != (served[n-delay][len(served[n-delay])-1] < 2) {
-			t.Fatalf("row %d: split into %g and %g", n, rest, tail)
-		}
+		require.True(t, len(rest) == 2 && rest[0] == 7 && rest[1] == 8 && (tail == nil) == (served[n-delay][len(served[n-delay])-1] < 2), "row %d: split into %g and %g", n, rest, tail)
 		l.learn(late, tail)
-		if r := l.level.Report(); !(r.Regret <= r.Bound+1e-9) {
-			t.Fatalf("row %d: a regret of %g above %g", n, r.Regret, r.Bound)
-		}
+		r := l.level.Report()
+		require.True(t, r.Regret <= r.Bound+1e-9, "row %d: a regret of %g above %g", n, r.Regret, r.Bound)
 	}
 	now := l.level.Append(nil, l.scratch, len(l.counts))
 	_, tail := l.level.Split(now)

@@ -209,9 +209,8 @@ func TestLassoEndsAtTheMinimum(t *testing.T) {
 		for i := range n.r {
 			slope -= n.a[j][i] * g.Weight(0, 1, i)
 		}
-		if slope -= w; math.Abs(slope) > 0.05*lambda {
-			t.Errorf("firm: weight %d is %g at a slope of %g, λ = %g", j, w, slope, lambda)
-		}
+		slope -= w
+		assert.False(t, math.Abs(slope) > 0.05*lambda, "firm: weight %d is %g at a slope of %g, λ = %g", j, w, slope, lambda)
 	}
 }
 
