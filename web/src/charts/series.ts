@@ -175,8 +175,9 @@ export function stack(history: History): Curve[] {
   const weight = (experts: number[]): (number | null)[] => points.map((p) =>
     p.expertWeights?.length ? experts.reduce((sum, n) => sum + number(p.expertWeights?.[n]), 0) : null);
   const layers = order.slice(0, TOP).map((n, k) => ({ label: names[n] ?? "", colour: `--layer-${k + 1}`, reported: weight([n]) }));
-  const rest = order.slice(TOP);
-  if (rest.length > 0) layers.push({ label: `${rest.length} others`, colour: "--layer-rest", reported: weight(rest) });
+  // A history has the first 64 experts. The weights of all are 1.
+  const first = weight(order.slice(0, TOP));
+  if (order.length > TOP) layers.push({ label: "others", colour: "--layer-rest", reported: first.map((v) => (v === null ? null : Math.max(0, 1 - v))) });
   // The first layer is at the top: its curve is the sum of all. Later curves are drawn over it.
   const below = points.map(() => 0);
   const curves: Curve[] = [];

@@ -265,7 +265,7 @@ function Row({ model, aliases, changed, filter }: { model: Model; aliases: strin
       <td class="right wide"><Num value={s?.regret} write={figure} /></td>
       <td class="right wide"><Num value={number(s?.observationRate)} write={rate} /></td>
       <td class="wide">{s?.observeTime ? <time class="num" dateTime={s.observeTime} title={moment(s.observeTime)}>{ago(s.observeTime)}</time> : <span class="none">–</span>}</td>
-      <td><span class={`state ${s?.state ?? ""} ${s?.state === "STATE_LOADED" ? "wide" : ""}`}>{stateText(s?.state)}</span>{model.deleteTime && <Undelete id={model.id} changed={changed} />}
+      <td><span class={`state ${s?.state ?? ""}`}>{stateText(s?.state)}</span>{model.deleteTime && <Undelete id={model.id} changed={changed} />}
         {s?.state === "STATE_HIBERNATED" && <div class="sub">{s.observeTime ? `figures of ${moment(s.observeTime).slice(0, 16)}` : "not read since the start"}</div>}
       </td>
     </tr>
