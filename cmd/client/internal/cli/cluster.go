@@ -117,6 +117,9 @@ func (e *env) showCluster(answer *hindsightv1.GetClusterResponse) error {
 	for _, g := range answer.GetGroups() {
 		groups = append(groups, []any{g.GetGroup(), g.GetOwner(), ageOf(g.GetAge()), strings.Join(g.GetServers(), " ")})
 	}
+	if len(rows) == 0 {
+		return e.Emit(raw, func(w *command.Page) { w.Printf("the server is alone: it belongs to no cluster\n") })
+	}
 	if len(groups) == 0 {
 		return e.EmitRows(raw, header, rows)
 	}
