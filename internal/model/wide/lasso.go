@@ -120,9 +120,9 @@ func newNoise(noise, miss, counts float64) float64 {
 }
 
 // descend goes once through the coordinates, and changes most of them at most. Unit is
-// √(2 Σω ln r). With G = Σωzz', λ and the ridge ρ, the best w_j beside the other weights is
+// √(2 Σω ln r). With G = Σωzz', λ_j = λ s_j and the ridge ρ, the best w_j beside the other weights is
 //
-//	S(rest_j + G_jj w_j, λ)/(G_jj + ρ),  S(a, λ) = sign(a) max(0, |a| − λ)/(1 − 1/γ), a if |a| > γλ
+//	S(rest_j + G_jj w_j, λ_j)/(G_jj + ρ),  S(a, λ) = sign(a) max(0, |a| − λ)/(1 − 1/γ), a if |a| > γλ
 func (f *fit) descend(p *products, unit float64, most int) {
 	last := p.order - 1
 	total := p.diagonal(last) // Σω.
@@ -145,7 +145,7 @@ func (f *fit) descend(p *products, unit float64, most int) {
 		if j == last {
 			next /= square
 		} else {
-			next = f.shrunk(next, threshold) / (square + ridge)
+			next = f.shrunk(next, float64(threshold*math.Sqrt(square/total))) / (square + ridge)
 		}
 		next = math.Max(-maxWeight, math.Min(maxWeight, next))
 		change := next - f.weights[j]

@@ -2,12 +2,13 @@
 // and a factor of all costs too much. All regressions of all outputs share the features z of a
 // row, of which the last is 1:
 //
-//	lasso    min_w ½ Σω(y − w·z)² + λ Σ_{j<last} |w_j| + ½ Σ_{j<last} w_j²,  λ = κ σ √(2 Σω ln r)
-//	firm     the lasso, whose penalty of a weight no longer grows when Σω z_j² |w_j| exceeds 3λ
+//	lasso    min_w ½ Σω(y − w·z)² + λ Σ_{j<last} s_j |w_j| + ½ Σ_{j<last} w_j²,  λ = κ σ √(2 Σω ln r)
+//	firm     the lasso, whose penalty of a weight no longer grows when Σω z_j² |w_j| exceeds 3λs_j
 //	ridge    min_w ½ Σω(y − w·z)² + ½ σ² r Σ_{j<last} w_j²
 //	adagrad  gradient descent whose steps of a weight shrink with its own past gradients
 //
-// The number of features is r, and κ is 0.25, of firm 0.5. The variance σ² is the discounted mean square of the
+// The number of features is r, and κ is 0.25, of firm 0.5. With s_j² = Σω z_j²/Σω the penalty does not depend on
+// the units of z: a feature that is 0 in most rows has a poor unit for long. The variance σ² is the discounted mean square of the
 // regression's misses before each row; of lasso and firm, with k nonzero weights, it is at most
 //
 //	Σω(y − w·z)²/Σω · (Σω + k)/(Σω − k)

@@ -116,6 +116,7 @@ func (n *naive) descend(k int, kappa float64) {
 		}
 		next := rest / n.a[j][j]
 		if j < n.r-1 {
+			lambda := lambda * math.Sqrt(n.a[j][j]/n.counted)
 			next = threshold(rest, lambda) / (n.a[j][j] + ridge)
 			switch {
 			case kappa != firm:
@@ -193,7 +194,7 @@ func TestLassoEndsAtTheMinimum(t *testing.T) {
 	}
 	lambda := 0.25 * n.sigma(0, 0.25) * math.Sqrt(2*math.Log(float64(n.r))*n.counted)
 	for j := range n.r - 1 {
-		w, slope := g.Weight(0, 0, j), n.b[j]
+		w, slope, lambda := g.Weight(0, 0, j), n.b[j], lambda*math.Sqrt(n.a[j][j]/n.counted)
 		for i := range n.r {
 			slope -= n.a[j][i] * g.Weight(0, 0, i)
 		}
