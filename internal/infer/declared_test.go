@@ -1,8 +1,14 @@
 package infer_test
 
 import (
+	"encoding/csv"
+	"encoding/json"
 	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -220,4 +226,173 @@ func FuzzDeclared(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The Python client reads the same cases.
+func TestCategoriesAndKeys(t *testing.T) {
+	raw, err := os.ReadFile("testdata/categories.json")
+	require.NoError(t, err)
+	var cases []struct {
+		Case, Name, Kind string
+		Cells, Labels    []any
+	}
+	require.NoError(t, json.Unmarshal(raw, &cases))
+	for _, c := range cases {
+		var b strings.Builder
+		w := csv.NewWriter(&b)
+		o := infer.Options{}
+		for i, cell := range c.Cells {
+			row, head := []string{fmt.Sprint(cell), "0.5"}, []string{c.Name, "other"}
+			if len(c.Labels) > 0 {
+				row, head, o.Target = append(row, fmt.Sprint(c.Labels[i])), append(head, "y"), "y"
+			}
+			if i == 0 {
+				_ = w.Write(head)
+			}
+			_ = w.Write(row)
+		}
+		w.Flush()
+		column := read(t, b.String(), o).Columns[0]
+		got := string(column.Kind)
+		if column.Input.GetCategorical().GetKey() {
+			got = "key"
+		}
+		assert.Equal(t, c.Kind, got, "%v %v", c.Case, column.Reason)
+	}
+}
+
+// Learners without keys have the same inputs by their first categories.
+func TestForALearner(t *testing.T) {
+	spec := &hindsightv1.ModelSpec{Inputs: []*hindsightv1.Input{
+		{Name: "user", Kind: &hindsightv1.Input_Categorical{Categorical: &hindsightv1.CategoricalInput{Key: true}}, Missing: hindsightv1.Input_MISSING_REJECT},
+		{Name: "x", Kind: &hindsightv1.Input_Numeric{}},
+	}}
+	if got := infer.For(spec, "auto"); got != spec {
+		t.Errorf("for auto: %v", got)
+	}
+	got := infer.For(spec, "linear_awv")
+	user := got.GetInputs()[0]
+	assert.False(t, user.GetCategorical().GetKey() || user.GetCategorical().GetMaxCategories() != 64 || user.GetName() != "user" || user.GetMissing() == 0, "for linear_awv: %v", got)
+	assert.True(t, spec.GetInputs()[0].GetCategorical().GetKey(), "the spec has changed")
+	got = infer.For(&hindsightv1.ModelSpec{Inputs: spec.GetInputs()[1:]}, "linear_awv")
+	assert.Len(t, got.GetInputs(), 1, "without keys: %v", got)
+}
+
+// Texts of which most do not repeat are keys if labels depend on them, and a quarter of the cells repeat one.
+func TestSeldomTexts(t *testing.T) {
+	for _, c := range []struct {
+		texts  int
+		effect float64
+		want   infer.Kind
+	}{{800, 1, infer.Category}, {800, 0, infer.LeftOut}, {1600, 1, infer.LeftOut}} {
+		var b strings.Builder
+		b.WriteString("id,y\n")
+		rng := rand.New(rand.NewPCG(1, 36))
+		for range 1000 {
+			id := rng.IntN(c.texts)
+			fmt.Fprintf(&b, "t%d,%g\n", id, c.effect*math.Sin(float64(id))+.3*rng.NormFloat64())
+		}
+		column := read(t, b.String(), infer.Options{Target: "y"}).Columns[0]
+		assert.Equal(t, c.want, column.Kind, "%v %v", c, column.Reason)
+	}
+}
+
+// The cells of a column are read as the table of cells says, as an inferred and as a declared input, and by Values.
+func TestCells(t *testing.T) {
+	raw, err := os.ReadFile("testdata/cells.json")
+	require.NoError(t, err)
+	var cases []struct {
+		Case, Kind    string
+		Cells, Values []any
+	}
+	require.NoError(t, json.Unmarshal(raw, &cases))
+	for _, c := range cases {
+		var cells []string
+		for _, cell := range c.Cells {
+			cells = append(cells, cell.(string))
+		}
+		text := "c\tother\n" + strings.Join(cells, "\t0.5\n") + "\t0.5\n"
+		r := read(t, text, infer.Options{})
+		inferred := r.Columns[0]
+		if string(inferred.Kind) != c.Kind || inferred.Notice() != "" && inferred.Kind != infer.LeftOut && !slices.Contains([]string{"beyond 1e100", "two units", "percent beside a number"}, c.Case) &&
+			!strings.Contains(c.Case, "several units") {
+			t.Errorf("%s: %s (%s), want %s", c.Case, inferred.Kind, inferred.Reason, c.Kind)
+			continue
+		}
+		if c.Values != nil {
+			lines, err := infer.Values(text, "a.csv", infer.Options{}, r.Spec)
+			var want strings.Builder
+			for _, v := range c.Values {
+				row := json.NewEncoder(&want)
+				row.SetEscapeHTML(false)
+				_ = row.Encode([]any{v, 0.5}) // Texts, numbers and booleans.
+			}
+			if err != nil || lines != want.String() {
+				t.Errorf("%s: the values %s, %v, want %s", c.Case, lines, err, want.String())
+			}
+		}
+		declared, err := declaredCSV(strings.NewReader(text), r.Spec.GetInputs())
+		if err != nil {
+			t.Errorf("%s: %v", c.Case, err)
+			continue
+		}
+		for i, want := range c.Values {
+			for _, column := range []*infer.Column{inferred, declared.Columns["c"]} {
+				got, err := column.Value(cells[i])
+				assert.True(t, err == nil && got == want, "%s: %q is %v, %v, want %v", c.Case, cells[i], got, err, want)
+			}
+		}
+	}
+}
+
+func TestTextsOfSeveralWords(t *testing.T) {
+	message := func(i int) string { return fmt.Sprintf("call %d now to win a prize", i) }
+	for name, c := range map[string]struct {
+		cells []string
+		kind  infer.Kind
+	}{
+		"messages":         {each(100, message), infer.Text},
+		"long messages":    {each(100, func(i int) string { return strings.Repeat(message(i)+" ", 20) }), infer.Text},
+		"names":            {each(100, func(i int) string { return fmt.Sprintf("Ann %d Doe", i) }), infer.LeftOut},
+		"ids":              {each(100, func(i int) string { return fmt.Sprintf("x%d", i) }), infer.LeftOut},
+		"repeated phrases": {each(400, func(i int) string { return message(i % 5) }), infer.Category},
+		"too long":         {each(100, func(i int) string { return strings.Repeat(message(i)+" ", 1000) }), infer.LeftOut},
+	} {
+		got := column(t, c.cells...)
+		assert.Equal(t, c.kind, got.Kind, "%s: a, want a: %s", name, got.Reason)
+		if c.kind != infer.Text {
+			continue
+		}
+		assert.True(t, got.Input.GetText() != nil && infer.KindOf(got.Input) == infer.Text, "%s: declared as %v", name, got.Input)
+		v, err := got.Value(c.cells[3])
+		assert.True(t, err == nil && v == strings.TrimSpace(c.cells[3]), "%s: the value %v, %v", name, v, err)
+	}
+}
+
+// Values follow the spec that is given, and are null for what is missing or left out.
+func TestValues(t *testing.T) {
+	const text = "at,n,id,y\n21.11.2026 18:00,\"1,5\",a,up\n22.11.2026 18:00,NA,b,\n23.11.2026 18:00,2.5,c,none\n"
+	classes := &hindsightv1.ModelSpec{Inputs: inputs(t, `[{"name": "at", "time": {}}, {"name": "n", "numeric": {}}]`), Classes: &hindsightv1.Classes{}}
+	numbers := &hindsightv1.ModelSpec{Inputs: inputs(t, `[{"name": "id", "categorical": {}}]`)}
+	for _, c := range []struct {
+		target string
+		spec   *hindsightv1.ModelSpec
+		want   string
+	}{
+		{"y", classes, `["2026-11-21T18:00:00Z",1.5,null,"up"] ["2026-11-22T18:00:00Z",null,null,null] ["2026-11-23T18:00:00Z",2.5,null,"none"] `},
+		{"n", numbers, `[null,1.5,"a",null] [null,null,"b",null] [null,2.5,"c",null] `},
+	} {
+		got, err := infer.Values(text, "csv", infer.Options{Target: c.target}, c.spec)
+		got = strings.ReplaceAll(got, "\n", " ")
+		assert.True(t, err == nil && got == c.want, "%s: %s, %v, want %s", c.target, got, err, c.want)
+	}
+	for says, spec := range map[string]*hindsightv1.ModelSpec{
+		`csv: line 1: there is no column "x" among at, n, id, y`: {Inputs: inputs(t, `[{"name": "x", "numeric": {}}]`)},
+		`"y" is an input and a target`:                           {Inputs: inputs(t, `[{"name": "y", "categorical": {}}]`)},
+		`csv: line 2, column 3 (id): "a" is no number`:           {Inputs: inputs(t, `[{"name": "id", "numeric": {}}]`), Classes: &hindsightv1.Classes{}},
+		`csv: line 2, column 4 (y): "up" is no number`:           {Inputs: inputs(t, `[{"name": "n", "numeric": {}}]`)},
+	} {
+		got, err := infer.Values(text, "csv", infer.Options{Target: "y"}, spec)
+		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%s, %v, want %s", got, err, says)
+	}
 }

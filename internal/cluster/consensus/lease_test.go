@@ -1,11 +1,21 @@
 package consensus_test
 
 import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
 
 	"hindsight/internal/cluster/consensus"
 )
@@ -123,5 +133,202 @@ func TestContacts(t *testing.T) {
 		}
 		got := contacts.Confirmed(begin.Add(now), c.voters, "self", c.term)
 		assert.True(t, got.Equal(want), "%s: confirmed at %v, want %v", c.name, got, want)
+	}
+}
+
+// TestQuiet: only a message that a follower has acknowledged, and that has no entries, is answered without the follower,
+// and only while the follower answers heartbeats.
+func TestQuiet(t *testing.T) {
+	t.Parallel()
+	begin := time.Unix(1000, 0)
+	said := func(term, index, commit uint64) *raft.AppendEntriesRequest {
+		return &raft.AppendEntriesRequest{Term: term, PrevLogEntry: index, PrevLogTerm: term, LeaderCommitIndex: commit}
+	}
+	entry, heartbeat := said(3, 9, 9), &raft.AppendEntriesRequest{Term: 3}
+	entry.Entries = []*raft.Log{{Index: 10}}
+	for _, c := range []struct {
+		name string
+		// The follower acknowledges said(3, 9, 9) at the beginning, and heartbeats at these times.
+		beats []time.Duration
+		at    time.Duration
+		to    raft.ServerID
+		r     *raft.AppendEntriesRequest
+		want  bool
+	}{
+		{"the same", nil, consensus.AnsweredWithin, "a", said(3, 9, 9), true},
+		{"another follower", nil, 0, "b", said(3, 9, 9), false},
+		{"another term", nil, 0, "a", said(4, 9, 9), false},
+		{"another end of the log", nil, 0, "a", said(3, 10, 9), false},
+		{"another commit index", nil, 0, "a", said(3, 9, 8), false},
+		{"entries", nil, 0, "a", entry, false},
+		{"a heartbeat", nil, 0, "a", heartbeat, false},
+		{"a silent follower", nil, consensus.AnsweredWithin + 1, "a", said(3, 9, 9), false},
+		{"a follower that answers heartbeats", []time.Duration{consensus.AnsweredWithin}, 2 * consensus.AnsweredWithin, "a", said(3, 9, 9), true},
+		{"long after", []time.Duration{consensus.RepeatAfter}, consensus.RepeatAfter + 1, "a", said(3, 9, 9), false},
+	} {
+		q := consensus.NewQuiet()
+		q.Heard(begin, "a", said(3, 9, 9), nil)
+		for _, at := range c.beats {
+			q.Heard(begin.Add(at), "a", heartbeat, nil)
+		}
+		assert.Equal(t, c.want, q.Answer(begin.Add(c.at), c.to, c.r), "%s: answered", c.name)
+	}
+
+	q := consensus.NewQuiet()
+	q.Heard(begin, "a", said(3, 9, 9), nil)
+	q.Heard(begin, "a", entry, nil)
+	assert.False(t, q.Answer(begin, "a", said(3, 9, 9)), "a follower with new entries has to hear the commit index again")
+	q.Heard(begin, "a", said(3, 10, 9), nil)
+	q.Heard(begin, "a", heartbeat, errors.New("the connection broke"))
+	assert.False(t, q.Answer(begin, "a", said(3, 10, 9)), "a follower that has failed has to hear everything again")
+	lease, election := consensus.CalmTimeouts()
+	assert.True(t, lease+consensus.AnsweredWithin < election, "an owner without a majority may stay for %v, and the others elect after %v", lease+consensus.AnsweredWithin, election)
+}
+
+// TestRest: a repeated message waits for the next entry or the end of the log, at most restTime, and only if the
+// follower knows that all entries are committed.
+func TestRest(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name          string
+		index, commit uint64
+		// After half of restTime, the log gets entry 10, or ends.
+		appends, ends bool
+		want          time.Duration
+	}{
+		{"nothing happens", 9, 9, false, false, consensus.RestTime},
+		{"an entry", 9, 9, true, false, consensus.RestTime / 2},
+		{"the end", 9, 9, false, true, consensus.RestTime / 2},
+		{"an entry is new already", 8, 8, false, false, 0},
+		{"an entry is not committed", 9, 8, false, false, 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q, stop := consensus.NewQuiet(), make(chan struct{})
+				err := q.Over(raft.NewInmemStore(), stop)
+				err = errors.Join(err, q.StoreLog(&raft.Log{Index: 9}))
+				require.NoError(t, err)
+				var half sync.WaitGroup
+				half.Go(func() {
+					time.Sleep(consensus.RestTime / 2)
+					if c.appends {
+						err = q.StoreLog(&raft.Log{Index: 10})
+					}
+					if c.ends {
+						close(stop)
+					}
+				})
+				begin := time.Now()
+				q.Rest(&raft.AppendEntriesRequest{PrevLogEntry: c.index, LeaderCommitIndex: c.commit})
+				assert.Equal(t, c.want, time.Since(begin), "waited")
+				half.Wait()
+				assert.NoError(t, err)
+			})
+		})
+	}
+}
+
+// slowRate is the rate of a slow link, in bytes a second.
+const slowRate = 1 << 20
+
+// slow rejects a request whose deadline is too near for a link of slowRate. It does not wait. A request begins with the
+// first write after a read.
+type slow struct {
+	net.Conn
+	deadline, began time.Time
+	bytes           int
+}
+
+func (c *slow) SetDeadline(t time.Time) error {
+	c.deadline = t
+	return c.Conn.SetDeadline(t)
+}
+
+func (c *slow) Read(p []byte) (int, error) {
+	c.bytes = 0
+	return c.Conn.Read(p)
+}
+
+func (c *slow) Write(p []byte) (int, error) {
+	if c.bytes == 0 {
+		c.began = time.Now()
+	}
+	c.bytes += len(p)
+	takes := time.Duration(c.bytes) * time.Second / slowRate
+	if !c.deadline.IsZero() && c.began.Add(takes).After(c.deadline) {
+		return 0, os.ErrDeadlineExceeded
+	}
+	return c.Conn.Write(p)
+}
+
+func TestALargeEntryPassesASlowLink(t *testing.T) {
+	var servers []*server
+	for k := range 3 {
+		servers = append(servers, newServer(t, fmt.Sprintf("s%d", k)))
+	}
+	require.NoError(t, consensus.Found(servers[0].storage, servers[0].self, 0))
+	for _, s := range servers {
+		s.mu.index = 1
+		stream, err := consensus.Listen(listen(t, s.self.Address), nil, func(error) {})
+		require.NoError(t, err)
+		stream.DialBy(func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &slow{Conn: c}, nil
+		})
+		s.stream = stream
+		s.Log, err = consensus.Open(consensus.Options{
+			Self: s.self, Storage: s.storage, Stream: stream, Apply: s.applyEntry, Sync: func(context.Context) error { return nil },
+			Has: s.has, Behind: s.isBehind, Marks: s.marks, Now: s.now, Logger: zap.NewNop(), Calm: true,
+		})
+		require.NoError(t, err)
+		t.Cleanup(func() { s.close(t) })
+	}
+	for n, s := range servers[1:] {
+		eventually(t, "another member", func() bool { return owner(t, servers[:n+1]...).Add(t.Context(), s.self) == nil })
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	eventually(t, "an entry of 8 MiB is committed", func() bool { // A busy machine may elect another owner meanwhile.
+		return owner(t, servers...).Propose(ctx, bytes.Repeat([]byte("x"), 8<<20)) == nil
+	})
+	for _, s := range servers {
+		select {
+		case err := <-s.Failed():
+			t.Errorf("%s failed: %v", s.self.ID, err)
+		default:
+		}
+	}
+}
+
+func TestStall(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		write bool
+		leads bool
+		ends  bool
+		after time.Duration
+		want  bool
+	}{
+		{"no write, a proposal waits for others", false, true, false, time.Hour, false},
+		{"a short write", true, true, false, 4 * time.Second, false},
+		{"a write hangs", true, true, false, 6 * time.Second, true},
+		{"a follower's write", true, false, false, time.Hour, false},
+		{"the next write", true, true, true, time.Hour, false},
+	} {
+		var s consensus.Stall
+		now := time.Unix(1e9, 0)
+		if c.write {
+			s.Step()
+		}
+		assert.False(t, s.Stalled(now, c.leads), "%s: stalled at once", c.name)
+		if c.ends {
+			s.Step()
+			s.Step()
+		}
+		assert.Equal(t, c.want, s.Stalled(now.Add(c.after), c.leads), "%v %v", c.name, c.after)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/modeltest"
 )
 
 // series are n rows of three inputs and a label that depends on them and on
@@ -298,4 +299,82 @@ func TestStackRegret(t *testing.T) {
 	t.Logf("loss %g, best linear combination %g, regret %g, bound %g", lost, best, regret, bound)
 	// Weights are part of the forecaster's own prediction, not of this one.
 	assert.True(t, regret <= bound && regret >= -1e-9*lost, "regret %g, bound %g", regret, bound)
+}
+
+func options(dimension, outputs int) auto.Options {
+	return auto.Options{Dimension: dimension, Outputs: outputs, Lags: 2, Frequencies: 5, Microseconds: 500, Seed: 3}
+}
+
+func TestConformance(t *testing.T) {
+	for name, c := range map[string]struct {
+		o     auto.Options
+		label func(float64) float64
+	}{
+		"one output":  {o: options(3, 1)},
+		"two outputs": {o: options(2, 2)},
+		"joint": {o: auto.Options{
+			Dimension: 4, Outputs: 1, Lags: 2, Frequencies: 5, Microseconds: 500, Seed: 3, Joint: []auto.Span{{From: 1, To: 4}},
+		}},
+		"no lags":  {o: auto.Options{Dimension: 2, Outputs: 1, Frequencies: 4, Microseconds: 500}},
+		"cheapest": {o: auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 4, Microseconds: 1e-9}},
+		"classes": {o: options(2, 1), label: func(y float64) float64 {
+			if math.IsNaN(y) || math.Abs(y) > model.MaxMagnitude {
+				return y
+			}
+			return math.Copysign(1, y)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			modeltest.Conform(t, modeltest.Subject{
+				New: func() model.Learner { return auto.NewLevel1(c.o) }, Dimension: c.o.Dimension, Outputs: c.o.Outputs,
+				Rejects: func(v float64) bool { return v > model.MaxMagnitude }, Label: c.label, Warm: 200,
+			})
+		})
+	}
+}
+
+// Inputs that are predicted together have the predictions of one by one, bit for bit, at every stage,
+// with keys, several outputs, many inputs and rows ahead.
+func TestPredictAllIsOneByOne(t *testing.T) {
+	two, keyed, many := defaults(3), defaults(4), defaults(90)
+	two.Outputs = 2
+	keyed.Keys = []auto.Key{{Feature: 3}}
+	for name, o := range map[string]auto.Options{"two outputs": two, "keys": keyed, "screened": many} {
+		t.Run(name, func(t *testing.T) {
+			l, rng, rows := auto.New(o), rand.New(rand.NewPCG(3, 4)), 1500
+			if testing.Short() {
+				rows = 1200
+			}
+			var out model.Outcome
+			for n, s := range modeltest.Samples(5, o.Dimension, rows) {
+				if n == 0 || n == 7 || n == 200 || n == rows-1 {
+					comparePredictions(t, l, o, rng)
+				}
+				if len(o.Keys) > 0 {
+					s.X[3] = float64(rng.IntN(9))
+				}
+				require.NoError(t, l.Observe(&out, s.X, []float64{s.Y, -s.Y}[:o.Outputs], s.Weight))
+			}
+		})
+	}
+}
+
+func comparePredictions(t *testing.T, l *auto.Learner, o auto.Options, rng *rand.Rand) {
+	t.Helper()
+	const rows = 19
+	together, alone, x := make([]*model.Prediction, rows), make([]*model.Prediction, rows), make([][]float64, rows)
+	for n, s := range modeltest.Samples(rng.Uint64(), o.Dimension, rows) {
+		if len(o.Keys) > 0 {
+			s.X[3] = float64(rng.IntN(12))
+		}
+		ahead := rng.IntN(3) * rng.IntN(300)
+		x[n], together[n], alone[n] = s.X, &model.Prediction{Horizon: ahead}, &model.Prediction{Horizon: ahead}
+		require.NoError(t, l.Predict(alone[n], s.X))
+	}
+	require.NoError(t, l.PredictAll(together, x))
+	for n := range x {
+		require.Equal(t, alone[n], together[n], n)
+	}
+	x[rows-1] = x[rows-1][:1]
+	assert.Error(t, l.PredictAll(together, x), "a row of one number was predicted")
 }
