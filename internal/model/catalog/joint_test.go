@@ -119,6 +119,12 @@ func TestAutoOfManyClasses(t *testing.T) {
 		}
 		var p model.ClassPrediction
 		require.NoError(t, l.PredictClass(&p, x))
+		if n == rows-1 {
+			ahead := model.ClassPrediction{Prediction: model.Prediction{Horizon: 50}}
+			require.NoError(t, l.PredictClass(&ahead, x))
+			require.Equal(t, p.Probabilities, ahead.Probabilities, "no expert reads labels of earlier rows")
+			require.Zero(t, ahead.Spread)
+		}
 		if n > rows*2/3 {
 			asked++
 			if p.Name() != strconv.Itoa(k) {
