@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,12 +78,12 @@ func (n *Node) Lost(model string) {
 }
 
 func (n *Node) compareAll(ctx context.Context) {
-	last := uint64(0)
+	var compared []uint64 // The newest entries, the oldest first.
 	for {
 		select {
 		case c := <-n.checks:
-			if l := n.consensus.Load(); l != nil && c.index > last { // Several servers report the same difference.
-				last = c.index
+			if l := n.consensus.Load(); l != nil && !slices.Contains(compared, c.index) { // Several servers report the same difference.
+				compared = append(compared[max(0, len(compared)-pendingChecks):], c.index)
 				n.compare(ctx, l, c)
 			}
 		case <-ctx.Done():

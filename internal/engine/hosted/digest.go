@@ -128,7 +128,7 @@ func (m *Model) Check(ctx context.Context, from string, since time.Time) (next s
 	var own digested
 	err = m.box.Do(ctx, func(context.Context) error {
 		sequence := uint64(0)
-		if m.state.machine != nil && m.state.broken == nil {
+		if m.state.machine != nil && m.state.broken == nil && !m.env.Cold { // Cold servers have no state at the sequence.
 			sequence = m.state.machine.Sequence()
 		}
 		// No record of the model is between its state and the digest of its rows, because both have one turn.
