@@ -339,13 +339,13 @@ func (f *fleet) finish() findings {
 	f.net.heal()
 	f.end()
 	f.awaitVoters()
+	if f.flipped {
+		f.delete(wronged)
+	}
 	f.noRemains()
 	shares := f.shares()
 	for n := range shares {
 		f.caughtUp(&shares[n])
-	}
-	if f.flipped {
-		f.delete(wronged)
 	}
 	for _, m := range f.running() {
 		f.terminate(m)

@@ -75,40 +75,78 @@ func TestAWrongOwner(t *testing.T) {
 			first := f.wrong()
 			f.load(4, f.models)
 			wrong := f.owner()
-			f.terminate(wrong)
-			local, err := store.Open(wrong.dir, store.Options{Member: true})
-			require.NoError(t, err)
-			err = local.Models(t.Context(), func(e storage.RegistryEntry) error {
-				if e.Name != wronged {
-					return nil
-				}
-				return change(t, e.Model, e)
-			})
-			err = errors.Join(err, local.Sync(context.WithoutCancel(t.Context())), local.Close())
-			require.NoError(t, err)
-			f.start(wrong)
-			f.awaitVoters()
-			f.moveTo(0, wrong)
+			f.wronging(wrong, change)
 			wrong.process.logged(t, "differs from another server's", 1)
-			wrong.process.logged(t, "the owner hands the ownership on", 1)
-			wrong.process.logged(t, "this server fetches the owner's store", 1)
-			wrong.process.logged(t, "a checkpoint has arrived", 1)
-			f.awaitVoters()
-			assert.True(t, f.owner() != wrong, "the wrong server still owns the models")
-			for _, m := range f.members { // Each has the right copy, also as the owner.
-				eventually(t, fmt.Sprintf("server %d owns the models", m.number), func() bool {
-					if f.owner() == m {
-						return true
-					}
-					f.moveTo(0, m)
-					f.awaitVoters()
-					return false
-				})
-				f.unwronged(first)
-			}
-			f.report(f.finish())
+			f.righted(wrong, first)
 		})
 	}
+}
+
+// A cold owner has a wrong bit of a state. The other servers replay the snapshot that the owner sends, and notice the bit.
+func TestAWrongColdOwner(t *testing.T) {
+	endToEnd(t)
+	f := newFleet(t, uint64(time.Now().UnixNano()), 3, 1, "--cluster-standby", "cold")
+	f.flipped = true
+	first := f.wrong()
+	f.snapshot()
+	first = append(first, f.observeWronged(len(first), 41)...) // No server applies the snapshot again.
+	f.load(4, f.models)
+	wrong := f.owner()
+	f.wronging(wrong, flipSnapshot(func(s *codec.Snapshot) []byte { return s.Learner }))
+	first = append(first, f.observeWronged(len(first), 60)...)
+	f.snapshot()
+	f.other(wrong).process.logged(t, "a snapshot of the owner differs", 1)
+	f.righted(wrong, first)
+}
+
+// snapshot lets the owner write a snapshot of the wronged model.
+func (f *fleet) snapshot() {
+	f.t.Helper()
+	f.insist(func(ctx context.Context, owner *process) error {
+		_, err := owner.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: wronged})
+		return err
+	})
+}
+
+// wronging changes the wronged model of a server that does not run meanwhile, and makes the server the owner.
+func (f *fleet) wronging(wrong *member, change func(*testing.T, storage.Model, storage.RegistryEntry) error) {
+	f.t.Helper()
+	f.terminate(wrong)
+	local, err := store.Open(wrong.dir, store.Options{Member: true})
+	require.NoError(f.t, err)
+	err = local.Models(f.t.Context(), func(e storage.RegistryEntry) error {
+		if e.Name != wronged {
+			return nil
+		}
+		return change(f.t, e.Model, e)
+	})
+	require.NoError(f.t, errors.Join(err, local.Sync(context.WithoutCancel(f.t.Context())), local.Close()))
+	f.start(wrong)
+	f.awaitVoters()
+	f.moveTo(0, wrong)
+}
+
+// righted waits until a wrong owner has the store of the majority, and checks the answers of all servers as the owner.
+func (f *fleet) righted(wrong *member, first []*hindsightv1.Outcome) {
+	t := f.t
+	t.Helper()
+	wrong.process.logged(t, "the owner hands the ownership on", 1)
+	wrong.process.logged(t, "this server fetches the owner's store", 1)
+	wrong.process.logged(t, "a checkpoint has arrived", 1)
+	f.awaitVoters()
+	assert.True(t, f.owner() != wrong, "the wrong server still owns the models")
+	for _, m := range f.members { // Each has the right copy, also as the owner.
+		eventually(t, fmt.Sprintf("server %d owns the models", m.number), func() bool {
+			if f.owner() == m {
+				return true
+			}
+			f.moveTo(0, m)
+			f.awaitVoters()
+			return false
+		})
+		f.unwronged(first)
+	}
+	f.report(f.finish())
 }
 
 // wrong creates the wronged model, and returns the answers of its observations.
@@ -124,15 +162,7 @@ func (f *fleet) wrong() (first []*hindsightv1.Outcome) {
 		}
 		return err
 	})
-	for n := range 40 {
-		f.insist(func(ctx context.Context, owner *process) error {
-			answer, err := owner.predictor.Observe(ctx, wrongedObservation(n))
-			if err == nil {
-				first = append(first, answer.GetOutcome())
-			}
-			return err
-		})
-	}
+	first = f.observeWronged(0, 40)
 	f.insist(func(ctx context.Context, owner *process) error {
 		_, err := owner.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: wronged, Features: []float64{1, 2}, PredictionId: "waits"})
 		if status.Code(err) == codes.AlreadyExists {
@@ -141,6 +171,21 @@ func (f *fleet) wrong() (first []*hindsightv1.Outcome) {
 		return err
 	})
 	return first
+}
+
+// observeWronged lets the wronged model learn observations.
+func (f *fleet) observeWronged(from, to int) (answers []*hindsightv1.Outcome) {
+	f.t.Helper()
+	for n := from; n < to; n++ {
+		f.insist(func(ctx context.Context, owner *process) error {
+			answer, err := owner.predictor.Observe(ctx, wrongedObservation(n))
+			if err == nil {
+				answers = append(answers, answer.GetOutcome())
+			}
+			return err
+		})
+	}
+	return answers
 }
 
 func wrongedObservation(n int) *hindsightv1.ObserveRequest {
