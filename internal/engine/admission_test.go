@@ -114,12 +114,10 @@ func TestALoadThatFindsNoMemory(t *testing.T) {
 	waitFor(t, h, func() bool { return f.appends.next.Load() == appendWell }) // It has its turn.
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	_, err := h.Predict(ctx, "other", vectors(x), engine.PredictOptions{})
-	assert.ErrorIs(t, err, context.DeadlineExceeded)
+	assert.ErrorIs(t, errOf(h.Predict(ctx, "other", vectors(x), engine.PredictOptions{})), context.DeadlineExceeded)
 	assert.LessOrEqual(t, h.Totals().ResidentBytes, int64(1<<20))
 	close(f.goOn)
-	_, err = ticket.Wait(t.Context())
-	assert.NoError(t, err)
+	assert.NoError(t, errOf(ticket.Wait(t.Context())))
 	h.predict(t, "other", x...)
 }
 
@@ -139,15 +137,13 @@ func TestALoadThatFitsWaitsForNone(t *testing.T) {
 	var waiting sync.WaitGroup
 	for n := range large {
 		waiting.Go(func() {
-			_, err := h.Predict(ctx, fmt.Sprint("large", n), vectors(x), engine.PredictOptions{})
-			assert.ErrorIs(t, err, context.Canceled)
+			assert.ErrorIs(t, errOf(h.Predict(ctx, fmt.Sprint("large", n), vectors(x), engine.PredictOptions{})), context.Canceled)
 		})
 	}
 	for range 20 {
 		h.Hibernate("small") // The engine itself may have done it.
 		fits, done := context.WithTimeout(t.Context(), 5*time.Second)
-		_, err := h.Predict(fits, "small", vectors(x[:2]), engine.PredictOptions{})
-		assert.NoError(t, err)
+		assert.NoError(t, errOf(h.Predict(fits, "small", vectors(x[:2]), engine.PredictOptions{})))
 		done()
 	}
 	cancel()
@@ -173,8 +169,7 @@ func TestAFloodedRidgeIsRejected(t *testing.T) {
 		var field *model.FieldError
 		_, _, err := engine.ValidateSpec(spec)
 		assert.True(t, errors.Is(err, model.ErrInvalidSpec) && errors.As(err, &field) && field.Field == "spec."+spec.Name()+".kernel.offset", "%s: ValidateSpec says %v", name, err)
-		_, err = h.CreateModel(context.Background(), "m", spec)
-		assert.ErrorIs(t, err, model.ErrInvalidSpec, "%s: CreateModel says", name)
+		assert.ErrorIs(t, errOf(h.CreateModel(context.Background(), "m", spec)), model.ErrInvalidSpec, "%s: CreateModel says", name)
 	}
 	fits := model.Spec{Dimension: 1, KernelAWV: &model.KernelAWV{Lambda: ptr(1.0), Kernel: &model.Kernel{Kind: "polynomial", Offset: ptr(1e3), Degree: ptr(4)}}}
 	_, _, err := engine.ValidateSpec(fits)

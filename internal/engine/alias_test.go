@@ -76,8 +76,7 @@ func TestAliases(t *testing.T) {
 		{"live", "b", engine.NoModel, engine.ErrAliasChanged},
 		{"new", "b", "a", engine.ErrAliasChanged},
 	} {
-		_, err := h.SetAlias(ctx, rejected.name, rejected.id, rejected.expected)
-		assert.ErrorIs(t, err, rejected.want, rejected)
+		assert.ErrorIs(t, errOf(h.SetAlias(ctx, rejected.name, rejected.id, rejected.expected)), rejected.want, rejected)
 	}
 	c.advance(time.Second)
 	set, err := h.SetAlias(ctx, "live", "b", "a")
@@ -97,8 +96,7 @@ func TestAliases(t *testing.T) {
 	assert.ErrorIs(t, h.DeleteAlias(ctx, "live"), engine.ErrAliasNotFound)
 	h.stop(t)
 	h = start(t, d, c)
-	_, err = h.GetModel(ctx, "live")
-	assert.ErrorIs(t, err, engine.ErrModelNotFound, "a deleted alias")
+	assert.ErrorIs(t, errOf(h.GetModel(ctx, "live")), engine.ErrModelNotFound, "a deleted alias")
 }
 
 // A name is that of a model or of an alias, and a model that an alias names stays.
@@ -110,16 +108,12 @@ func TestNamesOfModelsAndAliases(t *testing.T) {
 	h.create(t, "deleted", linear(1))
 	h.setAlias(t, "live", "a")
 	exported := must(h.ExportModel(ctx, "live", engine.ExportOptions{}))(t)
-	_, err := h.CreateModel(ctx, "live", linear(1))
-	assert.ErrorIs(t, err, engine.ErrAliasExists)
-	_, err = h.ImportModel(ctx, "live", exported)
-	assert.ErrorIs(t, err, engine.ErrAliasExists)
+	assert.ErrorIs(t, errOf(h.CreateModel(ctx, "live", linear(1))), engine.ErrAliasExists)
+	assert.ErrorIs(t, errOf(h.ImportModel(ctx, "live", exported)), engine.ErrAliasExists)
 	assert.ErrorIs(t, h.DeleteModel(ctx, "a"), engine.ErrAliased)
 	require.NoError(t, h.DeleteModel(ctx, "deleted"))
-	_, err = h.SetAlias(ctx, "deleted", "a", "")
-	assert.ErrorIs(t, err, engine.ErrModelExists)
-	_, err = h.SetAlias(ctx, "other", "deleted", "")
-	assert.ErrorIs(t, err, engine.ErrModelNotFound)
+	assert.ErrorIs(t, errOf(h.SetAlias(ctx, "deleted", "a", "")), engine.ErrModelExists)
+	assert.ErrorIs(t, errOf(h.SetAlias(ctx, "other", "deleted", "")), engine.ErrModelNotFound)
 	for doing, err := range map[string]error{
 		"delete": h.DeleteModel(ctx, "live"),
 		"undelete": func() error {
@@ -168,7 +162,6 @@ func TestAliasLimit(t *testing.T) {
 	for n := range engine.AliasLimit {
 		h.setAlias(t, fmt.Sprint("alias", n), "a")
 	}
-	_, err := h.SetAlias(t.Context(), "more", "a", "")
-	assert.ErrorIs(t, err, engine.ErrAliasLimit)
+	assert.ErrorIs(t, errOf(h.SetAlias(t.Context(), "more", "a", "")), engine.ErrAliasLimit)
 	h.setAlias(t, "alias0", "b")
 }

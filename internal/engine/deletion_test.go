@@ -139,8 +139,7 @@ func TestDeletionWhoseCallerLeaves(t *testing.T) {
 	leave()
 	assert.ErrorIs(t, <-left, context.Canceled)
 	close(f.goOn)
-	_, err := ticket.Wait(t.Context())
-	assert.NoError(t, err)
+	assert.NoError(t, errOf(ticket.Wait(t.Context())))
 	// The deletion was skipped: it had not begun.
 	assert.NoError(t, h.DeleteModel(t.Context(), "m"))
 	h.create(t, "m", linear(2))
@@ -207,8 +206,7 @@ func TestCallsBesideAPurge(t *testing.T) {
 		for n := range each {
 			owner.host.observe(t, "m", one(fmt.Sprint("p", n), 1, 2)...)
 		}
-		_, err := owner.host.Engine.DeleteModel(ctx, "m", engine.DeleteOptions{Purge: true})
-		assert.NoError(t, err)
+		assert.NoError(t, errOf(owner.host.Engine.DeleteModel(ctx, "m", engine.DeleteOptions{Purge: true})))
 		callers.Wait()
 	}
 }
@@ -311,8 +309,7 @@ func TestARejectedRestoreLeavesFollowers(t *testing.T) {
 	h.caughtUp(t, "leader")
 	broken := errors.New("the disk cannot be read")
 	f.replayFails.Store(&broken)
-	_, err := h.RestoreModel(t.Context(), "leader", 4)
-	assert.ErrorIs(t, err, engine.ErrStorage)
+	assert.ErrorIs(t, errOf(h.RestoreModel(t.Context(), "leader", 4)), engine.ErrStorage)
 	f.replayFails.Store(nil)
 	assert.Equal(t, "leader", h.follows(t, "shadow"))
 	h.feed(t, 10, 10)
@@ -362,10 +359,8 @@ func TestRestoringAModelImportedAtSequence1(t *testing.T) {
 	data := must(h.ExportModel(t.Context(), "m", engine.ExportOptions{}))(t)
 	must(h.ImportModel(t.Context(), "copy", data))(t)
 	h.observe(t, "copy", engine.Observation{Features: []float64{2}, Labels: []float64{1}})
-	_, err := h.RestoreModel(t.Context(), "copy", 0)
-	assert.ErrorIs(t, err, engine.ErrSnapshotNotFound)
-	_, err = h.RestoreModel(t.Context(), "copy", 1)
-	assert.NoError(t, err)
+	assert.ErrorIs(t, errOf(h.RestoreModel(t.Context(), "copy", 0)), engine.ErrSnapshotNotFound)
+	assert.NoError(t, errOf(h.RestoreModel(t.Context(), "copy", 1)))
 	h.observe(t, "copy", engine.Observation{Features: []float64{2}, Labels: []float64{1}})
 }
 

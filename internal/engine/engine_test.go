@@ -25,11 +25,9 @@ func TestCreateIsIdempotentBySpec(t *testing.T) {
 	assert.True(t, first.Spec.PKAWVTaylor.Lambda != nil && *first.Spec.PKAWVTaylor.Lambda == 0.1, "defaults are not filled in: %+v", first.Spec.PKAWVTaylor)
 	again, err := h.CreateModel(context.Background(), "a", taylor(2, 3))
 	assert.True(t, err == nil && reflect.DeepEqual(again, first), "the same again: %+v, %v", again, err)
-	_, err = h.CreateModel(context.Background(), "a", taylor(2, 4))
-	assert.ErrorIs(t, err, engine.ErrModelExists, "another spec")
+	assert.ErrorIs(t, errOf(h.CreateModel(context.Background(), "a", taylor(2, 4))), engine.ErrModelExists, "another spec")
 	for _, id := range []string{"", "A", "-a", "a/b", "a b", strings.Repeat("a", 64)} {
-		_, err := h.CreateModel(context.Background(), id, linear(1))
-		assert.ErrorIs(t, err, engine.ErrInvalidID, id)
+		assert.ErrorIs(t, errOf(h.CreateModel(context.Background(), id, linear(1))), engine.ErrInvalidID, id)
 	}
 }
 
@@ -57,14 +55,11 @@ func TestBadObservationsAreRejected(t *testing.T) {
 		"weight infinite": {engine.Observation{Features: []float64{1, 2}, Labels: one, Weight: math.Inf(1)}, model.ErrWeightOutOfRange},
 		"no label":        {engine.Observation{PredictionID: p.ID, Weight: 1}, model.ErrDimensionMismatch},
 	} {
-		_, err := h.Observe(context.Background(), "m", []engine.Observation{c.o})
-		assert.ErrorIs(t, err, c.want, name)
+		assert.ErrorIs(t, errOf(h.Observe(context.Background(), "m", []engine.Observation{c.o})), c.want, name)
 	}
 	assert.Equal(t, before, h.stats(t, "m"))
-	_, err := h.Predict(context.Background(), "m", vectors([]float64{1, 2}, []float64{1}), engine.PredictOptions{})
-	assert.ErrorIs(t, err, model.ErrDimensionMismatch)
-	_, err = h.Predict(context.Background(), "nobody", nil, engine.PredictOptions{})
-	assert.ErrorIs(t, err, engine.ErrModelNotFound)
+	assert.ErrorIs(t, errOf(h.Predict(context.Background(), "m", vectors([]float64{1, 2}, []float64{1}), engine.PredictOptions{})), model.ErrDimensionMismatch)
+	assert.ErrorIs(t, errOf(h.Predict(context.Background(), "nobody", nil, engine.PredictOptions{})), engine.ErrModelNotFound)
 }
 
 func TestChosenPredictionIDs(t *testing.T) {
@@ -82,11 +77,9 @@ func TestChosenPredictionIDs(t *testing.T) {
 	h.observe(t, "m", engine.Observation{Features: []float64{1}, Labels: []float64{9}})
 	again, err := predict(1)
 	assert.True(t, err == nil && reflect.DeepEqual(again, first), "a retried Predict answers %+v, %v; first %+v", again, err, first)
-	_, err = predict(2)
-	assert.ErrorIs(t, err, engine.ErrConflict, "other features")
+	assert.ErrorIs(t, errOf(predict(2)), engine.ErrConflict, "other features")
 	h.observe(t, "m", engine.Observation{PredictionID: "mine", Labels: []float64{1}})
-	_, err = predict(1)
-	assert.ErrorIs(t, err, engine.ErrConflict, "after its label")
+	assert.ErrorIs(t, errOf(predict(1)), engine.ErrConflict, "after its label")
 }
 
 func TestLimits(t *testing.T) {
@@ -95,12 +88,9 @@ func TestLimits(t *testing.T) {
 	h.predict(t, "m", 1)
 	named := engine.PredictOptions{Remember: true, IDs: []string{"x"}}
 	must(h.Predict(context.Background(), "m", vectors([]float64{1}), named))(t)
-	_, err := h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true})
-	assert.ErrorIs(t, err, engine.ErrPendingLimit)
-	_, err = h.Predict(context.Background(), "m", vectors([]float64{1}), named)
-	assert.NoError(t, err, "a retry of the second, which adds nothing")
-	_, err = h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{})
-	assert.NoError(t, err, "not remembered")
+	assert.ErrorIs(t, errOf(h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true})), engine.ErrPendingLimit)
+	assert.NoError(t, errOf(h.Predict(context.Background(), "m", vectors([]float64{1}), named)), "a retry of the second, which adds nothing")
+	assert.NoError(t, errOf(h.Predict(context.Background(), "m", vectors([]float64{1}), engine.PredictOptions{})), "not remembered")
 }
 
 // A learner that takes only so many observations rejects the rest, also those
@@ -195,8 +185,7 @@ func TestClockJumpsForward(t *testing.T) {
 			m.move(50*time.Minute, 0)
 			a := h.observe(t, "m", engine.Observation{PredictionID: kept.ID, Labels: []float64{1}})
 			assert.EqualValues(t, 1, a[0].Sequence, a)
-			_, err := h.UndeleteModel(context.Background(), "gone")
-			assert.NoError(t, err)
+			assert.NoError(t, errOf(h.UndeleteModel(context.Background(), "gone")))
 			continue
 		}
 		m.move(time.Hour, 0)
@@ -206,8 +195,7 @@ func TestClockJumpsForward(t *testing.T) {
 			page, err := h.Engine.ListModels(t.Context(), engine.ListOptions{Deleted: true, Limit: 2})
 			return err == nil && len(page.Models) == 1
 		})
-		_, err := h.UndeleteModel(context.Background(), "gone")
-		assert.ErrorIs(t, err, engine.ErrModelNotFound)
+		assert.ErrorIs(t, errOf(h.UndeleteModel(context.Background(), "gone")), engine.ErrModelNotFound)
 	}
 }
 

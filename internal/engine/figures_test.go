@@ -75,8 +75,7 @@ func TestFiguresOfObservations(t *testing.T) {
 	h.observe(t, "m", o)
 	h.observe(t, "m", o, engine.Observation{Features: []float64{2}, Labels: []float64{3}})
 	o.Labels, o.Weight = []float64{3}, 1
-	_, err := h.Observe(t.Context(), "m", []engine.Observation{o})
-	require.ErrorIs(t, err, engine.ErrConflict)
+	require.ErrorIs(t, errOf(h.Observe(t.Context(), "m", []engine.Observation{o})), engine.ErrConflict)
 	l := h.live(t, "m")
 	if l.Observations != 2 || l.Duplicates != 2 || l.PendingLimit != 1000 || l.Behind != -1 {
 		t.Errorf("%d observations, %d duplicates, limit %d, behind %d", l.Observations, l.Duplicates, l.PendingLimit, l.Behind)
@@ -401,7 +400,6 @@ func TestForeignHistoryIsRejected(t *testing.T) {
 		snapshot := must(codec.Decode(data))(t)
 		snapshot.History = kept
 		bad := must(codec.Encode(snapshot))(t)
-		_, err := h.ImportModel(t.Context(), "other", bad)
-		assert.ErrorIs(t, err, engine.ErrInvalidRequest, what)
+		assert.ErrorIs(t, errOf(h.ImportModel(t.Context(), "other", bad)), engine.ErrInvalidRequest, what)
 	}
 }

@@ -288,3 +288,5 @@ func must[T any](v T, err error) func(testing.TB) T {
 		return v
 	}
 }
+
+func errOf[T any](_ T, err error) error { return err }

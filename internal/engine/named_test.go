@@ -156,8 +156,7 @@ func TestConflictsOfRecords(t *testing.T) {
 	first := must(predict(one))(t)
 	again, err := predict(one)
 	assert.True(t, err == nil && reflect.DeepEqual(again, first), "%+v, want %+v: %v", again, first, err)
-	_, err = predict(other)
-	assert.ErrorIs(t, err, engine.ErrConflict)
+	assert.ErrorIs(t, errOf(predict(other)), engine.ErrConflict)
 	observe := func(o engine.Observation) (engine.Answer, error) {
 		o.Labels, o.Weight = []float64{1}, 1
 		a, err := h.Observe(t.Context(), "m", []engine.Observation{o})
@@ -166,14 +165,12 @@ func TestConflictsOfRecords(t *testing.T) {
 		}
 		return a[0], nil
 	}
-	_, err = observe(engine.Observation{ObservationID: "a", Inputs: other})
-	assert.ErrorIs(t, err, engine.ErrConflict)
+	assert.ErrorIs(t, errOf(observe(engine.Observation{ObservationID: "a", Inputs: other})), engine.ErrConflict)
 	for n := range 3 {
 		a, err := observe(engine.Observation{ObservationID: "a", Inputs: one})
 		assert.True(t, err == nil && a.Duplicate == (n > 0) && a.Served, "%+v, %v", a, err)
 	}
-	_, err = observe(engine.Observation{ObservationID: "a", Inputs: other})
-	assert.ErrorIs(t, err, engine.ErrConflict)
+	assert.ErrorIs(t, errOf(observe(engine.Observation{ObservationID: "a", Inputs: other})), engine.ErrConflict)
 	a, err := observe(engine.Observation{PredictionID: "a"})
 	assert.True(t, err == nil && a.Duplicate, "%+v, %v", a, err)
 	h.create(t, "v", linear(2))
@@ -258,8 +255,7 @@ func TestClasses(t *testing.T) {
 		"nothing":          {Features: []float64{1, 2}, Weight: 1},
 	} {
 		want := map[string]error{"a class too many": model.ErrClassLimit, "a label": model.ErrLabelKind, "nothing": model.ErrInvalidClass}[what]
-		_, err := h.Observe(t.Context(), "m", []engine.Observation{o})
-		assert.ErrorIs(t, err, want, what)
+		assert.ErrorIs(t, errOf(h.Observe(t.Context(), "m", []engine.Observation{o})), want, what)
 	}
 }
 
@@ -274,8 +270,7 @@ func TestClassLimitAtTheTurn(t *testing.T) {
 		}
 		return all
 	}
-	_, err := h.Observe(t.Context(), "m", batch("a", "b", "c"))
-	assert.ErrorIs(t, err, model.ErrClassLimit)
+	assert.ErrorIs(t, errOf(h.Observe(t.Context(), "m", batch("a", "b", "c"))), model.ErrClassLimit)
 	s := h.stats(t, "m")
 	assert.EqualValues(t, 0, s.Sequence)
 	tickets := make([]*engine.Ticket, 6)

@@ -170,8 +170,7 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 			_, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{})
 			assert.True(t, errors.Is(err, engine.ErrStorage) && !errors.Is(err, engine.ErrCorrupt) && errors.Is(err, syscall.EIO), "statistics: %v, want ErrStorage with EIO", err)
 		}
-		_, err := h.Observe(t.Context(), "m", []engine.Observation{{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1}})
-		assert.ErrorIs(t, err, engine.ErrStorage)
+		assert.ErrorIs(t, errOf(h.Observe(t.Context(), "m", []engine.Observation{{Features: []float64{1, 2}, Labels: []float64{1}, Weight: 1}})), engine.ErrStorage)
 		h.stop(t)
 		findings := repair(t, disk)
 		for _, f := range findings {
@@ -180,8 +179,7 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 		assert.True(t, len(findings) == 2 && findings[1].Rejected, "found %+v, want the snapshot, and that the model is not served", findings)
 	}
 	h = startOn(t, disk, c)
-	_, err := h.ModelStats(t.Context(), "m", engine.StatsOptions{})
-	assert.ErrorIs(t, err, engine.ErrStorage)
+	assert.ErrorIs(t, errOf(h.ModelStats(t.Context(), "m", engine.StatsOptions{})), engine.ErrStorage)
 	fails.Store(false)
 	compare(t, h, want)
 }

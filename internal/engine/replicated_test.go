@@ -364,8 +364,7 @@ func TestInterruptedRestore(t *testing.T) {
 	require.NoError(t, b.local.Sync(t.Context()))
 	b.rewinding = ptr(uint64(5))
 	b.restart(true)
-	_, err := b.view("m")
-	assert.ErrorIs(t, err, engine.ErrOverloaded)
+	assert.ErrorIs(t, errOf(b.view("m")), engine.ErrOverloaded)
 	b.pause(false)
 	s.equal()
 }

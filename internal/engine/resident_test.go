@@ -129,8 +129,7 @@ func TestModelsThatAreNotLoaded(t *testing.T) {
 	models, err := h.ListModels("", "", 10)
 	assert.True(t, err == nil && len(models) == 2 && models[0].Sequence == 5 && models[0].Learner == "linear_awv", "%+v, %v", models, err)
 	require.NoError(t, h.DeleteModel(context.Background(), "a"))
-	_, err = h.GetModel(t.Context(), "a")
-	assert.ErrorIs(t, err, engine.ErrModelNotFound, "deleted")
+	assert.ErrorIs(t, errOf(h.GetModel(t.Context(), "a")), engine.ErrModelNotFound, "deleted")
 	totals = h.Totals()
 	assert.True(t, totals.Pending == 1 && totals.Models == 1, "%+v", totals)
 	h.create(t, "a", model.Spec{Dimension: 2, Scaling: model.Unscaled(), LinearAWV: &model.LinearAWV{}})
@@ -141,12 +140,10 @@ func TestLimitsOfAServer(t *testing.T) {
 		o.ModelLimit, o.ModelMemory, o.PendingLimit, o.PendingTotalLimit = 2, 100_000, 3, 4
 	})
 	ctx := context.Background()
-	_, err := h.CreateModel(ctx, "large", taylor(10, 4))
-	assert.ErrorIs(t, err, model.ErrSpecTooLarge)
+	assert.ErrorIs(t, errOf(h.CreateModel(ctx, "large", taylor(10, 4))), model.ErrSpecTooLarge)
 	h.create(t, "a", linear(1))
 	h.create(t, "b", linear(1))
-	_, err = h.CreateModel(ctx, "c", linear(1))
-	assert.ErrorIs(t, err, engine.ErrModelLimit)
+	assert.ErrorIs(t, errOf(h.CreateModel(ctx, "c", linear(1))), engine.ErrModelLimit)
 	h.create(t, "a", linear(1)) // There already.
 	predict := func(id string, rows int) error {
 		var err error

@@ -224,14 +224,12 @@ func TestRejectedShares(t *testing.T) {
 		var field *model.FieldError
 		assert.True(t, errors.Is(err, engine.ErrInvalidRequest) && errors.As(err, &field) && field.Field == test.field, "%s: %v, want %s", name, err, test.field)
 	}
-	_, err := h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "none", Fraction: 0.5})
-	assert.ErrorIs(t, err, engine.ErrModelNotFound)
+	assert.ErrorIs(t, errOf(h.ShareAlias(t.Context(), "live", "a", "", &engine.Share{Model: "none", Fraction: 0.5})), engine.ErrModelNotFound)
 	h.share(t, 0.5, false)
 	assert.ErrorIs(t, h.DeleteModel(t.Context(), "b"), engine.ErrAliased)
 	info, err := h.GetModel(t.Context(), "b")
 	assert.True(t, err == nil && slices.Equal(info.Aliases, []string{"live"}), "the second model: %v, %v", info.Aliases, err)
-	_, err = h.SetAlias(t.Context(), "live", "wide", "")
-	assert.ErrorIs(t, err, engine.ErrInvalidRequest)
+	assert.ErrorIs(t, errOf(h.SetAlias(t.Context(), "live", "wide", "")), engine.ErrInvalidRequest)
 }
 
 // Clients send each label twice by an alias whose share changes all the time, and which is promoted back and forth.
@@ -254,8 +252,7 @@ func TestExactlyOnceWhileAShareChanges(t *testing.T) {
 		if n%5 == 4 {
 			share = nil
 		}
-		_, err := h.ShareAlias(context.Background(), "live", to, "", share)
-		assert.NoError(t, err)
+		assert.NoError(t, errOf(h.ShareAlias(context.Background(), "live", to, "", share)))
 	}
 	for client := range clients {
 		all.Go(func() {

@@ -120,8 +120,7 @@ func TestExportAndImport(t *testing.T) {
 		to := start(t, fs, c)
 		info, err := to.ImportModel(ctx, "m", data)
 		require.True(t, err == nil && info.Sequence == 40, "%+v, %v", info, err)
-		_, err = to.ImportModel(ctx, "m", data)
-		assert.ErrorIs(t, err, engine.ErrModelExists, "imported twice")
+		assert.ErrorIs(t, errOf(to.ImportModel(ctx, "m", data)), engine.ErrModelExists, "imported twice")
 		got, want := to.stats(t, "m"), from.stats(t, "m")
 		assert.True(t, got.Digest == want.Digest && got.Served == want.Served, "%+v, want %+v", got, want)
 		to.stop(t)
@@ -129,18 +128,14 @@ func TestExportAndImport(t *testing.T) {
 		feed(t, from, 40, 60)
 		feed(t, to, 40, 60)
 		assert.True(t, to.stats(t, "m").Digest == from.stats(t, "m").Digest, "the copy goes on elsewhere")
-		_, err = to.RestoreModel(ctx, "m", 40)
-		assert.NoError(t, err)
-		_, err = to.RestoreModel(ctx, "m", 39)
-		assert.ErrorIs(t, err, engine.ErrSnapshotNotFound, "before its import")
+		assert.NoError(t, errOf(to.RestoreModel(ctx, "m", 40)))
+		assert.ErrorIs(t, errOf(to.RestoreModel(ctx, "m", 39)), engine.ErrSnapshotNotFound, "before its import")
 		for n := 0; n < len(data); n += 7 {
 			bad := append([]byte(nil), data...)
 			bad[n] ^= 0x10
-			_, err := to.ImportModel(ctx, "bad", bad)
-			require.ErrorIs(t, err, engine.ErrInvalidRequest, n)
+			require.ErrorIs(t, errOf(to.ImportModel(ctx, "bad", bad)), engine.ErrInvalidRequest, n)
 		}
-		_, err = to.ImportModel(ctx, "BAD", data)
-		assert.ErrorIs(t, err, engine.ErrInvalidID)
+		assert.ErrorIs(t, errOf(to.ImportModel(ctx, "BAD", data)), engine.ErrInvalidID)
 		models, err := to.ListModels("", "", 9)
 		assert.True(t, err == nil && len(models) == 1, "%+v, %v", models, err)
 	}

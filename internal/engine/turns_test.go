@@ -85,8 +85,7 @@ func TestDeleteAnswersAllWhoWait(t *testing.T) {
 		_, err := ticket.Wait(t.Context())
 		assert.True(t, err == nil || errors.Is(err, engine.ErrModelNotFound), "behind a deletion: %v", err)
 	}
-	_, err = h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})
-	assert.ErrorIs(t, err, engine.ErrModelNotFound)
+	assert.ErrorIs(t, errOf(h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})), engine.ErrModelNotFound)
 }
 
 // A restore whose caller leaves while a snapshot is being written changes
@@ -100,14 +99,12 @@ func TestRestoreThatIsGivenUp(t *testing.T) {
 	f.snapshotWaits.Store(true)
 	var group sync.WaitGroup
 	group.Go(func() {
-		_, err := h.SnapshotModel(context.Background(), "m")
-		assert.NoError(t, err)
+		assert.NoError(t, errOf(h.SnapshotModel(context.Background(), "m")))
 	})
 	<-f.writing
 	ctx, leave := context.WithCancel(t.Context())
 	group.Go(func() {
-		_, err := h.RestoreModel(ctx, "m", 2)
-		assert.ErrorIs(t, err, context.Canceled)
+		assert.ErrorIs(t, errOf(h.RestoreModel(ctx, "m", 2)), context.Canceled)
 	})
 	// The restore has its turn once a later job waits behind it.
 	waitFor(t, h, func() bool { return !h.Hibernate("m") })
@@ -117,8 +114,7 @@ func TestRestoreThatIsGivenUp(t *testing.T) {
 	group.Wait()
 	a := h.observe(t, "m", one("3", 1)...)[0]
 	assert.EqualValues(t, 4, a.Sequence, a)
-	_, err := h.RestoreModel(t.Context(), "m", 2)
-	assert.NoError(t, err)
+	assert.NoError(t, errOf(h.RestoreModel(t.Context(), "m", 2)))
 }
 
 // panicking is a learner that panics at one label, and predicts what is no number
@@ -173,20 +169,15 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 	h := start(t, d, c)
 	h.create(t, "bad", spec)
 	h.create(t, "good", linear(1))
-	_, err := h.Observe(t.Context(), "bad", rows)
-	require.ErrorIs(t, err, engine.ErrCorrupt)
+	require.ErrorIs(t, errOf(h.Observe(t.Context(), "bad", rows)), engine.ErrCorrupt)
 	rejects := func() {
 		t.Helper()
-		_, err := h.Observe(t.Context(), "bad", one("x", 0))
-		assert.ErrorIs(t, err, engine.ErrCorrupt)
-		_, err = h.Predict(t.Context(), "bad", vectors([]float64{0}), engine.PredictOptions{})
-		assert.ErrorIs(t, err, engine.ErrCorrupt)
-		_, err = h.ModelStats(t.Context(), "bad", engine.StatsOptions{EffectiveDimension: true})
-		assert.ErrorIs(t, err, engine.ErrCorrupt)
+		assert.ErrorIs(t, errOf(h.Observe(t.Context(), "bad", one("x", 0))), engine.ErrCorrupt)
+		assert.ErrorIs(t, errOf(h.Predict(t.Context(), "bad", vectors([]float64{0}), engine.PredictOptions{})), engine.ErrCorrupt)
+		assert.ErrorIs(t, errOf(h.ModelStats(t.Context(), "bad", engine.StatsOptions{EffectiveDimension: true})), engine.ErrCorrupt)
 		s, err := h.SnapshotModel(t.Context(), "bad")
 		assert.ErrorIs(t, err, engine.ErrCorrupt, s)
-		_, err = h.ExportModel(t.Context(), "bad", engine.ExportOptions{})
-		assert.ErrorIs(t, err, engine.ErrCorrupt)
+		assert.ErrorIs(t, errOf(h.ExportModel(t.Context(), "bad", engine.ExportOptions{})), engine.ErrCorrupt)
 		if (h.Totals().Panics.Load() > 0) != panics {
 			t.Errorf("%d panics are counted", h.Totals().Panics.Load())
 		}
@@ -219,10 +210,8 @@ func TestUnreadableLog(t *testing.T) {
 	h.hibernate(t)
 	unreadable := errors.New("input/output error")
 	f.replayFails.Store(&unreadable)
-	_, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})
-	assert.ErrorIs(t, err, engine.ErrStorage)
-	_, err = h.Observe(t.Context(), "m", one("b", 1))
-	assert.ErrorIs(t, err, engine.ErrStorage)
+	assert.ErrorIs(t, errOf(h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})), engine.ErrStorage)
+	assert.ErrorIs(t, errOf(h.Observe(t.Context(), "m", one("b", 1))), engine.ErrStorage)
 	f.replayFails.Store(nil)
 	a := h.observe(t, "m", one("b", 1)...)[0]
 	assert.EqualValues(t, 2, a.Sequence, a)
@@ -254,8 +243,7 @@ func TestOnePredictionIDTwice(t *testing.T) {
 	var group sync.WaitGroup
 	for range 16 {
 		group.Go(func() {
-			_, err := batch([][]float64{{2}}, "b")
-			assert.NoError(t, err)
+			assert.NoError(t, errOf(batch([][]float64{{2}}, "b")))
 		})
 	}
 	group.Wait()

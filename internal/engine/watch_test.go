@@ -108,8 +108,7 @@ func TestWatchedModelComesAndGoes(t *testing.T) {
 	require.NoError(t, h.DeleteModel(t.Context(), "m"))
 	<-w.Changed()
 	assert.ErrorIs(t, w.Err(), engine.ErrModelNotFound)
-	_, err = h.Watch(t.Context(), "m", 1)
-	assert.ErrorIs(t, err, engine.ErrModelNotFound)
+	assert.ErrorIs(t, errOf(h.Watch(t.Context(), "m", 1)), engine.ErrModelNotFound)
 	h.create(t, "m", linear(2))
 	learn(t, h, 0, 5)
 	assert.Empty(t, told(w))
@@ -122,10 +121,8 @@ func TestWatcherLimit(t *testing.T) {
 	for k := range engine.WatcherLimit {
 		h.watch(t, []string{"m", "n"}[k%2], 1)
 	}
-	_, err := h.Watch(t.Context(), "m", 1)
-	assert.ErrorIs(t, err, engine.ErrWatcherLimit)
-	_, err = h.Watch(t.Context(), "missing", 1)
-	assert.ErrorIs(t, err, engine.ErrModelNotFound)
+	assert.ErrorIs(t, errOf(h.Watch(t.Context(), "m", 1)), engine.ErrWatcherLimit)
+	assert.ErrorIs(t, errOf(h.Watch(t.Context(), "missing", 1)), engine.ErrModelNotFound)
 }
 
 // Watchers that come, read and go while a model learns see each observation once, or
@@ -169,10 +166,8 @@ func TestWatchersAtOnce(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				_, err = w.Statistics(context.Background())
-				assert.NoError(t, err)
-				_, err = w.Points(context.Background())
-				assert.NoError(t, err)
+				assert.NoError(t, errOf(w.Statistics(context.Background())))
+				assert.NoError(t, errOf(w.Points(context.Background())))
 				w.Close()
 			}
 		})

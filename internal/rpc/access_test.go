@@ -331,8 +331,7 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 	update.UpdateMask = mask("display_name")
 	must(g.models.UpdateModel(admin, update))(t)
 	set := func(model string) {
-		_, err := g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model})
-		assert.NoError(t, err)
+		assert.NoError(t, errOf(g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model})))
 	}
 	set("a-1")
 	within := hindsightv1.NewModelServiceClient(g.local(t))

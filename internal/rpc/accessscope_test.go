@@ -147,8 +147,7 @@ func TestScopeOfARoute(t *testing.T) {
 	assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), err)
 	r, err := g.Observe(admin, labelled)
 	assert.True(t, err == nil && r.GetOutcome().GetModel() == "b-1", "%v %v", r, err)
-	_, err = g.Observe(a, observeTwo("a-live"))
-	assert.NoError(t, err)
+	assert.NoError(t, errOf(g.Observe(a, observeTwo("a-live"))))
 }
 
 // A prediction that is remembered is a write, one that is not is a look.

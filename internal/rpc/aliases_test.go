@@ -58,8 +58,7 @@ func TestCallsByAlias(t *testing.T) {
 		}
 	}
 	batch.Observations[1] = &hindsightv1.ObserveRequest{PredictionId: ofA.GetPredictionId(), Target: label(2)}
-	_, err = s.ObserveBatch(ctx, batch)
-	rejected(t, err, codes.AlreadyExists, "OBSERVATION_CONFLICT")
+	rejected(t, errOf(s.ObserveBatch(ctx, batch)), codes.AlreadyExists, "OBSERVATION_CONFLICT")
 
 	for n, o := range []*hindsightv1.ObserveRequest{
 		{Model: "live", ObservationId: "s", Features: []float64{1}, Target: label(1)},
@@ -73,10 +72,8 @@ func TestCallsByAlias(t *testing.T) {
 	assert.True(t, err == nil && len(list.GetAliases()) == 1, "aliases %v, %v", list, err)
 	got, err := s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: "live"})
 	assert.True(t, err == nil && got.GetModel().GetId() == "b" && slices.Equal(got.GetModel().GetAliases(), []string{"live"}), "the model %v, %v", got, err)
-	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", ExpectedModel: "-"})
-	rejected(t, err, codes.Aborted, "ALIAS_MISMATCH")
-	_, err = s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: "b"})
-	rejected(t, err, codes.FailedPrecondition, "MODEL_HAS_ALIASES")
+	rejected(t, errOf(s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", ExpectedModel: "-"})), codes.Aborted, "ALIAS_MISMATCH")
+	rejected(t, errOf(s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: "b"})), codes.FailedPrecondition, "MODEL_HAS_ALIASES")
 	_, err = s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "live", Spec: linear(1)})
 	rejected(t, err, codes.AlreadyExists, "ALIAS_EXISTS")
 	for _, reason := range []string{"", "ALIAS_NOT_FOUND"} {
@@ -153,8 +150,7 @@ func TestCompareModels(t *testing.T) {
 		_, err = s.Observe(ctx, &hindsightv1.ObserveRequest{Model: leader + "-shadow", Features: []float64{1}, Target: label(1)})
 		rejected(t, err, codes.FailedPrecondition, "MODEL_FOLLOWS")
 	}
-	_, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "x", Spec: linear(2), Follows: "labels"})
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST")
+	rejected(t, errOf(s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "x", Spec: linear(2), Follows: "labels"})), codes.InvalidArgument, "INVALID_REQUEST")
 }
 
 // shared sets the alias "live" to model "a", with half of the keys to model "b".
@@ -208,8 +204,7 @@ func TestCallsByAliasWithAShare(t *testing.T) {
 		}
 	}
 	batch.Keys = batch.GetKeys()[1:]
-	_, err = s.PredictBatch(ctx, batch)
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "keys", "23")
+	rejected(t, errOf(s.PredictBatch(ctx, batch)), codes.InvalidArgument, "INVALID_REQUEST", "keys", "23")
 	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", Share: &hindsightv1.Share{Model: "b", Fraction: 2}})
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "share.fraction", "2")
 	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})

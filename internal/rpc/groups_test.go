@@ -264,8 +264,7 @@ func TestCallsGoToTheirGroup(t *testing.T) {
 		r := &hindsightv1.PredictRequest{Model: names[n], Features: []float64{1, 2}, Remember: forgotten}
 		_, err := m.front.Predict(ctx, r, grpc.Trailer(&trailer))
 		assert.True(t, err == nil && len(trailer.Get(rpc.AgeTrailer)) == 2-n, "predict in group %d: trailer %v, %v", n, trailer, err)
-		_, err = m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: names[n]})
-		assert.NoError(t, err, n)
+		assert.NoError(t, errOf(m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: names[n]})), n)
 	}
 	r, err := m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: names[2], ObservationId: "o", Features: []float64{1, 2}, Target: label(1)})
 	assert.True(t, err == nil && r.GetOutcome().GetSequence() == 1, "observe in group 2: %v, %v", r, err)
@@ -306,17 +305,14 @@ func TestGroupIsOpenedAgain(t *testing.T) {
 	serveOver(t, vfs.NewMem(), func(*engine.Options) {}, func(o *rpc.Options) { old = o.Groups.Of("").Engine }).end()
 	m.groups.hosted[1].Store(old) // It is closed.
 	ctx := t.Context()
-	_, err := m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: name})
-	assert.NoError(t, err)
-	_, err = m.front.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1, 2}, Remember: proto.Bool(false)})
-	assert.NoError(t, err)
+	assert.NoError(t, errOf(m.front.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: name})))
+	assert.NoError(t, errOf(m.front.Predict(ctx, &hindsightv1.PredictRequest{Model: name, Features: []float64{1, 2}, Remember: proto.Bool(false)})))
 	r, err := m.front.models.ListModels(ctx, &hindsightv1.ListModelsRequest{})
 	assert.True(t, err == nil && r.GetTotalSize() == 1, "a list: %v, %v", r, err)
 	m.fakes[1].owns.Store(true) // This server has just lost the ownership.
 	lost := time.AfterFunc(50*time.Millisecond, func() { m.fakes[1].owns.Store(false) })
 	defer lost.Stop()
-	_, err = m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1, 2}, Target: label(1)})
-	assert.NoError(t, err)
+	assert.NoError(t, errOf(m.front.Observe(ctx, &hindsightv1.ObserveRequest{Model: name, Features: []float64{1, 2}, Target: label(1)})))
 }
 
 // An alias, the model it names, and a follower are in one group.
@@ -371,12 +367,9 @@ func TestClusterOfGroups(t *testing.T) {
 		r.GetStep() != "moved group 1" || r.GetLeft() != 3 || !slices.Equal(m.groups.leaving, []string{"c"}) {
 		t.Errorf("rebalance: %v, %v", r, err)
 	}
-	_, err = m.front.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: 1, Server: "a"})
-	assert.NoError(t, err, "move group 1")
-	_, err = m.front.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "b"})
-	assert.NoError(t, err, "drain")
-	_, err = m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "c"})
-	assert.NoError(t, err, "remove")
+	assert.NoError(t, errOf(m.front.cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{Group: 1, Server: "a"})), "move group 1")
+	assert.NoError(t, errOf(m.front.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{Server: "b"})), "drain")
+	assert.NoError(t, errOf(m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "c"})), "remove")
 	_, err = m.front.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Group: 1, Server: "c"})
 	assert.Equal(t, "INVALID_REQUEST", reason(status.Convert(err)), "remove from a group: %v", err)
 	for n, want := range [][]string{{"drain ", "remove c"}, {"move a"}, nil} {

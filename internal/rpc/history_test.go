@@ -77,8 +77,7 @@ func TestGetModelHistory(t *testing.T) {
 	if !near(last.GetRegret(), stats.GetRegret()) || !near(last.GetRegretBound(), stats.GetRegretBound()) || len(last.GetRealised()) != 2 {
 		t.Errorf("the last point is %v, want regret %g and bound %g", last, stats.GetRegret(), stats.GetRegretBound())
 	}
-	_, err = s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: "missing"})
-	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, errOf(s.models.GetModelHistory(t.Context(), &hindsightv1.GetModelHistoryRequest{Model: "missing"})), codes.NotFound, "MODEL_NOT_FOUND")
 }
 
 // What a learner does not know is absent: of one whose regret is solved for the
@@ -232,8 +231,7 @@ func TestWatchEnds(t *testing.T) {
 	one, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "m"})
 	other, _ := s.watching(t, &hindsightv1.WatchModelRequest{Model: "n"})
 	must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"}))(t)
-	_, err := one()
-	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, errOf(one()), codes.NotFound, "MODEL_NOT_FOUND")
 	limit, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	drained := make(chan struct{})
@@ -241,8 +239,7 @@ func TestWatchEnds(t *testing.T) {
 		defer close(drained)
 		s.server.Drain(limit)
 	}()
-	_, err = other()
-	rejected(t, err, codes.Unavailable, "SHUTTING_DOWN")
+	rejected(t, errOf(other()), codes.Unavailable, "SHUTTING_DOWN")
 	<-drained
 	assert.NoError(t, limit.Err(), "a watcher held up the end")
 	for _, line := range lines.All() {

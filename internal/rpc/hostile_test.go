@@ -38,8 +38,7 @@ func TestSilentConnectionIsClosed(t *testing.T) {
 		c := must(dialer.DialContext(t.Context(), "tcp", s.connection.CanonicalTarget()[len("dns:///"):]))(t)
 		silent = append(silent, c)
 	}
-	_, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	assert.NoError(t, err)
+	assert.NoError(t, errOf(s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})))
 	for _, c := range silent {
 		require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
 		// The server may send its settings first.
@@ -60,10 +59,8 @@ func TestOversizedMessage(t *testing.T) {
 	for range 101 {
 		many.Rows = append(many.Rows, &hindsightv1.Row{Features: []float64{1}})
 	}
-	_, err = s.PredictBatch(t.Context(), many)
-	rejected(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101 rows")
-	_, err = s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	assert.NoError(t, err)
+	rejected(t, errOf(s.PredictBatch(t.Context(), many)), codes.InvalidArgument, "BATCH_TOO_LARGE", "101 rows")
+	assert.NoError(t, errOf(s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})))
 }
 
 // transport is one of a client that speaks HTTP/2 without TLS.
@@ -96,8 +93,7 @@ func TestHalfSentCallsEnd(t *testing.T) {
 		began := time.Now()
 		response, err := client.RoundTrip(r)
 		require.NoError(t, err, method)
-		_, err = io.Copy(io.Discard, response.Body)
-		assert.NoError(t, err, method)
+		assert.NoError(t, errOf(io.Copy(io.Discard, response.Body)), method)
 		took, code := time.Since(began), response.Header.Get("Grpc-Status")+response.Trailer.Get("Grpc-Status")
 		want := strconv.Itoa(int(codes.DeadlineExceeded))
 		assert.True(t, code == want && took >= 200*time.Millisecond && took <= 15*time.Second, "%s: status %q after %v", method, code, took)
@@ -121,14 +117,11 @@ func TestTransfersAreBounded(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	assert.EqualValues(t, 2*limit, s.server.Stats().RequestBytes)
-	_, err := begin("second", 1).CloseAndRecv()
-	rejected(t, err, codes.ResourceExhausted, "OVERLOADED", "in progress")
+	rejected(t, errOf(begin("second", 1).CloseAndRecv()), codes.ResourceExhausted, "OVERLOADED", "in progress")
 	// Other calls have an account of their own.
 	s.create(t, "m", linear(1))
-	_, err = first.CloseAndRecv()
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
-	_, err = begin("second", 1).CloseAndRecv()
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
+	rejected(t, errOf(first.CloseAndRecv()), codes.InvalidArgument, "INVALID_REQUEST", "chunk")
+	rejected(t, errOf(begin("second", 1).CloseAndRecv()), codes.InvalidArgument, "INVALID_REQUEST", "chunk")
 	assert.EqualValues(t, 0, s.server.Stats().RequestBytes)
 }
 
@@ -143,8 +136,7 @@ func TestRequestsInProgressAreBounded(t *testing.T) {
 		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: make([]float64, dimension)})
 	}
 	for n := range 100 {
-		_, err := s.PredictBatch(t.Context(), batch)
-		require.NoError(t, err, n)
+		require.NoError(t, errOf(s.PredictBatch(t.Context(), batch)), n)
 	}
 	var group sync.WaitGroup
 	var turnedAway atomic.Bool
@@ -161,8 +153,7 @@ func TestRequestsInProgressAreBounded(t *testing.T) {
 	}
 	group.Wait()
 	assert.True(t, turnedAway.Load(), "no call was turned away")
-	_, err := s.PredictBatch(t.Context(), batch)
-	assert.NoError(t, err)
+	assert.NoError(t, errOf(s.PredictBatch(t.Context(), batch)))
 }
 
 // An export for which there is no room is rejected before its bytes are made: those of the

@@ -271,10 +271,8 @@ func TestRequestsWithoutAnInput(t *testing.T) {
 		"named": {`prediction_id: got nothing, want the id of a prediction, or inputs, an object such as {"city": …}`, "INVALID_REQUEST", `inputs: got nothing, want inputs, an object such as {"city": …}`},
 		"plain": {"prediction_id: got nothing, want the id of a prediction, or features, 2 numbers", "DIMENSION_MISMATCH", "features: got 0 numbers, want 2 numbers"},
 	} {
-		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: model, Target: label(1)})
-		rejected(t, err, codes.InvalidArgument, c.reason, c.observed)
-		_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: model})
-		rejected(t, err, codes.InvalidArgument, c.reason, c.predicted)
+		rejected(t, errOf(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: model, Target: label(1)})), codes.InvalidArgument, c.reason, c.observed)
+		rejected(t, errOf(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: model})), codes.InvalidArgument, c.reason, c.predicted)
 	}
 	_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "named", Features: []float64{1}, Target: label(1)})
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", `features: got 1 numbers, want inputs, an object such as {"city": …}: the model has named inputs`)
@@ -309,8 +307,7 @@ func TestInferSpec(t *testing.T) {
 	notes := strings.Join(r.GetNotes(), " ")
 	assert.True(t, strings.HasPrefix(notes, "the first line of the table is line 3: ") && strings.Contains(notes, "Is y a class?"), "notes %q", notes)
 	digits.Texts = []string{"c"}
-	_, err = c.models.InferSpec(t.Context(), digits)
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", `there is no column "c"`)
+	rejected(t, errOf(c.models.InferSpec(t.Context(), digits)), codes.InvalidArgument, "INVALID_REQUEST", `there is no column "c"`)
 	for csv, says := range map[string]string{
 		"":                  "csv: the file is empty",
 		"PAR1":              "csv: the file is Parquet where CSV is expected",
@@ -319,8 +316,7 @@ func TestInferSpec(t *testing.T) {
 		"1.5,2.5\n3,4\n":    "csv: line 1, column 1: the first line holds numbers",
 		"PK\x03\x04 a\n1\n": "csv: the file is a zip file",
 	} {
-		_, err := c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv})
-		rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", says)
+		rejected(t, errOf(c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv})), codes.InvalidArgument, "INVALID_REQUEST", says)
 	}
 }
 

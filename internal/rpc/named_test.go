@@ -158,8 +158,7 @@ func TestInputsOfAModelThatExists(t *testing.T) {
 	s.create(t, "m", named(t, shop))
 	s.create(t, "m", m.GetSpec())
 	other := named(t, strings.Replace(shop, `"city"`, `"town"`, 1))
-	_, err := s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: other})
-	rejected(t, err, codes.AlreadyExists, "MODEL_EXISTS")
+	rejected(t, errOf(s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: other})), codes.AlreadyExists, "MODEL_EXISTS")
 	valid, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: named(t, shop)})
 	assert.True(t, err == nil && proto.Equal(valid.GetSpec(), m.GetSpec()) && valid.GetFeatures() == m.GetSpec().GetDimension()+1, "%v, %v", valid, err)
 	spec := named(t, shop)
@@ -183,8 +182,7 @@ func TestTextsAreRestored(t *testing.T) {
 			}
 			must(s.Observe(t.Context(), observed))(t)
 		}
-		_, err := s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: name, IncludeImportances: true})
-		assert.NoError(t, err, name)
+		assert.NoError(t, errOf(s.models.GetModelStats(t.Context(), &hindsightv1.GetModelStatsRequest{Model: name, IncludeImportances: true})), name)
 	}
 }
 

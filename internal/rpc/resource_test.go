@@ -75,8 +75,7 @@ func TestMetadata(t *testing.T) {
 	require.NoError(t, err)
 	sameMetadata(t, would.GetModel(), request)
 	assert.True(t, would.GetModel().GetCreateTime() == nil && would.GetModel().GetEtag() == "" && would.GetModel().GetSpec().GetOutputs() == 1, "it would be %v", would)
-	_, err = s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, errOf(s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})), codes.NotFound, "MODEL_NOT_FOUND")
 	created := must(s.models.CreateModel(t.Context(), request))(t)
 	m := created.GetModel()
 	sameMetadata(t, m, request)
@@ -143,8 +142,7 @@ func TestUpdateModelRejects(t *testing.T) {
 		if change != nil && change.GetId() == "" {
 			change.Id = "m"
 		}
-		_, err := s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...)})
-		rejected(t, err, code, reason, word)
+		rejected(t, errOf(s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: change, UpdateMask: mask(paths...)})), code, reason, word)
 		got := s.get(t)
 		assert.True(t, proto.Equal(got, m), "rejected, and became %v", got)
 	}
@@ -189,8 +187,7 @@ func TestMetadataOfPredictions(t *testing.T) {
 	first, err := predict()
 	second, secondErr := predict()
 	require.NoError(t, errors.Join(err, secondErr))
-	_, err = predict()
-	rejected(t, err, codes.ResourceExhausted, "PENDING_LIMIT", "the limit is 2")
+	rejected(t, errOf(predict()), codes.ResourceExhausted, "PENDING_LIMIT", "the limit is 2")
 	now.Add(int64(90 * time.Minute)) // Beyond what the server waits by default.
 	assert.NoError(t, observe(first))
 	now.Add(int64(time.Hour))
@@ -210,8 +207,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	}
 	waiting := must(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}))(t)
 	digest := s.digest(t)
-	_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: "old"})
-	rejected(t, err, codes.Aborted, "ETAG_MISMATCH")
+	rejected(t, errOf(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: "old"})), codes.Aborted, "ETAG_MISMATCH")
 	checked, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", ValidateOnly: true})
 	assert.True(t, err == nil && checked.GetModel().GetDeleteTime() == nil, "checked %v, %v", checked, err)
 	deleted := must(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m", Etag: created.GetModel().GetEtag()}))(t)
@@ -227,12 +223,10 @@ func TestDeleteAndUndelete(t *testing.T) {
 		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)})
 		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
-		_, err = s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"})
-		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
+		rejected(t, errOf(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "m"})), codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
 		_, err = s.models.UpdateModel(t.Context(), &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m"}, UpdateMask: mask("labels")})
 		rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "UndeleteModel", until)
-		_, err = s.models.CreateModel(t.Context(), described())
-		rejected(t, err, codes.AlreadyExists, "MODEL_EXISTS", "UndeleteModel", "purge", until)
+		rejected(t, errOf(s.models.CreateModel(t.Context(), described())), codes.AlreadyExists, "MODEL_EXISTS", "UndeleteModel", "purge", until)
 		assert.Equal(t, "other of 1", s.listed(t, &hindsightv1.ListModelsRequest{}))
 		assert.Equal(t, "m other of 2", s.listed(t, &hindsightv1.ListModelsRequest{ShowDeleted: true}))
 	}
@@ -250,8 +244,7 @@ func TestDeleteAndUndelete(t *testing.T) {
 	assert.NoError(t, err, "the label of a prediction of before")
 	twice, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{4}, Target: label(1), ObservationId: "4"})
 	assert.True(t, err == nil && twice.GetOutcome().GetDuplicate(), "an observation of before: %v, %v", twice, err)
-	_, err = s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "none"})
-	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, errOf(s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{Model: "none"})), codes.NotFound, "MODEL_NOT_FOUND")
 }
 
 // listed are the ids of all pages, in pages of two, and the number that every page tells.
@@ -342,8 +335,7 @@ func TestListModels(t *testing.T) {
 		"order_by": {OrderBy: "loss"}, "page_size": {PageSize: -1},
 		"page_token": {PageToken: "AAAA"},
 	} {
-		_, err := s.models.ListModels(t.Context(), r)
-		rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", field)
+		rejected(t, errOf(s.models.ListModels(t.Context(), r)), codes.InvalidArgument, "INVALID_REQUEST", field)
 	}
 	first := must(s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageSize: 1}))(t)
 	_, err = s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: first.GetNextPageToken(), OrderBy: "sequence"})
@@ -490,18 +482,12 @@ func TestTimeTravel(t *testing.T) {
 	rejected(t, err, codes.NotFound, "SNAPSHOT_NOT_FOUND")
 	now, err := s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m", Time: timestamppb.Now()})
 	assert.True(t, err == nil && now.GetUndone() == 0 && digest("m") == at2, "%v, %v", now, err)
-	_, err = s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m"})
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "sequence")
-	_, err = s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "nobody"})
-	rejected(t, err, codes.NotFound, "MODEL_NOT_FOUND", "nobody")
+	rejected(t, errOf(s.models.RestoreModel(ctx, &hindsightv1.RestoreModelRequest{Model: "m"})), codes.InvalidArgument, "INVALID_REQUEST", "sequence")
+	rejected(t, errOf(s.models.SnapshotModel(ctx, &hindsightv1.SnapshotModelRequest{Model: "nobody"})), codes.NotFound, "MODEL_NOT_FOUND", "nobody")
 	m, err := s.importFrom(t, "copy", exported)
 	assert.True(t, err == nil && m.GetSequence() == 3 && digest("copy") == at3, "%v, %v", m, err)
-	_, err = s.importFrom(t, "copy", exported)
-	rejected(t, err, codes.AlreadyExists, "MODEL_EXISTS")
-	_, err = s.importFrom(t, "other", exported[:len(exported)-1])
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk", "checksum")
-	_, err = s.importFrom(t, "other", nil)
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "chunk")
-	_, err = s.importFrom(t, "Other", exported)
-	rejected(t, err, codes.InvalidArgument, "INVALID_ID", "id")
+	rejected(t, errOf(s.importFrom(t, "copy", exported)), codes.AlreadyExists, "MODEL_EXISTS")
+	rejected(t, errOf(s.importFrom(t, "other", exported[:len(exported)-1])), codes.InvalidArgument, "INVALID_REQUEST", "chunk", "checksum")
+	rejected(t, errOf(s.importFrom(t, "other", nil)), codes.InvalidArgument, "INVALID_REQUEST", "chunk")
+	rejected(t, errOf(s.importFrom(t, "Other", exported)), codes.InvalidArgument, "INVALID_ID", "id")
 }

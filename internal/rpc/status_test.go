@@ -384,10 +384,8 @@ func TestRejectionsAreCounted(t *testing.T) {
 	c := &counted{by: map[string]int{}}
 	s := serve(t, func(o *rpc.Options) { o.Rejected = c.count })
 	s.create(t, "m", linear(1))
-	_, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"})
-	assert.Error(t, err, "a model that is not there predicts")
-	_, err = s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})
-	assert.Error(t, err, "two features of one")
+	assert.Error(t, errOf(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"})), "a model that is not there predicts")
+	assert.Error(t, errOf(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})), "two features of one")
 	for model, want := range map[string]codes.Code{"none": codes.NotFound, "m": codes.OK} {
 		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: model, Features: []float64{1}, Target: label(1)})
 		assert.Equal(t, want, status.Code(err), "%s: %v", model, err)
@@ -413,8 +411,7 @@ func TestSpans(t *testing.T) {
 	})
 	s.create(t, "m", linear(1))
 	must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", Features: []float64{1}, Target: label(1)}))(t)
-	_, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"})
-	require.Error(t, err, "a model that is not there predicts")
+	require.Error(t, errOf(s.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "none"})), "a model that is not there predicts")
 	s.end()
 	byName := map[string][]sdk.ReadOnlySpan{}
 	for _, span := range spans.Ended() {

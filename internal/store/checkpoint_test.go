@@ -152,8 +152,7 @@ func TestCheckpointAfterRejectedWrite(t *testing.T) {
 	full.Store(true)
 	require.Error(t, m.Append(t.Context(), commit(1)), "appended")
 	full.Store(false)
-	_, err := s.Checkpoint(t.Context())
-	assert.ErrorIs(t, err, storage.ErrFailed)
+	assert.ErrorIs(t, errOf(s.Checkpoint(t.Context())), storage.ErrFailed)
 	closed(t, s)
 }
 
@@ -273,8 +272,7 @@ func TestAReceivedCheckpointReplacesTheStore(t *testing.T) {
 	s = open(t, disk, member)
 	checkSent(t, s)
 	closed(t, s)
-	_, err = store.Open("data", store.Options{FS: disk})
-	assert.ErrorIs(t, err, store.ErrMember)
+	assert.ErrorIs(t, errOf(store.Open("data", store.Options{FS: disk})), store.ErrMember)
 }
 
 func TestAnIncompleteCheckpointIsRemoved(t *testing.T) {
@@ -286,8 +284,7 @@ func TestAnIncompleteCheckpointIsRemoved(t *testing.T) {
 	s = open(t, disk, member)
 	find(t, s, "old")
 	closed(t, s)
-	_, err := disk.Stat("data/groups/0/incoming")
-	assert.Error(t, err, "the checkpoint is still there")
+	assert.Error(t, errOf(disk.Stat("data/groups/0/incoming")), "the checkpoint is still there")
 }
 
 // A power cut at any write, while a checkpoint arrives or while it replaces the store, leaves the old store or the
@@ -346,8 +343,7 @@ func TestIncomingRejects(t *testing.T) {
 	for _, name := range []string{"", "log", "LOCK", "log/../../LOCK", "/log/x", "other/x", "log//x"} {
 		assert.Error(t, in.Create(name), name)
 	}
-	_, err := in.Write(nil)
-	assert.Error(t, err, "wrote no file")
+	assert.Error(t, errOf(in.Write(nil)), "wrote no file")
 	require.NoError(t, in.Create("log/1"))
 	assert.True(t, in.Create("log/2") != nil && in.Complete(1) != nil, "went on within a file")
 	assert.Error(t, in.End([]byte("other")), "took other bytes")

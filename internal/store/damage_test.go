@@ -202,8 +202,7 @@ func TestUnreadableRegistryEntries(t *testing.T) {
 		err := got[name]
 		assert.True(t, errors.Is(err, storage.ErrCorrupt) && strings.Contains(err.Error(), strconv.Quote(name)), "model %s: %v", name, err)
 	}
-	_, err := s.Create(t.Context(), "b", nil)
-	assert.ErrorIs(t, err, storage.ErrExists)
+	assert.ErrorIs(t, errOf(s.Create(t.Context(), "b", nil)), storage.ErrExists)
 	closed(t, s)
 	tamper(t, fs, func(db *pebble.DB) error { return db.Set([]byte("rb"), good, pebble.Sync) })
 	s = open(t, fs)
