@@ -148,13 +148,14 @@ func (f *Forest) bag(r *ring) (units int64) {
 	g.draw(r.inputs, r.kind.drawn(len(r.inputs)))
 	slots := uint64(f.w.Slots())
 	count := min(j.start, uint64(f.w.Capacity()))
+	said := old.said()
 	slot, bits, rows, taken, total := int((j.start-count)%slots), uint64(0), g.rows[:slots], 0, int64(0)
 	for i := range count {
 		if i%4 == 0 {
 			bits = g.rng.Uint64()
 		}
 		// Every row is written, and a row that is not taken is overwritten: there is no branch to predict.
-		packed := pack(r.residuals[slot] - j.mean + old.values[j.old[slot]])
+		packed := pack(r.residuals[slot] - j.mean + said[j.old[slot]])
 		is := number(float32(bits&0xffff+1) <= inBag*f.w.Counts[slot]) // Never of a row of less than 1/inBag.
 		g.packed[slot], rows[taken] = packed, uint16(slot)
 		total += packed & -int64(is)
@@ -178,9 +179,9 @@ func (f *Forest) finish(r *ring) (units int64) {
 		j.old[slot] = uint8(f.leafOf(old, slot))
 	}
 	f.leavesOf(&j.grown, j.grew, 0, filled)
-	residuals, grew := r.residuals[:filled], j.grew[:filled]
+	residuals, grew, before, after := r.residuals[:filled], j.grew[:filled], old.said(), j.grown.said()
 	for slot, leaf := range j.old[:filled] {
-		residuals[slot] += old.values[leaf] - j.grown.values[grew[slot]]
+		residuals[slot] += before[leaf] - after[grew[slot]]
 	}
 	old.copy(&j.grown)
 	r.made++

@@ -68,9 +68,12 @@ func newGrower(slots, leaves, groups, inputs int) grower {
 // rows of both parts are counted.
 const smallLeaf = 384
 
-// places is the most leaves that have histograms at a time: the larger ones, and two that a
-// split has just made.
-func places(slots int) int { return slots/(smallLeaf+1) + 2 }
+// places is the most leaves that have histograms at a time. Half of the leaves that would fit the slots
+// suffice: if more leaves are large, later ones are counted as small leaves are.
+func places(slots int) int { return slots/(2*smallLeaf) + spare + 1 }
+
+// spare is the number of places that a split may take.
+const spare = 2
 
 // begin makes the root of the rows, whose sum is packed.
 func (g *grower) begin(packed int64) {
@@ -175,10 +178,11 @@ func bestGo(h *[groupSize]int64, edges int, total int64, least float64) split {
 	return s
 }
 
-// search finds the best split of a leaf by its histograms, which a small leaf then loses.
+// search finds the best split of a leaf by its histograms, which the leaf then loses if it is small or
+// the next split needs the place.
 func (g *grower) search(leaf int, leastSide float64, c *cuts) {
 	g.find(leaf, leastSide, c)
-	if l := &g.leaves[leaf]; l.count <= smallLeaf {
+	if l := &g.leaves[leaf]; l.count <= smallLeaf || len(g.free) < spare {
 		g.free = append(g.free, l.place)
 		l.place = -1
 	}
@@ -264,7 +268,8 @@ func (g *grower) finish(t *tree) {
 	for i := range g.leaves {
 		l := &g.leaves[i]
 		sum, count := float64(sumOf(l.packed)), float64(countOf(l.packed))
-		t.values[l.node] = int64(math.RoundToEven(float64(sum*(shrinkage*(1<<fineBits))) / (count + lambda)))
+		t.nodes[l.node].number(i)
+		t.values[i] = int64(math.RoundToEven(float64(sum*(shrinkage*(1<<fineBits))) / (count + lambda)))
 	}
 	t.present = true
 }

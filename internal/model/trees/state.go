@@ -76,22 +76,25 @@ func (t *tree) visit(v *codec.Visitor, r *ring) {
 	if v.Reading() {
 		t.size = 2*splits + 1
 	}
+	leaves := 0
 	for i := range t.size {
-		t.visitNode(v, i, r)
+		if t.visitNode(v, i, leaves, r); v.Err() != nil {
+			return
+		}
+		if t.nodes[i].left == 0 {
+			leaves++
+		}
 	}
 	if v.Reading() && (!t.sound()) {
 		v.Corrupt("a tree of %d nodes is none", t.size)
 	}
 }
 
-func (t *tree) visitNode(v *codec.Visitor, i int, r *ring) {
+// visitNode visits a node behind so many leaves.
+func (t *tree) visitNode(v *codec.Visitor, i, leaves int, r *ring) {
 	n := &t.nodes[i]
-	v.Uint16(&n.left)
-	if n.left == 0 {
-		v.Int64(&t.values[i])
-		if value := t.values[i]; v.Reading() && (value > maxValue || value < -maxValue) {
-			v.Corrupt("a leaf of %d", value)
-		}
+	if v.Uint16(&n.left); n.left == 0 {
+		t.visitLeaf(v, i, leaves)
 		return
 	}
 	v.Uint16(&n.input)
@@ -102,6 +105,24 @@ func (t *tree) visitNode(v *codec.Visitor, i int, r *ring) {
 	}
 	if v.Reading() && !slices.Contains(r.inputs, n.input) {
 		v.Corrupt("a split of input %d", n.input)
+	}
+}
+
+// visitLeaf visits the leaf at node i. A reader numbers the leaves in the order of their nodes.
+func (t *tree) visitLeaf(v *codec.Visitor, i, leaves int) {
+	if !v.Reading() {
+		value := t.value(i)
+		v.Int64(&value)
+		return
+	}
+	if leaves == len(t.values) {
+		v.Corrupt("more than %d leaves", leaves)
+		return
+	}
+	t.nodes[i].number(leaves)
+	value := &t.values[leaves]
+	if v.Int64(value); *value > maxValue || *value < -maxValue {
+		v.Corrupt("a leaf of %d", *value)
 	}
 }
 
@@ -139,8 +160,9 @@ func (f *Forest) rebuild() {
 		for i := range r.trees {
 			t := &r.trees[i]
 			f.leavesOf(t, ids, 0, filled)
+			said := t.said()
 			for slot, leaf := range ids[:filled] {
-				r.residuals[slot] -= t.values[leaf]
+				r.residuals[slot] -= said[leaf]
 			}
 		}
 	}

@@ -1,6 +1,9 @@
 package trees
 
-// node is a node of a tree, 8 bytes. A row goes left if its input is at most the cut point.
+import "math"
+
+// node is a node of a tree, 8 bytes. A row goes left if its input is at most the cut point. The bits of
+// the cut point of a leaf are the number of the leaf.
 type node struct {
 	cut   float32
 	input uint16
@@ -11,7 +14,7 @@ type node struct {
 // tree is a tree of a ring. Children stand behind their parent.
 type tree struct {
 	nodes []node
-	// values are the values of the leaves, multiples of 2⁻³², by node.
+	// values are the values of the leaves by their numbers, multiples of 2⁻³².
 	values []int64
 	// present: the current cut points of the forest contain all cut points of the tree.
 	present bool
@@ -22,7 +25,7 @@ type tree struct {
 // newTree is the tree 0, with space for leaves.
 func newTree(leaves int) tree {
 	most := 2*leaves - 1
-	return tree{nodes: make([]node, most), values: make([]int64, most), present: true, size: 1}
+	return tree{nodes: make([]node, most), values: make([]int64, leaves), present: true, size: 1}
 }
 
 // clear makes the tree 0.
@@ -34,7 +37,26 @@ func (t *tree) clear() {
 func (t *tree) copy(u *tree) {
 	t.size, t.present = u.size, u.present
 	copy(t.nodes, u.nodes[:u.size])
-	copy(t.values, u.values[:u.size])
+	copy(t.values, u.values[:u.leaves()])
+}
+
+// leaves is the number of leaves.
+func (t *tree) leaves() int { return t.size/2 + 1 }
+
+// value is what the leaf at a node says.
+func (t *tree) value(leaf int) int64 { return t.values[math.Float32bits(t.nodes[leaf].cut)] }
+
+// number makes the node leaf number k.
+func (n *node) number(k int) { *n = node{cut: math.Float32frombits(uint32(k))} }
+
+// said is what each leaf says, by node.
+func (t *tree) said() (values [maxNodes + 1]int64) {
+	for i, n := range t.nodes[:t.size] {
+		if n.left == 0 {
+			values[i] = t.value(i)
+		}
+	}
+	return values
 }
 
 // next is the node after node own for a row, or own of a leaf. It has no branch to predict.
@@ -66,8 +88,8 @@ func sumTrees(trees *[Trees]tree, row []float32) int64 {
 			i, j, k, l = a[i].next(i, row), b[j].next(j, row), c[k].next(k, row), d[l].next(l, row)
 			m, n, o, p = e[m].next(m, row), f[n].next(n, row), g[o].next(o, row), h[p].next(p, row)
 		}
-		sum += t[0].values[i] + t[1].values[j] + t[2].values[k] + t[3].values[l]
-		sum += t[4].values[m] + t[5].values[n] + t[6].values[o] + t[7].values[p]
+		sum += t[0].value(i) + t[1].value(j) + t[2].value(k) + t[3].value(l)
+		sum += t[4].value(m) + t[5].value(n) + t[6].value(o) + t[7].value(p)
 	}
 	return sum
 }
