@@ -23,6 +23,7 @@ type Numbers struct {
 	declared bool
 	// unit is the unit of the first number that has one, for example $, % or kg; other is the first that is unlike it.
 	unit, other string
+	unlike      int // How many numbers have another unit.
 	// How many numbers of the file show that a point is the decimal mark, that a comma is, have no unit, have a unit, are
 	// bounds such as <0.05, are no bounds, have a half of the day, and are durations of ISO 8601 with a time of the day.
 	points, commas, bare, united, bounds, exact, halves, clocks int
@@ -36,8 +37,8 @@ type Numbers struct {
 // Declare says that the cells are numbers, by a spec and not by the other cells.
 func (n *Numbers) Declare() { n.declared = true }
 
-// Units returns the unit of the numbers, and another that a number has, or two empty texts.
-func (n *Numbers) Units() (unit, other string) { return n.unit, n.other }
+// Units returns the unit of the numbers, another that a number has, and how many numbers have another.
+func (n *Numbers) Units() (unit, other string, unlike int) { return n.unit, n.other, n.unlike }
 
 // Plain removes the unit, the sign of a bound and the separators of thousands from a number, and replaces the decimal mark
 // by a point. 92% is 92 in every file. 1.5k is 1500, 3/4 is 0.75, 52°30'S is -52.5, and a duration such as 1:02:03,
@@ -118,6 +119,7 @@ func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 		return plain
 	}
 	n.other = cmp.Or(n.other, unit)
+	n.unlike++
 	return text
 }
 

@@ -85,6 +85,16 @@ func (s *shape) titles() int {
 	return s.ends[at-1]
 }
 
+// hasRowNames reports whether the header names all columns but the first, as R writes a table.
+func (s *shape) hasRowNames() bool {
+	for _, record := range s.records[min(1, len(s.records)):] {
+		if len(record) != len(s.records[0])+1 || record[len(record)-1] == "" {
+			return false
+		}
+	}
+	return len(s.records) > 1
+}
+
 // filled counts the cells that are not empty.
 func filled(record []string) (n int) {
 	for _, cell := range record {

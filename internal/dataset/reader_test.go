@@ -312,6 +312,8 @@ func TestSurroundedTables(t *testing.T) {
 		"rows of a data logger": {"TOA5,x,y,z,1\na,b,c\n1,2,3\n4,5,6\n", "a|b|c", "1|2|3 4|5|6", "the first line of the table is line 2: what precedes it is left out"},
 		"long names":            {long + "," + long + "\n1,2\n", strings.Repeat("ö", 32) + "|" + strings.Repeat("ö", 29) + ".1", "1|2", `names of columns of more than 64 bytes are cut, such as "` + strings.Repeat("ö", 32) + `"`},
 		"a name of two lines":   {"\"a\nb\",c\x01d\n1,2\n", "a b|c d", "1|2", ""},
+		"tables of R":           {"a\tb\n1\t2\t3\n4\t5\t6\n", "column 1|a|b", "1|2|3 4|5|6", ""},
+		"a comma too many":      {"a,b\n1,2,\n3,4,\n", "a|b", "1|2 3|4", ""},
 		"quotes inside cells":   {"a\tb\n1\t5'11\"\n", "a|b", `1|5'11"`, ""},
 	} {
 		table, err := dataset.NewTable(strings.NewReader(tt.text), "a.csv", 0)

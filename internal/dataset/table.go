@@ -85,6 +85,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	head, whole := plain.Peek(plain.Size())
 	titles, delimiter := preamble(head, whole != nil, cmp.Or(delimiter, declared, sniff(head)), fixed)
 	bare := hasBareQuotes(head[titles:], delimiter)
+	table := shapeOf(head[titles:], whole != nil, delimiter)
 	lines := declaration + bytes.Count(head[:titles], []byte("\n"))
 	if again == nil && delimiter == semicolon {
 		all, err := io.ReadAll(plain)
@@ -109,6 +110,9 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	}
 	if err != nil {
 		return nil, t.syntax(nil, err)
+	}
+	if table.hasRowNames() {
+		t.csv.FieldsPerRecord, header = len(header)+1, slices.Concat([]string{""}, header)
 	}
 	if strings.Contains(strings.Join(header, ""), "\r") {
 		return nil, &Error{File: name, Line: 1, Err: errors.New("the lines end in CR alone: save the file with LF or CR LF")}

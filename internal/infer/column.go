@@ -343,10 +343,10 @@ func (c *column) decide(rows int) *Column {
 	case c.numbers == values && c.integers == values && c.huge.count > 0:
 		c.decideCategory(out)
 		out.gaps = true
+	case c.isNumber(values) && c.hardlyRepeats():
+		c.decideNumber(out)
 	default:
-		if c.decideCategory(out); out.Kind == LeftOut && c.isNumber(values) {
-			c.decideNumber(out)
-		}
+		c.decideCategory(out)
 	}
 	c.note(out, values)
 	if out.Input == nil {
@@ -415,7 +415,7 @@ func (c *column) note(out *Column, values int) {
 		out.odd, out.lenient = true, true
 		out.Reason += "; " + c.missing(&c.timeOf(out.Form).odd, values, "time")
 	case out.Kind == Number && c.written.Converts():
-		unit, _ := c.written.Units()
+		unit, _, _ := c.written.Units()
 		out.odd = true
 		out.Reason += "; cells of several units are converted into " + unit + ": a file of one unit alone is not"
 	case out.Kind == Number && c.bare.count > 0 && c.isPercent():
@@ -428,7 +428,7 @@ func (c *column) note(out *Column, values int) {
 }
 
 func (c *column) isPercent() bool {
-	unit, _ := c.written.Units()
+	unit, _, _ := c.written.Units()
 	return unit == "%"
 }
 
@@ -467,7 +467,7 @@ func (c *column) odd(values int) string {
 	case rare(&c.huge):
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is an id, because no number has all integers from 2^53 on", values-c.huge.count, values, c.place(&c.huge))
 	}
-	if unit, other := c.written.Units(); other != "" && c.numbers > 0 {
+	if unit, other, unlike := c.written.Units(); unlike > 0 && 2*(c.numbers+unlike) > values {
 		return fmt.Sprintf("numbers of the units %s and %s: convert them into one unit", unit, other)
 	}
 	return ""
@@ -476,21 +476,6 @@ func (c *column) odd(values int) string {
 // isBoolean reports whether all values are of one pair, and both words of the pair occur.
 func (c *column) isBoolean(values int) bool {
 	return slices.Contains(c.pairs[:], values) && c.truths > 0 && c.truths < values
-}
-
-// looksDated reports whether numbers without punctuation are dates: several of them, and no other form of number. The name
-// of the column says whether numbers are seconds since 1970.
-func (c *column) looksDated(f Form, values int) bool {
-	name := strings.ToLower(c.name)
-	named := func(word string) bool { return strings.Contains(name, word) }
-	switch f {
-	case serial:
-		return c.different() > 1 && (strings.HasPrefix(name, "date") || strings.HasSuffix(name, "date"))
-	case epoch:
-		return c.different() > 1 && (strings.HasSuffix(name, "ts") || slices.ContainsFunc([]string{"time", "date", "epoch", "unix", "ts_", "_at", "created", "modified"}, named))
-	default:
-		return c.numbers < values || c.different() > 1 && c.integers == c.numbers
-	}
 }
 
 func (c *column) decideNumber(out *Column) {
@@ -570,6 +555,12 @@ func (c *column) isText(n int) bool {
 	return 2*c.sentences >= values && c.longest <= maxPassage && (c.long.count > 0 || n > ownFeatures && 2*n > values)
 }
 
+// hardlyRepeats reports whether most cells are different, and the cells are too many for a feature each.
+func (c *column) hardlyRepeats() bool {
+	n := c.different()
+	return n > ownFeatures && 2*n > c.cells-c.unknown
+}
+
 func (c *column) decideCategory(out *Column) {
 	out.Kind = Category
 	n := c.different()
@@ -584,7 +575,7 @@ func (c *column) decideCategory(out *Column) {
 	case c.long.count > 0:
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes, such as that in %s %d; a category has at most %d", c.longest, c.unit, c.long.line, maxText)
 		return
-	case n > ownFeatures && 2*n > c.cells-c.unknown && (4*n > 3*(c.cells-c.unknown) || !c.labelsDepend()):
+	case c.hardlyRepeats() && (4*n > 3*(c.cells-c.unknown) || !c.labelsDepend()):
 		out.Kind, out.Reason = LeftOut, "most cells do not repeat another: it names the row"
 		return
 	}

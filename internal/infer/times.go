@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -33,6 +34,21 @@ func forms() []Form {
 
 // isSeveral reports whether a form stands for cells of several forms in one column.
 func (f Form) isSeveral() bool { return f == monthFirst || f == dayFirst }
+
+// looksDated reports whether numbers without punctuation are dates: several of them, and no other form of number. The name
+// of the column says whether numbers are seconds since 1970.
+func (c *column) looksDated(f Form, values int) bool {
+	name := strings.ToLower(c.name)
+	named := func(word string) bool { return strings.Contains(name, word) }
+	switch f {
+	case serial:
+		return c.different() > 1 && (strings.HasPrefix(name, "date") || strings.HasSuffix(name, "date"))
+	case epoch:
+		return c.different() > 1 && (strings.HasSuffix(name, "ts") || slices.ContainsFunc([]string{"time", "date", "epoch", "unix", "ts_", "_at", "created", "modified"}, named))
+	default:
+		return c.numbers < values || c.different() > 1 && c.integers == c.numbers
+	}
+}
 
 // rfc3339 is what records have.
 const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
