@@ -53,14 +53,10 @@ type settings struct {
 // WithTimeout bounds a call, all its tries together, in place of DefaultTimeout; 0 is no bound. The
 // context of a call may bound the call further. With several servers a try has a share of the time,
 // until every server had a try.
-func WithTimeout(timeout time.Duration) Option {
-	return func(s *settings) { s.timeout = timeout }
-}
+func WithTimeout(timeout time.Duration) Option { return func(s *settings) { s.timeout = timeout } }
 
 // WithRetry says how calls are sent again, in place of DefaultRetry.
-func WithRetry(retry Retry) Option {
-	return func(s *settings) { s.retry = retry }
-}
+func WithRetry(retry Retry) Option { return func(s *settings) { s.retry = retry } }
 
 // WithDialOptions adds options of gRPC, such as credentials or the probes of a silent connection. By default a
 // connection with a call in flight is probed after 30 s of silence, and is lost 10 s later; a server closes the

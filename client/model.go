@@ -158,15 +158,11 @@ type predictCall struct {
 
 // PredictionID chooses the id of a prediction. Without it the call draws an id, a batch an id for
 // each input.
-func PredictionID(id string) PredictOption {
-	return func(r *predictCall) { r.PredictionId = id }
-}
+func PredictionID(id string) PredictOption { return func(r *predictCall) { r.PredictionId = id } }
 
 // ByKey chooses the model behind an alias with a share: one key, one model. Without a key the
 // prediction id chooses.
-func ByKey(key string) PredictOption {
-	return func(r *predictCall) { r.Key = key }
-}
+func ByKey(key string) PredictOption { return func(r *predictCall) { r.Key = key } }
 
 // LabelTTL says how long the server waits for the label.
 func LabelTTL(ttl time.Duration) PredictOption {
@@ -175,9 +171,7 @@ func LabelTTL(ttl time.Duration) PredictOption {
 
 // WithoutLabel says that no label will come: the server stores nothing, and the
 // prediction has no id.
-func WithoutLabel() PredictOption {
-	return func(r *predictCall) { r.Remember = new(bool) }
-}
+func WithoutLabel() PredictOption { return func(r *predictCall) { r.Remember = new(bool) } }
 
 // AtSequence asks for the prediction of a state with at least so many observations, for example the
 // Sequence of an Outcome. Without AtSequence, a server of a cluster may answer before it has
@@ -199,14 +193,10 @@ func Ahead(rows int) PredictOption {
 
 // Alternatives says that the rows of a batch are alternatives of one moment. Else they follow one
 // another, and each is one row further ahead.
-func Alternatives() PredictOption {
-	return func(r *predictCall) { r.alternatives = true }
-}
+func Alternatives() PredictOption { return func(r *predictCall) { r.alternatives = true } }
 
 // Explained also asks what each family of auto's experts and each key say: Prediction.Explanation.
-func Explained() PredictOption {
-	return func(r *predictCall) { r.Explain = true }
-}
+func Explained() PredictOption { return func(r *predictCall) { r.Explain = true } }
 
 // predictRequest is the call for a prediction. It draws the id before the first try.
 func (m *Model) predictRequest(input Input, options []PredictOption) (*predictCall, error) {

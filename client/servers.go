@@ -165,9 +165,7 @@ func (s *servers) next(group string, n uint32) {
 
 func (e *Error) elsewhere() bool { return e.Code == codes.Unavailable || e.timedOut() }
 
-func (s *servers) ready() bool {
-	return s.conns[s.place("").n].GetState() == connectivity.Ready
-}
+func (s *servers) ready() bool { return s.conns[s.place("").n].GetState() == connectivity.Ready }
 
 func (s *servers) close() error {
 	var errs []error

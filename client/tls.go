@@ -28,9 +28,7 @@ type TLS struct {
 }
 
 // WithTLS encrypts the connection, by TLS 1.2 or 1.3.
-func WithTLS(t TLS) Option {
-	return func(s *settings) { s.tls = &transport{files: t} }
-}
+func WithTLS(t TLS) Option { return func(s *settings) { s.tls = &transport{files: t} } }
 
 func (t TLS) config() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}

@@ -19,9 +19,7 @@ import (
 type Token func(context.Context) (string, error)
 
 // TokenText is one token for all calls.
-func TokenText(text string) Token {
-	return func(context.Context) (string, error) { return text, nil }
-}
+func TokenText(text string) Token { return func(context.Context) (string, error) { return text, nil } }
 
 // TokenFile is the token in a file, without the spaces around it. A call looks at the time
 // and the size of the file, and reads it again after a change.
@@ -32,15 +30,11 @@ func TokenFile(path string) Token {
 
 // WithToken sends a bearer token with each call. It is sent over TLS, or to an address of
 // this machine; Dial rejects others, and calls fail, unless WithTokenInPlaintext is given.
-func WithToken(t Token) Option {
-	return func(s *settings) { s.token, s.hasToken = t, true }
-}
+func WithToken(t Token) Option { return func(s *settings) { s.token, s.hasToken = t, true } }
 
 // WithTokenInPlaintext sends the token over a connection without TLS too. Others on the network
 // can read it and use it.
-func WithTokenInPlaintext() Option {
-	return func(s *settings) { s.plaintextToken = true }
-}
+func WithTokenInPlaintext() Option { return func(s *settings) { s.plaintextToken = true } }
 
 // tokenFile reads a file when it has changed.
 type tokenFile struct {

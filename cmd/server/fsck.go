@@ -162,9 +162,7 @@ func (r *report) repair(ctx context.Context, dir string, damaged bool) error {
 }
 
 func (p *progress) verified(at store.Verified) {
-	p.report(func() string {
-		return fmt.Sprintf("1/2 tables: %d records, %s", at.Records, megabytes(at.Bytes))
-	})
+	p.report(func() string { return fmt.Sprintf("1/2 tables: %d records, %s", at.Records, megabytes(at.Bytes)) })
 }
 
 func (p *progress) checked(models int) {

@@ -68,9 +68,7 @@ func (s *server) serveHTTP() error {
 	return nil
 }
 
-func (s *server) cut() {
-	_ = s.web.Close()
-}
+func (s *server) cut() { _ = s.web.Close() }
 
 func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	c := s.config
@@ -97,9 +95,7 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 		w.WriteHeader(code)
 		_, _ = io.WriteString(w, text) // An error means that the prober has disconnected.
 	}
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, "ok\n")
-	})
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { answer(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if err := s.isReady(); err != nil {
 			answer(w, http.StatusServiceUnavailable, err.Error()+"\n")

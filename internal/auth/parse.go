@@ -102,9 +102,7 @@ func need(ok bool, want string) string {
 	return want
 }
 
-func isText(s string) bool {
-	return isName(s) && !strings.ContainsFunc(s, unicode.IsSpace)
-}
+func isText(s string) bool { return isName(s) && !strings.ContainsFunc(s, unicode.IsSpace) }
 
 // isName is isText that admits spaces inside.
 func isName(s string) bool {

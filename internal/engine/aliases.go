@@ -98,9 +98,7 @@ func (e *Engine) second(ctx context.Context, m *hostedModel, share *Share) (*hos
 	if err := e.continueFollower(ctx, second); err != nil {
 		return nil, err
 	}
-	reject := func(field, got, want string) error {
-		return hosted.Invalid(field, got, want)
-	}
+	reject := func(field, got, want string) error { return hosted.Invalid(field, got, want) }
 	f := second.Registered().Follow
 	switch {
 	case m.Registered().Follow != nil:

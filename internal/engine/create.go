@@ -234,6 +234,4 @@ func registryError(id string, err error) error {
 }
 
 // ValidateSpec fills in a spec's defaults and estimates what the model would cost.
-func ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) {
-	return catalog.Complete(spec)
-}
+func ValidateSpec(spec model.Spec) (model.Spec, model.Cost, error) { return catalog.Complete(spec) }

@@ -53,9 +53,7 @@ const (
 // CheckMetadata rejects metadata, with all that is wrong.
 func CheckMetadata(m *Metadata) error {
 	var errs []error
-	reject := func(field, got, want string) {
-		errs = append(errs, hosted.Invalid(field, got, want))
-	}
+	reject := func(field, got, want string) { errs = append(errs, hosted.Invalid(field, got, want)) }
 	atMost := func(field string, n, most int, what string) {
 		if n > most {
 			reject(field, fmt.Sprintf("%d %s", n, what), fmt.Sprintf("at most %d", most))

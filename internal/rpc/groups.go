@@ -45,9 +45,7 @@ type Groups interface {
 type single [1]Group
 
 // Single returns the groups of a server with one group. The cluster is nil for a server without a cluster.
-func Single(e *engine.Engine, cluster Cluster) Groups {
-	return &single{{Engine: e, Cluster: cluster}}
-}
+func Single(e *engine.Engine, cluster Cluster) Groups { return &single{{Engine: e, Cluster: cluster}} }
 
 func (s *single) Of(string) Group { return s[0] }
 

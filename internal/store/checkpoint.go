@@ -87,9 +87,7 @@ func (s *Store) freeze(ctx context.Context, dir string) error {
 		return err
 	}
 	to := s.fs.PathJoin(dir, pendingDirectory)
-	err := s.usePending(ctx, func(db *database) error {
-		return errors.Join(s.removeAll(to), db.checkpoint(to))
-	})
+	err := s.usePending(ctx, func(db *database) error { return errors.Join(s.removeAll(to), db.checkpoint(to)) })
 	if err != nil {
 		return err
 	}

@@ -25,9 +25,7 @@ func (l *pebbleLog) Infof(format string, args ...any) {
 
 func (l *pebbleLog) Errorf(format string, args ...any) { l.log.Error(fmt.Sprintf(format, args...)) }
 
-func (l *pebbleLog) Fatalf(format string, args ...any) {
-	_ = l.guard.fail(fmt.Errorf(format, args...))
-}
+func (l *pebbleLog) Fatalf(format string, args ...any) { _ = l.guard.fail(fmt.Errorf(format, args...)) }
 
 // events end the store's writing if a flush or a compaction cannot read or write. Pebble would
 // retry without end.

@@ -107,11 +107,7 @@ func (m *Model) unregister(ctx context.Context) error {
 // removes what drop leaves: the index of the pending predictions, and rows of a concurrent
 // PutPending.
 func (m *Model) drop(ctx context.Context) error {
-	return errors.Join(
-		m.store.dropIDs(ctx, m.number, nil),
-		m.store.dropPending(ctx, m.number),
-		m.dropSnapshots(),
-	)
+	return errors.Join(m.store.dropIDs(ctx, m.number, nil), m.store.dropPending(ctx, m.number), m.dropSnapshots())
 }
 
 // dropSnapshots removes the snapshots. It first makes the deletion durable, because a power cut must not bring the

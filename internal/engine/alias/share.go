@@ -25,9 +25,7 @@ type Share struct {
 // Check rejects a share of a model that can be none.
 func (s *Share) Check(id string) error {
 	var errs []error
-	reject := func(field, got, want string) {
-		errs = append(errs, hosted.Invalid("share."+field, got, want))
-	}
+	reject := func(field, got, want string) { errs = append(errs, hosted.Invalid("share."+field, got, want)) }
 	switch s.Model {
 	case "":
 		reject("model", "nothing", "the id of a model")

@@ -257,10 +257,8 @@ func (m *Model) Gauges() Gauges {
 		CallCounts: CallCounts{
 			Predictions: u.predictions.Load(), Expired: u.expired.Load(), Duplicates: u.duplicates.Load(),
 		},
-		SnapshotGauges: SnapshotGauges{
-			Snapshot: s.newest.Load(), SnapshotTime: TimeOf(s.newestAt.Load()),
-		},
-		Pending: uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.registered.Load().MaxPending),
+		SnapshotGauges: SnapshotGauges{Snapshot: s.newest.Load(), SnapshotTime: TimeOf(s.newestAt.Load())},
+		Pending:        uint64(m.pending.count()), PendingLimit: m.env.pendingLimit(m.registered.Load().MaxPending),
 		Rate: u.rate.perSecond(m.env.Now()), Resident: m.Resident(), Epoch: s.epoch.Load(),
 	}
 }

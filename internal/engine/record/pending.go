@@ -161,9 +161,7 @@ type Carried struct {
 }
 
 // Encode returns the bytes of c.
-func (c *Carried) Encode() []byte {
-	return encode(nil, func(v *codec.Visitor) { c.visit(v, 0) })
-}
+func (c *Carried) Encode() []byte { return encode(nil, func(v *codec.Visitor) { c.visit(v, 0) }) }
 
 // DecodeCarried reads the bytes that Encode wrote for a model with these outputs. It decodes
 // every value, and fails if one cannot be read.

@@ -295,9 +295,7 @@ func (r *Follower) CatchUp(ctx context.Context, leader *Follower, behind uint64)
 // is a follower itself.
 func CheckLeader(spec *model.Spec, leader *hosted.Model) error {
 	var errs []error
-	reject := func(field, got, want string) {
-		errs = append(errs, hosted.Invalid(field, got, want))
-	}
+	reject := func(field, got, want string) { errs = append(errs, hosted.Invalid(field, got, want)) }
 	differ := func(field string, got, want any) {
 		if !reflect.DeepEqual(got, want) {
 			reject("spec."+field, fmt.Sprintf("%v", got), fmt.Sprintf("%v, as the model that it follows has", want))

@@ -62,14 +62,10 @@ func (s *Set) Learned(r *record.Record, answers []record.Answer) {
 }
 
 // Restored reports that the model was restored to a sequence.
-func (s *Set) Restored(sequence uint64) {
-	s.each(func(q *queue) { q.restore(sequence) })
-}
+func (s *Set) Restored(sequence uint64) { s.each(func(q *queue) { q.restore(sequence) }) }
 
 // End reports why no more will come.
-func (s *Set) End(why error) {
-	s.each(func(q *queue) { q.end(why) })
-}
+func (s *Set) End(why error) { s.each(func(q *queue) { q.end(why) }) }
 
 // queue holds the newest observations that one watcher has not taken yet. Nobody waits for it.
 type queue struct {

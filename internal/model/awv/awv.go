@@ -320,9 +320,7 @@ func (f *Forecaster) AddOutput() {
 func (f *Forecaster) Stats() model.Stats { return f.stats(true) }
 
 // Size is the memory of the state.
-func (f *Forecaster) Size() uint64 {
-	return Cost(f.factor.Order(), f.o, f.features.Bytes()).StateBytes
-}
+func (f *Forecaster) Size() uint64 { return Cost(f.factor.Order(), f.o, f.features.Bytes()).StateBytes }
 
 // Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output; for
 // affine features the weights of the same solution; and if asked the effective dimension, at

@@ -88,9 +88,7 @@ func NewKernel(o KernelOptions) *Kernel {
 func KernelCost(o KernelOptions) model.Cost {
 	t := uint64(o.Capacity)
 	round := t*t/2 + t*uint64(o.Dimension+o.Outputs)
-	return model.Cost{
-		Features: o.Capacity, StateBytes: o.bytes(o.Capacity), PredictFlops: round, ObserveFlops: round,
-	}
+	return model.Cost{Features: o.Capacity, StateBytes: o.bytes(o.Capacity), PredictFlops: round, ObserveFlops: round}
 }
 
 func (o KernelOptions) bytes(t int) uint64 {

@@ -25,9 +25,7 @@ func newMixed(experts, outputs int) []mixed {
 	return all
 }
 
-func mixedBytes(experts, outputs int) uint64 {
-	return uint64(outputs) * (8*3 + mix.Bytes(experts))
-}
+func mixedBytes(experts, outputs int) uint64 { return uint64(outputs) * (8*3 + mix.Bytes(experts)) }
 
 // combine makes the prediction of output j the mean of the advice, with the standard error about
 // it, sqrt(Σ w_k (σ_k² + (f_k − ŷ)²)) of the standard errors σ_k. The leverage grows by the part of

@@ -113,9 +113,7 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 }
 
 // complete: the history is freed and the dictionary grows no more.
-func (n *Nystrom) complete() bool {
-	return n.o.Frees && n.dictionary.Full()
-}
+func (n *Nystrom) complete() bool { return n.o.Frees && n.dictionary.Full() }
 
 // Together is 1: the dictionary may grow with every observation.
 func (n *Nystrom) Together() int { return 1 }

@@ -53,9 +53,7 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 	return entry{
 		forgetting: o.Forgetting,
 		cost:       awv.RidgesCost(size, o, lambdas, 16*uint64(spans)),
-		make: func(int) model.Learner {
-			return forecaster(feature.NewTaylor(d, sigma, degree), o, lambdas)
-		},
+		make:       func(int) model.Learner { return forecaster(feature.NewTaylor(d, sigma, degree), o, lambdas) },
 	}
 }
 

@@ -155,9 +155,7 @@ func (c *completion) numbers(
 func isOffset(v float64) bool { return math.Abs(v) <= model.MaxMagnitude }
 
 // isFactor accepts a factor of an input. 0 drops the input.
-func isFactor(v float64) bool {
-	return v == 0 || (math.Abs(v) >= minScale && math.Abs(v) <= maxScale)
-}
+func isFactor(v float64) bool { return v == 0 || (math.Abs(v) >= minScale && math.Abs(v) <= maxScale) }
 
 func (c *completion) warmup(given *model.WarmupScaling, e entry) (observations int, labels bool) {
 	observations = given.Observations

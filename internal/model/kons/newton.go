@@ -354,9 +354,7 @@ func (n *Newton) Stats() model.Stats {
 }
 
 // Size is the memory of the state.
-func (n *Newton) Size() uint64 {
-	return Cost(n.features.Size(), n.o, n.features.Bytes()).StateBytes
-}
+func (n *Newton) Size() uint64 { return Cost(n.features.Size(), n.o, n.features.Bytes()).StateBytes }
 
 // Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output,
 // and if asked the largest effective dimension of an output, at r³/6 each.

@@ -61,9 +61,7 @@ func readFile(path value, table []setting) (map[string]value, error) {
 
 // hint suggests the setting of a key in another spelling, for instance dataDir or data_dir.
 func hint(name string, table []setting) string {
-	fold := func(s string) string {
-		return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s))
-	}
+	fold := func(s string) string { return strings.ToLower(strings.NewReplacer("-", "", "_", "").Replace(s)) }
 	for _, s := range table {
 		if fold(s.name) == fold(name) {
 			return fmt.Sprintf(", did you mean %q?", s.name)

@@ -246,9 +246,7 @@ func (v *direction) bet(p, sum float64, n uint64) bool {
 }
 
 // evidence is E.
-func (v *direction) evidence() float64 {
-	return float64((1-separation)*v.r) + float64(separation*v.q)
-}
+func (v *direction) evidence() float64 { return float64((1-separation)*v.r) + float64(separation*v.q) }
 
 func (d *Detector) note(v *direction) {
 	d.last.Detected++
