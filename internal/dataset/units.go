@@ -30,28 +30,13 @@ type written struct {
 
 // magnitude is the exponent of a word for a thousand and more, or empty. A single letter has no space before.
 func magnitude(word string, spaced bool) string {
-	switch word {
-	case "thousand":
-		return "e3"
-	case "mn", "Mio", "million":
-		return "e6"
-	case "bn", "Mrd", "billion":
-		return "e9"
-	case "lakh":
-		return "e5"
-	case "crore":
-		return "e7"
+	if spaced && len(word) == 1 {
+		return ""
 	}
-	switch {
-	case spaced:
-	case word == "k", word == "K":
-		return "e3"
-	case word == "M":
-		return "e6"
-	case word == "B":
-		return "e9"
-	}
-	return ""
+	return map[string]string{
+		"k": "e3", "K": "e3", "thousand": "e3", "lakh": "e5", "M": "e6", "mn": "e6", "Mio": "e6", "million": "e6", "crore": "e7",
+		"B": "e9", "bn": "e9", "Mrd": "e9", "billion": "e9",
+	}[word]
 }
 
 // split cuts a number into its parts. (5) and 5- are -5. Marks of footnotes and of significance are cut off.
@@ -132,50 +117,39 @@ func singular(unit string) string {
 
 // sizeOf is how much of the base unit a unit is, with the base unit, which is empty for other units. A lone m is a minute.
 func sizeOf(unit string) (size float64, base string) {
-	switch unit {
-	case "ms":
-		return 0.001, "s"
-	case "s", "sec", "second":
-		return 1, "s"
-	case "m", "min", "minute":
-		return 60, "s"
-	case "h", "hr", "hour":
-		return 3600, "s"
-	case "d", "day":
-		return 86_400, "s"
-	case "wk", "week":
-		return 604_800, "s"
-	case "mo", "month":
-		return 1, "month"
-	case "y", "yr", "year":
-		return 12, "month"
-	case "kB", "KB":
-		return 1e3, "B"
-	case "MB":
-		return 1e6, "B"
-	case "GB":
-		return 1e9, "B"
-	case "TB":
-		return 1e12, "B"
-	case "mg":
-		return 0.001, "g"
-	case "g":
-		return 1, "g"
-	case "kg":
-		return 1000, "g"
-	case "mm":
-		return 0.001, "m"
-	case "cm":
-		return 0.01, "m"
-	case "km":
-		return 1000, "m"
-	case "in":
-		return 1, "in"
-	case "ft":
-		return 12, "in"
-	default:
-		return 0, ""
+	for _, row := range [...]struct {
+		base  string
+		size  float64
+		units string
+	}{
+		{"s", 0.001, "ms"},
+		{"s", 1, "s sec second"},
+		{"s", 60, "m min minute"},
+		{"s", 3600, "h hr hour"},
+		{"s", 86_400, "d day"},
+		{"s", 604_800, "wk week"},
+		{"month", 1, "mo month"},
+		{"month", 12, "y yr year"},
+		{"B", 1e3, "kB KB"},
+		{"B", 1e6, "MB"},
+		{"B", 1e9, "GB"},
+		{"B", 1e12, "TB"},
+		{"g", 0.001, "mg"},
+		{"g", 1, "g"},
+		{"g", 1000, "kg"},
+		{"m", 0.001, "mm"},
+		{"m", 0.01, "cm"},
+		{"m", 1000, "km"},
+		{"in", 1, "in"},
+		{"in", 12, "ft"},
+	} {
+		for name := range strings.FieldsSeq(row.units) {
+			if name == unit {
+				return row.size, row.base
+			}
+		}
 	}
+	return 0, ""
 }
 
 var (

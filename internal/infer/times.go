@@ -405,28 +405,13 @@ func (s *scanner) fraction() int {
 
 // offsetOf is the offset of the name of a zone in hours, of RFC 822 and of Europe.
 func offsetOf(name string) (hours int, ok bool) {
-	switch name {
-	case "WET":
-		return 0, true
-	case "BST", "WEST", "CET", "MEZ":
-		return 1, true
-	case "CEST", "MESZ", "EET":
-		return 2, true
-	case "EEST", "MSK":
-		return 3, true
-	case "EDT":
-		return -4, true
-	case "EST", "CDT":
-		return -5, true
-	case "CST", "MDT":
-		return -6, true
-	case "MST", "PDT":
-		return -7, true
-	case "PST":
-		return -8, true
-	default:
-		return 0, false
+	const west = 8
+	for n, names := range [...]string{"PST", "MST PDT", "CST MDT", "EST CDT", "EDT", "", "", "", "WET", "BST WEST CET MEZ", "CEST MESZ EET", "EEST MSK"} {
+		if slices.Contains(strings.Fields(names), name) {
+			return n - west, true
+		}
 	}
+	return 0, false
 }
 
 // zone takes the zone, if one follows, as seconds east of UTC. Other names of zones without their offset are not taken.
