@@ -316,10 +316,9 @@ func (f *fleet) ask(what string, m *member, call func(context.Context, hindsight
 // leave removes a member and its directory from the cluster. The member must not be the owner.
 func (f *fleet) leave(m *member) {
 	f.rebalance(m.cluster)
-	for f.ownerOf(0) == m {
+	for f.ownerOf(0) == m { // The groups may have too few servers for awaitVoters.
 		f.group = 0
 		f.moved()
-		f.awaitVoters()
 	}
 	f.ask("remove a server", f.other(m), func(ctx context.Context, c hindsightv1.ClusterServiceClient) error {
 		_, err := c.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: m.cluster})
