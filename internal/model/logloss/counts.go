@@ -69,27 +69,40 @@ func (m *multinomial) learn(x []float64, class int, weight float64) {
 	if class == len(m.totals) {
 		m.totals, m.sums = append(m.totals, 0), append(m.sums, make([]float64, len(m.measured))...)
 	}
-	own := m.of(class)
+	own, left := m.of(class), false
 	for j, v := range x {
 		switch {
 		case m.measured[j] || v == 0:
 		case !counts(v):
 			m.leave(j)
+			left = true
 		default:
 			part := float64(weight * v)
 			own[j] = math.Min(maxCount, own[j]+part)
 			m.totals[class] = math.Min(maxCount, m.totals[class]+part)
 		}
 	}
+	if left {
+		m.sum()
+	}
 }
 
-// leave leaves out a number.
+// leave leaves out a number. The caller sums the totals again.
 func (m *multinomial) leave(j int) {
 	m.measured[j] = true
 	for k := range m.totals {
-		own := m.of(k)
-		m.totals[k] = math.Max(0, m.totals[k]-own[j])
-		own[j] = 0
+		m.of(k)[j] = 0
+	}
+}
+
+// sum sums the totals. A difference of totals would be rounded as the larger totals were.
+func (m *multinomial) sum() {
+	for k := range m.totals {
+		total := 0.0
+		for _, n := range m.of(k) {
+			total += n
+		}
+		m.totals[k] = math.Min(maxCount, total)
 	}
 }
 

@@ -192,6 +192,22 @@ func TestStatesOfCountsContinue(t *testing.T) {
 	assert.True(t, got <= most, "%d bytes, of at most %d", got, most)
 }
 
+// Numbers of large sums leave, and the others have sums far below the rounding errors of the totals.
+func TestStatesContinueAfterCountsLeave(t *testing.T) {
+	const numbers, classes = 70, 3
+	rng, rows := rand.New(rand.NewPCG(6, 8)), countRows(6, numbers, classes, 600)
+	for i := range rows {
+		rows[i].weight = 1000 * rng.Float64()
+		for j := range numbers - 1 {
+			if rows[i].x[j] = float64(rng.IntN(1000)); i == 580 {
+				rows[i].x[j] += 0.5
+			}
+		}
+		rows[i].x[numbers-1] = 0
+	}
+	continues(t, logloss.Options{Dimension: numbers, MaxClasses: classes}, rows)
+}
+
 func TestCountsAllocateNothing(t *testing.T) {
 	l, rows := start(logloss.Options{Dimension: 70, MaxClasses: 2}), countRows(4, 70, 2, 300)
 	for _, r := range rows {
