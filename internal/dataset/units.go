@@ -107,7 +107,7 @@ func unitAt(text string) int {
 	return at
 }
 
-// singular cuts the s of a plural such as yrs and months, but not that of ms.
+// singular cuts the s of a plural, as of yrs and months. It does not cut the s of ms.
 func singular(unit string) string {
 	if len(unit) > 2 {
 		return strings.TrimSuffix(unit, "s")

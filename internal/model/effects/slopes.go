@@ -51,7 +51,7 @@ func (o Options) productNumbers() int {
 	return 2 * o.slopeNumbers()
 }
 
-// productsOf are the numbers of an output in those of a slot.
+// productsOf returns the slopes and factors of an output from the numbers of a slot.
 func (o Options) productsOf(numbers []float64, output int) []float64 {
 	return numbers[outputsAt+each*o.Outputs+o.productNumbers()*output:][:o.productNumbers()]
 }

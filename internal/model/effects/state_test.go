@@ -1,6 +1,7 @@
 package effects_test
 
 import (
+	"bytes"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
@@ -109,4 +110,50 @@ func TestOneWrongNumber(t *testing.T) {
 		}
 	}
 	assert.GreaterOrEqual(t, rejected, len(state)/8*3, "only %d states are rejected", rejected)
+}
+
+func stateOf(tb testing.TB, e *effects.Effects, n uint64) []byte {
+	tb.Helper()
+	v := codec.Appending(nil)
+	e.Visit(&v, n)
+	out, err := v.Appended()
+	require.NoError(tb, err)
+	return out
+}
+
+// A restored table goes on bit for bit, and its memory is that of the first.
+func TestStatesContinue(t *testing.T) {
+	for _, o := range []effects.Options{{Inputs: 1, Outputs: 1, MaxKeys: 5, Kinds: effects.ColumnsEach}, {Inputs: 4, Outputs: 2, MaxKeys: 200, Kinds: effects.ColumnsEach, Sloped: 2}} {
+		rng := rand.New(rand.NewPCG(3, 3))
+		all := []*effects.Effects{effects.New(o)}
+		r, said := effects.NewRow(o), make([]float64, o.Experts()*o.Outputs)
+		for n := range uint64(1500) {
+			if n%211 == 0 {
+				again := effects.New(o)
+				read := codec.Reading(stateOf(t, all[0], n))
+				again.Visit(&read, n)
+				require.NoError(t, read.End())
+				all = append(all, again)
+			}
+			x, y, v, counts := draw(rng, o)
+			for _, e := range all {
+				e.Find(r, x, nil)
+				for j := range o.Outputs {
+					e.Say(said[j*o.Experts():][:o.Experts()], r, j)
+				}
+				e.Learn(r, n, counts, y, v, said, sloped(o))
+			}
+		}
+		for i, e := range all {
+			assert.True(t, bytes.Equal(stateOf(t, e, 1500), stateOf(t, all[0], 1500)) && e.Bytes() == all[0].Bytes(), "table %d ends elsewhere", i)
+		}
+		assert.LessOrEqual(t, all[0].Bytes(), o.Bytes())
+	}
+}
+
+// An empty table is small, whatever the most keys.
+func TestTheTableGrows(t *testing.T) {
+	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1 << 16, Kinds: effects.ColumnsEach}
+	empty, full := effects.New(o).Bytes(), o.Bytes()
+	assert.True(t, empty <= 2000 && full >= 1<<16*100, "%d bytes empty, %d full", empty, full)
 }

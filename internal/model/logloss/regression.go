@@ -25,7 +25,7 @@ const (
 	maxSparseWeight = 1e6
 )
 
-// entry is the value of a feature, that of an unknown feature if number < 0.
+// entry is the value of a feature. The feature is unknown if number < 0.
 type entry struct {
 	number int
 	value  float64
