@@ -38,6 +38,9 @@ func columnName(i int) string { return fmt.Sprintf("column %d", i+1) }
 func (t *Table) header(fields []string) error {
 	seen := make(map[string]bool, len(fields))
 	numbers, counted := 0, 0
+	if !utf8.ValidString(strings.Join(fields, "")) {
+		t.notes = append(t.notes, "the names of the columns are not UTF-8: convert the file")
+	}
 	for i, f := range fields {
 		if len(f) > maxName && t.cut == "" && f != nameOf(f) {
 			t.cut = nameOf(f)

@@ -310,6 +310,7 @@ func TestSurroundedTables(t *testing.T) {
 		"a row like its name":   {"a\na\n1\n", "a", "a 1", ""},
 		"two columns of psql":   {" a | b \n---+---\n 1 | 2 \n(1 row)\n", "a|b", " 1 | 2 ", "the table ends with line 3: what follows is left out"},
 		"rows of a data logger": {"TOA5,x,y,z,1\na,b,c\n1,2,3\n4,5,6\n", "a|b|c", "1|2|3 4|5|6", "the first line of the table is line 2: what precedes it is left out"},
+		"broken names":          {"a\xf8\u00f8,b\n1,2\n", "a ø|b", "1|2", "the names of the columns are not UTF-8: convert the file"},
 		"long names":            {long + "," + long + "\n1,2\n", strings.Repeat("ö", 32) + "|" + strings.Repeat("ö", 29) + ".1", "1|2", `names of columns of more than 64 bytes are cut, such as "` + strings.Repeat("ö", 32) + `"`},
 		"a name of two lines":   {"\"a\nb\",c\x01d\n1,2\n", "a b|c d", "1|2", ""},
 		"tables of R":           {"a\tb\n1\t2\t3\n4\t5\t6\n", "column 1|a|b", "1|2|3 4|5|6", ""},

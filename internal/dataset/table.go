@@ -283,7 +283,11 @@ func (t *Table) Targets(target string) ([]int, error) {
 		i := slices.Index(t.columns, nameOf(name))
 		switch {
 		case i < 0:
-			return nil, t.AtHeader(fmt.Errorf("there is no target column %q among %s", name, strings.Join(t.columns, ", ")))
+			says := append([]string{fmt.Sprintf("there is no target column %q among %s", name, strings.Join(t.columns, ", "))}, t.notes...)
+			if len(t.columns) == 1 {
+				says = append(says, "no comma, semicolon, tab or bar separates the fields of the first line")
+			}
+			return nil, t.AtHeader(errors.New(strings.Join(says, "; ")))
 		case slices.Contains(places, i):
 			return nil, t.AtColumn(i, fmt.Errorf("the target %q is named twice", name))
 		}

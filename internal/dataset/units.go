@@ -49,6 +49,9 @@ func split(text string) (w written) {
 		text = strings.Replace(text, about, "~", 1)
 	}
 	exact := strings.TrimLeft(strings.TrimSuffix(text, "+"), "<>=≤≥~≈ ")
+	if digits, unit, ok := strings.Cut(exact, "+ "); ok && strings.Trim(digits, "0123456789") == "" && unitAt("0"+unit) == 1 { // 10+ years
+		exact = digits + " " + unit
+	}
 	w.bound, text = exact != text, exact
 	if inner, ok := strings.CutSuffix(text, ")"); ok && strings.HasPrefix(inner, "(") {
 		w.minus, text = "-", inner[1:]

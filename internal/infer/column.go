@@ -33,6 +33,7 @@ type spot struct {
 	count int
 	cell  string
 	line  int
+	mixed bool // Not all are the same.
 }
 
 // column is what is known of a column while the file is being read.
@@ -93,6 +94,8 @@ type span struct {
 	ofDay       bool // Not all at the same time of the day.
 	converted   bool // Not all are written as in records.
 	dated       bool // Not all are seasons.
+	daily       bool // Not all are the first of a month.
+	weekdays    bool // Not all are on the same day of the week.
 }
 
 // few is one cell in how many may be odd: such cells are missing values, and the others make the column
@@ -120,6 +123,8 @@ func newColumn(table *dataset.Table, i int) *column {
 func (c *column) see(s *spot, cell string) {
 	if s.count++; s.count == 1 {
 		s.cell, s.line = strings.Clone(cell[:min(len(cell), maxText)]), c.line
+	} else if !s.mixed {
+		s.mixed = s.cell != cell
 	}
 }
 
@@ -287,6 +292,7 @@ func (c *column) addTime(cell string) {
 
 func (s *span) add(t time.Time) {
 	if s.before.IsZero() {
+		s.daily = t.Day() != 1
 		s.first, s.last, s.before = t, t, t
 		return
 	}
@@ -299,6 +305,7 @@ func (s *span) add(t time.Time) {
 	if t.After(s.last) {
 		s.last = t
 	}
+	s.daily, s.weekdays = s.daily || t.Day() != 1, s.weekdays || t.Weekday() != s.before.Weekday()
 	hour, minute, second := t.Clock()
 	h, m, sec := s.before.Clock()
 	s.ofDay = s.ofDay || hour != h || minute != m || second != sec
@@ -343,7 +350,7 @@ func (c *column) decide(rows int) *Column {
 	case c.numbers == values && c.integers == values && c.huge.count > 0:
 		c.decideCategory(out)
 		out.gaps = true
-	case c.isNumber(values) && c.hardlyRepeats():
+	case c.isNumber(values) && (c.hardlyRepeats() || c.isMeasure()):
 		c.decideNumber(out)
 	default:
 		c.decideCategory(out)
@@ -389,6 +396,11 @@ func (c *column) isNumber(values int) bool {
 	codes := c.codes.count > 0 && (c.width >= 0 || !areFew(c.codes.count, values))
 	ids := c.huge.count > 0 && c.integers == c.numbers && !c.leavesHuge(values)
 	return !codes && !ids
+}
+
+// isMeasure reports whether one word, such as Varies with device, is among many numbers that measure: fractions or units.
+func (c *column) isMeasure() bool {
+	return c.words.count > 0 && !c.words.mixed && c.different() > ownFeatures && (c.integers < c.numbers || c.converted != "")
 }
 
 // leavesHuge reports whether a few integers that no number has exactly are missing values of a column of
@@ -529,7 +541,7 @@ func (c *column) decideTime(out *Column, best *span) {
 		out.Reason += ", where day and month could also be swapped"
 	}
 	cycle(best.ofDay, hindsightv1.TimeInput_CYCLE_HOUR_OF_DAY, "hour_of_day")
-	cycle(length >= 14*day, hindsightv1.TimeInput_CYCLE_DAY_OF_WEEK, "day_of_week")
+	cycle(length >= 14*day && best.daily && best.weekdays, hindsightv1.TimeInput_CYCLE_DAY_OF_WEEK, "day_of_week")
 	cycle(length >= 365*day, hindsightv1.TimeInput_CYCLE_DAY_OF_YEAR, "day_of_year")
 	// Cycles repeat; a trend distinguishes the repetitions.
 	trend := length >= 365*day || len(in.GetCycles()) == 0

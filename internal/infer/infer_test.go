@@ -204,6 +204,7 @@ func TestOddCells(t *testing.T) {
 		"words":           {each(100, func(i int) string { return []string{"oops", number(i)}[min(1, i%25)] }), infer.Number, `4 of 100 cells are no number and are taken for missing values, such as "oops" in line 2`},
 		"many words":      {each(100, func(i int) string { return []string{"oops", number(i)}[min(1, i%12)] }), infer.Number, `9 of 100 cells are no number and are taken for missing values, such as "oops" in line 2`},
 		"too many words":  {each(100, func(i int) string { return []string{"oops", number(i)}[min(1, i%4)] }), infer.LeftOut, `75 of 100 cells are numbers, and "oops" in line 2 is none`},
+		"one word":        {each(1000, func(i int) string { return []string{"varies", fmt.Sprintf("%dk", i/2)}[min(1, i%9)] }), infer.Number, `112 of 1000 cells are no number and are taken for missing values, such as "varies" in line 2`},
 		"a short column":  {[]string{"1", "2", "x"}, infer.Category, `texts, 3 categories; 2 of 3 cells are numbers, and "x" in line 4 is none`},
 		"hours":           {swapped(800, 3, "noon", func(i int) string { return strconv.Itoa(i % 24) }), infer.Number, `"noon" in line 5 is no number`},
 		"a time":          {swapped(100, 50, "soon", day), infer.Moment, `"soon" in line 52 is no time, and is taken for a missing value`},
@@ -232,7 +233,7 @@ func TestOddCells(t *testing.T) {
 // Numbers are seconds since 1970 if the name of the column says that they are times.
 func TestSecondsSince1970(t *testing.T) {
 	for name, kind := range map[string]infer.Kind{"ts": infer.Moment, "created_ts_ms": infer.Moment, "unixReviewTime": infer.Moment, "order": infer.Number} {
-		for text, want := range map[string]string{"1704067200": "2024-01-01T00:00:00Z", "1704067200250": "2024-01-01T00:00:00.25Z", "1704067200.5": "2024-01-01T00:00:00.5Z"} {
+		for text, want := range map[string]string{"1704067200": "2024-01-01T00:00:00Z", "1704067200250": "2024-01-01T00:00:00.25Z", "1704067200.5": "2024-01-01T00:00:00.5Z", "1704067200250000": "2024-01-01T00:00:00.25Z"} {
 			c := read(t, name+",y\n1704153600,1\n"+text+",2\n", infer.Options{}).Columns[0]
 			v, err := c.Value(text)
 			assert.True(t, c.Kind == kind && err == nil && (kind != infer.Moment || v == want), "%s, %s: %s, %v, %v", name, text, c.Kind, v, err)
@@ -348,6 +349,8 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), `90 of 100 labels are numbers, and "oops" in line 92 is none`), err)
 	_, err = readCSV(strings.NewReader("a,b\n1,2\n"), infer.Options{Target: "y"})
 	assert.True(t, err != nil && strings.Contains(err.Error(), `no target column "y"`), err)
+	_, err = readCSV(strings.NewReader("x  y\n1  2\n"), infer.Options{Target: "y"})
+	assert.True(t, err != nil && strings.HasSuffix(err.Error(), `among x  y; no comma, semicolon, tab or bar separates the fields of the first line`), err)
 }
 
 // endless is a text again and again.

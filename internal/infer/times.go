@@ -20,7 +20,7 @@ const (
 	dayNamedYear  Form = "day month-name year"
 	namedDayYear  Form = "month-name day year"
 	namedDayClock Form = "month-name day time year"
-	epoch         Form = "seconds or milliseconds since 1970"
+	epoch         Form = "seconds to nanoseconds since 1970"
 	serial        Form = "days since 1899-12-30, as spreadsheets count"
 	monthFirst    Form = "several forms, the month before the day"
 	dayFirst      Form = "several forms, the day before the month"
@@ -65,6 +65,11 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 	if len(cell) > maxTime || len(cell) < minTime {
 		return time.Time{}, false
 	}
+	if first, last, ok := strings.Cut(cell, " - "); ok { // The first time of an interval.
+		from, ok := f.Parse(first)
+		to, known := f.Parse(last)
+		return from, ok && known && !to.Before(from)
+	}
 	switch f {
 	case epoch:
 		return sinceEpoch(cell)
@@ -108,16 +113,24 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 	return t, f != eightDigits || year >= 1900 && year <= 2100
 }
 
-// sinceEpoch reads the seconds or, of twelve digits or more, the milliseconds since 1970.
+// sinceEpoch reads the seconds since 1970, the milliseconds of 12 or 13 digits, the microseconds of 16 and the nanoseconds of 19.
 func sinceEpoch(cell string) (time.Time, bool) {
 	s := scanner{text: cell, ok: true}
-	n := int64(s.number(9, 13))
+	n := int64(s.number(9, 19))
 	digits := len(cell) - len(s.text)
 	t := time.Unix(n, int64(s.fraction())).UTC()
-	if digits >= 12 {
+	switch digits {
+	case 9, 10:
+	case 12, 13:
 		t = time.UnixMilli(n).UTC()
+	case 16:
+		t = time.UnixMicro(n).UTC()
+	case 19:
+		t = time.Unix(0, n).UTC()
+	default:
+		return t, false
 	}
-	return t, s.ok && s.text == "" && digits != 11 && t.Year() <= 2100
+	return t, s.ok && s.text == "" && t.Year() <= 2100
 }
 
 // ofSpreadsheet reads the days since 1899-12-30, with a fraction or not, of the years 1954 to 2118.
@@ -162,7 +175,7 @@ func (s *scanner) number(minDigits, maxDigits int) int {
 		s.ok = false
 		return 0
 	}
-	v, _ := strconv.Atoi(s.text[:n]) // At most 13 digits.
+	v, _ := strconv.Atoi(s.text[:n]) // The largest integer, if 19 digits are more.
 	s.text = s.text[n:]
 	return v
 }
@@ -281,6 +294,9 @@ func (s *scanner) date(f Form) (year, month, day int) {
 	switch f {
 	case yearMonthDay:
 		year = s.number(4, 4)
+		if unit := s.partOfYear(); unit != "" {
+			return s.ofPart(unit, year)
+		}
 		separator := s.need("-/.")
 		month = s.number(1, 2)
 		if day = 1; s.text != "" || separator != '-' { // 2024-05 is its first day.
@@ -323,6 +339,41 @@ func (s *scanner) date(f Form) (year, month, day int) {
 		}
 	default:
 	}
+	return year, month, day
+}
+
+// partOfYear takes what marks a quarter, a week or a month of a year: 2024-Q1, 2024W05 and 2024年3月1日.
+func (s *scanner) partOfYear() string {
+	for _, unit := range [...]string{"Q", "W", "年"} {
+		if rest, ok := strings.CutPrefix(strings.TrimLeft(s.text, "- "), unit); ok {
+			s.text = rest
+			return unit
+		}
+	}
+	return ""
+}
+
+// ofPart takes the number of a quarter or of a week of ISO 8601, and returns its first day, or takes the month and the day
+// of a date of Chinese or Japanese.
+func (s *scanner) ofPart(unit string, year int) (_, month, day int) {
+	first := time.Date(year, 1, 4, 0, 0, 0, 0, time.UTC) // The fourth of January is in the first week.
+	switch unit {
+	case "Q":
+		quarter := s.number(1, 1)
+		s.ok = s.ok && quarter <= 4
+		return year, 3*quarter - 2, 1
+	case "W":
+		week := s.number(2, 2)
+		s.ok = s.ok && week >= 1 && week <= 53
+		first = first.AddDate(0, 0, 7*(week-1)-(int(first.Weekday())+6)%7)
+		return first.Year(), int(first.Month()), first.Day()
+	}
+	month = s.number(1, 2)
+	rest, ok := strings.CutPrefix(s.text, "月")
+	s.text = rest
+	day = s.number(1, 2)
+	rest, known := strings.CutPrefix(s.text, "日")
+	s.text, s.ok = rest, s.ok && ok && known
 	return year, month, day
 }
 

@@ -39,13 +39,13 @@ are texts whose words count if most have four words or more. Left out, by replay
 column of other such texts, and one without a name, as of the index of pandas.
 Integers from 2^53 on are categories: no number has all of them. Vectors are not recognised.
 Times have many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone they are UTC.
-Seconds since 1970, and the days that spreadsheets count, are times if the name of the
+Seconds to nanoseconds since 1970, and the days that spreadsheets count, are times if the name of the
 column says so, as ts, created_at or order_date.
 Records have times in RFC 3339; replay converts them.
 
 Every input takes missing values: empty cells, NA, #N/A, null and the like. At most one in
 20 cells of a column of numbers or times may be of another kind, and one in five of numbers
-that hardly repeat. Such cells are missing values too, or rows without a label, and the
+that hardly repeat, or among which is but one word. Such cells are missing values too, or rows without a label, and the
 reason names the first. A column with more of them is one of texts.
 
 An empty --target means no label. Numbers are real labels, unless --classes says that they
