@@ -418,14 +418,19 @@ const mostEffect = 10 * model.MaxMagnitude
 
 func within(v float64) float64 { return math.Max(-mostEffect, math.Min(mostEffect, v)) }
 
+func cutLabel(v float64) float64 {
+	return math.Max(-model.MaxMagnitude, math.Min(model.MaxMagnitude, v))
+}
+
 // learnLabel learns the label of a key that counted so much before.
 func learnLabel(own []float64, before, counts, y float64) {
 	if before == 0 {
 		own[meanAt], own[lastAt], own[decayedAt] = y, y, y
 		return
 	}
-	own[meanAt] += float64(counts / (before + counts) * (y - own[meanAt]))
-	own[decayedAt] += float64((1 - decay) * counts * (y - own[decayedAt]))
+	// The difference of two labels rounds: a mean of the largest labels may exceed them.
+	own[meanAt] = cutLabel(own[meanAt] + float64(counts/(before+counts)*(y-own[meanAt])))
+	own[decayedAt] = cutLabel(own[decayedAt] + float64((1-decay)*counts*(y-own[decayedAt])))
 	if counts >= model.Light {
 		own[lastAt] = y
 	}

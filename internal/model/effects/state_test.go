@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/effects"
 )
@@ -40,6 +41,24 @@ func TestLargest(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	assert.Len(t, e.Largest(1000, 0), 27)
+}
+
+// The mean of the largest labels is a label: a row that counts next to nothing, and one that counts 1.
+func TestMeansOfLargestLabels(t *testing.T) {
+	const keys = 300
+	o := effects.Options{Inputs: 1, Outputs: 1, MaxKeys: keys, Kinds: effects.ColumnsEach}
+	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())
+	rng := rand.New(rand.NewPCG(7, 7))
+	for n := range uint64(2 * keys) {
+		y, counts := -model.MaxMagnitude*(0.75+0.25*rng.Float64()), 2e-18
+		if n%2 == 1 {
+			y, counts = model.MaxMagnitude, 1
+		}
+		e.Find(r, []float64{float64(1 + n/2)}, nil)
+		e.Learn(r, n, counts, []float64{y}, []float64{0}, said, nil)
+	}
+	read := func(v *codec.Visitor) { effects.New(o).Visit(v, 2*keys) }
+	require.NoError(t, codec.Read(stateOf(t, e, 2*keys), read))
 }
 
 func FuzzVisit(f *testing.F) {
