@@ -6,6 +6,7 @@ import csv
 import datetime
 import io
 import numbers
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 _CELLS, _LETTERS, _NAME = 200_000, 400, 40
 #: The categories of a column that have a feature each where keys are not wanted.
 _OWN_FEATURES = 64
+#: How texts begin that are times.
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d|$)")
 
 
 def infer(
@@ -56,6 +59,10 @@ def columns_of(
         header = f"{n} {str(name).encode()[-_NAME:].decode(errors='ignore')}"
         if _is_text(name, values, features[name].dtype):
             request.texts.append(header)
+            texts = [v for v in values if isinstance(v, str)]
+            if texts and all(map(_DATE.match, texts)):
+                convert = f"frame[{name!r}] = pandas.to_datetime(frame[{name!r}])"
+                warnings.warn(f"column {name!r} holds times as texts, which are no times: {convert} makes them times", stacklevel=2)
         table.append([header, *map(_cell, values)])
     for n, series in enumerate(labels or [None]):
         known = [0] * len(rows) if series is None else [scalar(v, "label") for v in series.iloc[rows].tolist()]

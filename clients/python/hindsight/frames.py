@@ -89,7 +89,10 @@ def name_of(column: Any) -> str:
 
 
 def reject_twins(frame: pandas.DataFrame) -> None:
-    """Rejects a DataFrame with two columns of one name."""
+    """Rejects a DataFrame with two columns of one name, and one with names of several levels."""
+    if frame.columns.nlevels > 1:
+        join = "frame.columns = ['_'.join(map(str, c)) for c in frame.columns]"
+        raise ValueError(f"the columns of the frame have names of {frame.columns.nlevels} levels, want one: {join}")
     names = [name_of(c) for c in frame.columns]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ValueError(f"the frame has {names.count(twice[0])} columns called {twice[0]!r}, want a name for each")

@@ -199,6 +199,10 @@ class InferTest(unittest.TestCase):
                 self.client.infer(pandas.DataFrame({"a": values}))
         with self.assertRaisesRegex(ValueError, "the frame has 2 columns called 'a', want a name for each"):
             self.client.infer(pandas.DataFrame([[1, 2, 3.0]], columns=["a", "a", "y"]), "y")
+        with self.assertRaisesRegex(ValueError, "names of 2 levels"):
+            self.client.infer(pandas.DataFrame([[1, 2.0]], columns=pandas.MultiIndex.from_tuples([("a", "b"), ("y", "z")])), "y")
+        with self.assertWarnsRegex(UserWarning, "column 'at' holds times as texts"):
+            self.client.infer(pandas.DataFrame({"at": ["2024-01-01", "2024-01-02 10:00"] * 9, "y": [1.5, 2.5] * 9}), "y")
 
     def test_long_names(self):
         frame = pandas.DataFrame({"ö" * 40: [1.0, 2.0, 3.0], "two\nlines": ["a", "b", "a"], "y": [1.0, 2.0, 3.0]})
