@@ -57,7 +57,7 @@ func TestJumps(t *testing.T) {
 		m.set(by)
 		m.pass(time.Hour + 2*time.Second)
 		got, want := m.steady.Now(), m.Now
-		assert.True(t, got == want, "an hour after a jump of %v the clock shows %v, want %v", by, got, want)
+		assert.True(t, got.Equal(want), "an hour after a jump of %v the clock shows %v, want %v", by, got, want)
 		assert.Equal(t, []string{fmt.Sprint(by, " false"), fmt.Sprint(by, " false"), fmt.Sprint(by, " true")}, m.told)
 	}
 }
