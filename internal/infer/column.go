@@ -77,6 +77,8 @@ type column struct {
 	longest      int
 	// sentences counts the cells of several words.
 	sentences int
+	frames    map[string]*frame // See framed.
+	framed    int               // The cells that have a frame.
 }
 
 // several words are a sentence: names and addresses mostly have fewer, or repeat.
@@ -112,7 +114,7 @@ func areSome(odd, values int) bool { return some*odd <= values }
 func newColumn(table *dataset.Table, i int) *column {
 	c := &column{
 		name: table.Columns()[i], written: table.Numbers(i), unit: table.Unit(), unnamed: table.Unnamed(i),
-		texts: make(map[string]*tally), low: math.Inf(1), high: math.Inf(-1), lowExact: math.Inf(1), highExact: math.Inf(-1),
+		texts: make(map[string]*tally), frames: make(map[string]*frame), low: math.Inf(1), high: math.Inf(-1), lowExact: math.Inf(1), highExact: math.Inf(-1),
 	}
 	for _, f := range forms() {
 		c.times = append(c.times, span{form: f})
@@ -174,11 +176,15 @@ func (c *column) count(cell string) {
 		}
 	case errors.Is(err, errNoNumber):
 		c.see(&c.words, cell)
+		c.addFrame(cell)
 		if isBeyond(cell) {
 			c.beyond++
 		}
 	default:
 		c.see(&c.ambiguous, cell)
+	}
+	if err == nil && strings.Contains(cell, "/") { // A fraction beside other pairs of numbers.
+		c.addFrame(cell)
 	}
 	if pair, v, ok := parseBoolean(cell); ok {
 		c.pairs[pair]++
@@ -580,6 +586,9 @@ func (c *column) decideCategory(out *Column) {
 	case c.broken.count > 0:
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts that are not UTF-8, such as %s: convert the file", c.place(&c.broken))
 		return
+	case c.isVector(c.cells - c.gaps):
+		c.decideVector(out, c.cells-c.gaps)
+		return
 	case c.isText(n):
 		out.Kind, out.Reason = Text, "texts, most of several words, which it counts"
 		out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Text{Text: &hindsightv1.TextInput{}}}
@@ -588,7 +597,7 @@ func (c *column) decideCategory(out *Column) {
 		out.Kind, out.Reason = LeftOut, fmt.Sprintf("texts of up to %d bytes, such as that in %s %d; a category has at most %d", c.longest, c.unit, c.long.line, maxText)
 		return
 	case c.hardlyRepeats() && (4*n > 3*(c.cells-c.unknown) || !c.labelsDepend()):
-		out.Kind, out.Reason = LeftOut, "most cells do not repeat another: it names the row"
+		out.Kind, out.Reason = LeftOut, c.leftOut(c.cells-c.gaps)
 		return
 	}
 	reason := "texts,"

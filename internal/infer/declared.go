@@ -76,6 +76,12 @@ func (c *column) declare(out *Column) error {
 	case Category:
 		out.gaps = c.integers > 0 && c.integers == values && c.codes.count == 0
 		out.integers = out.gaps && c.huge.count == 0
+	case Vector:
+		text, f := c.bestFrame()
+		out.frame = text
+		if odd := values - f.count; odd > 0 && areFew(odd, values) && !rejects {
+			out.lenient, out.odd, out.Reason = true, true, oddForms(odd, values)
+		}
 	case Number:
 		if odd := c.words.count; odd > 0 && areSome(odd-c.beyond, values) && !rejects {
 			out.lenient, out.odd, out.Reason = true, true, c.missingNumbers(values)
@@ -164,7 +170,10 @@ func (c *Column) value(cell string) (any, error) {
 	case Text:
 		return cell, nil
 	case Vector:
-		if v, ok := parseVector(cell); ok {
+		if v, ok := parseVector(cell); ok && (!c.lenient || len(v) == int(c.Input.GetVector().GetLength())) {
+			return v, nil
+		}
+		if v, frame := framed(cell, c.numbers); frame != "" && frame == c.frame {
 			return v, nil
 		}
 	default:

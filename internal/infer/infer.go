@@ -61,6 +61,7 @@ type Column struct {
 	numbers  *dataset.Numbers   // How the file writes numbers.
 	classes  int                // How many classes a target has.
 	counts   bool               // The labels are whole numbers from 0 on.
+	frame    string             // Of the cells of a vector.
 	odd      bool               // One cell decides the kind, or a few are unlike the others.
 	lenient  bool               // Cells that are not of the kind are missing values,
 	exact    bool               // and so are integers that no number has exactly.

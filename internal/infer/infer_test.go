@@ -133,6 +133,18 @@ func TestKinds(t *testing.T) {
 		"many integers":      {each(2000, func(i int) string { return strconv.Itoa(i % 32) }), infer.Number, "from 0 to 31"},
 		"leading 0":          {[]string{"01", "02", "10"}, infer.Category, "codes with a leading 0, 3 categories"},
 		"constant":           {[]string{"3", "3"}, infer.Number, "tells nothing"},
+		"blood pressures":    {each(300, func(i int) string { return fmt.Sprintf("%d/%d", 90+i%60, 50+i/5) }), infer.Vector, `2 numbers in each cell, such as "90/50"`},
+		"torques":            {each(300, func(i int) string { return fmt.Sprintf("%dNm@ %drpm", 100+i, 1500+7*i) }), infer.Vector, "2 numbers in each cell"},
+		"points":             {each(300, func(i int) string { return fmt.Sprintf("POINT (-%d.25 %d.5)", i%90, i) }), infer.Vector, "2 numbers in each cell"},
+		"lists":              {each(300, func(i int) string { return fmt.Sprintf("[%d,%d, 0.5]", i%90, i) }), infer.Vector, "3 numbers in each cell"},
+		"fractions":          {each(300, func(i int) string { return fmt.Sprintf("%d/%d", i%100, 100) }), infer.Number, "from 0 to 0.99"},
+		"fractions and not":  {each(300, func(i int) string { return fmt.Sprintf("%d/%d", i, 100) }), infer.Vector, "2 numbers in each cell"},
+		"phones":             {each(300, func(i int) string { return fmt.Sprintf("%d-%d", 555+i%3, 1000+7*i) }), infer.LeftOut, "codes of one length"},
+		"invoices":           {each(300, func(i int) string { return fmt.Sprintf("INV-2024-%05d", i) }), infer.LeftOut, "it names the row"},
+		"parts and versions": {each(300, func(i int) string { return fmt.Sprintf("A%d-B%d", i%7, i) }), infer.LeftOut, "it names the row"},
+		"addresses of hosts": {each(300, func(i int) string { return fmt.Sprintf("10.0.%d.%d", i%7, i) }), infer.LeftOut, "it names the row"},
+		"numbers in forms":   {each(300, func(i int) string { return fmt.Sprintf([]string{"%d at %d", "%d or %d"}[i%2], i, i*i) }), infer.LeftOut, "most cells have several numbers"},
+		"few sizes":          {each(300, func(i int) string { return fmt.Sprintf("%d-%d", 10*(i%5), 10*(i%5)+10) }), infer.Category, "5 categories"},
 		"no decimal":         {[]string{"0x10", "0x11"}, infer.Category, "2 categories"},
 		"infinite":           {[]string{"1", "Inf", "2.5", "-inf"}, infer.Number, "from 1 to 2.5; 2 cells are empty"},
 		"money":              {[]string{"$1,234", "$5.50", "-$7", ""}, infer.Number, "from -7 to 1234; 1 cell is empty; records have the numbers alone, such as 1234 of \"$1,234\", into which replay"},
@@ -301,6 +313,13 @@ func TestColumnValues(t *testing.T) {
 		for i, cell := range c.cells {
 			got, err := column.Value(cell)
 			assert.True(t, err == nil && got == c.want[i], "%q: %v, %v, want %v", cell, got, err, c.want[i])
+		}
+	}
+	for first, want := range map[string][]any{"120/80": {120.0, 80.0}, "POINT (-1.5 -2)": {-1.5, -2.0}, "2,700 at 3 - 4": {2700.0, 3.0, 4.0}, "1;2;3e2": {1.0, 2.0, 300.0}} {
+		list := column(t, append(each(90, func(i int) string { return strings.Replace(first, "2", strconv.Itoa(i+200), 1) }), first, "n/a", "wild")...)
+		for cell, want := range map[string]any{first: want, "n/a": nil, "wild": nil} {
+			got, err := list.Value(cell)
+			assert.True(t, err == nil && assert.ObjectsAreEqual(want, got), "%q: %v, %v, want %v (%s)", cell, got, err, want, list.Reason)
 		}
 	}
 	hours := column(t, each(800, func(i int) string { return strconv.Itoa(i % 24) })...)

@@ -72,6 +72,7 @@ func kindToProto(k infer.Kind) hindsightv1.InferredColumn_Kind {
 	case infer.Text:
 		return hindsightv1.InferredColumn_KIND_TEXT
 	case infer.Vector:
+		return hindsightv1.InferredColumn_KIND_VECTOR
 	}
-	return hindsightv1.InferredColumn_KIND_UNSPECIFIED // Read infers no vector.
+	return hindsightv1.InferredColumn_KIND_UNSPECIFIED
 }

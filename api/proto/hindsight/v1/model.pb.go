@@ -113,6 +113,8 @@ const (
 	InferredColumn_KIND_LEFT_OUT InferredColumn_Kind = 7
 	// An input: the words of a text.
 	InferredColumn_KIND_TEXT InferredColumn_Kind = 8
+	// An input: several numbers in each cell.
+	InferredColumn_KIND_VECTOR InferredColumn_Kind = 9
 )
 
 // Enum value maps for InferredColumn_Kind.
@@ -127,6 +129,7 @@ var (
 		6: "KIND_CLASS",
 		7: "KIND_LEFT_OUT",
 		8: "KIND_TEXT",
+		9: "KIND_VECTOR",
 	}
 	InferredColumn_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED": 0,
@@ -138,6 +141,7 @@ var (
 		"KIND_CLASS":       6,
 		"KIND_LEFT_OUT":    7,
 		"KIND_TEXT":        8,
+		"KIND_VECTOR":      9,
 	}
 )
 
@@ -6477,12 +6481,12 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\acolumns\x18\x02 \x03(\v2\x1c.hindsight.v1.InferredColumnR\acolumns\x12\x12\n" +
 	"\x04rows\x18\x03 \x01(\x03R\x04rows\x12\x16\n" +
 	"\x06values\x18\x04 \x01(\tR\x06values\x12\x14\n" +
-	"\x05notes\x18\x05 \x03(\tR\x05notes\"\xb1\x02\n" +
+	"\x05notes\x18\x05 \x03(\tR\x05notes\"\xc2\x02\n" +
 	"\x0eInferredColumn\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x125\n" +
 	"\x04kind\x18\x02 \x01(\x0e2!.hindsight.v1.InferredColumn.KindR\x04kind\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x16\n" +
-	"\x06notice\x18\x04 \x01(\bR\x06notice\"\xa3\x01\n" +
+	"\x06notice\x18\x04 \x01(\bR\x06notice\"\xb4\x01\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vKIND_NUMBER\x10\x01\x12\x10\n" +
@@ -6494,7 +6498,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"KIND_CLASS\x10\x06\x12\x11\n" +
 	"\rKIND_LEFT_OUT\x10\a\x12\r\n" +
-	"\tKIND_TEXT\x10\b\"\x15\n" +
+	"\tKIND_TEXT\x10\b\x12\x0f\n" +
+	"\vKIND_VECTOR\x10\t\"\x15\n" +
 	"\x13ListLearnersRequest\"I\n" +
 	"\x14ListLearnersResponse\x121\n" +
 	"\blearners\x18\x01 \x03(\v2\x15.hindsight.v1.LearnerR\blearners\"s\n" +

@@ -400,6 +400,7 @@ class InferredColumn(_message.Message):
     KIND_TEXT: InferredColumn.Kind
     KIND_TIME: InferredColumn.Kind
     KIND_UNSPECIFIED: InferredColumn.Kind
+    KIND_VECTOR: InferredColumn.Kind
     NAME_FIELD_NUMBER: _ClassVar[int]
     NOTICE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]

@@ -37,7 +37,7 @@ than 64 categories each is a key, whose effect auto learns; other learners need
 max_categories or hash_buckets in place of key. Texts of which most do not repeat another
 are texts whose words count if most have four words or more. Left out, by replay too, are a
 column of other such texts, and one without a name, as of the index of pandas.
-Integers from 2^53 on are categories: no number has all of them. Vectors are not recognised.
+Integers from 2^53 on are categories: no number has all of them. 120/80 and POINT (1.5 2) are vectors.
 Times have many forms, such as 2026-11-21 18:00 or 21.11.2026; without a zone they are UTC.
 Seconds to nanoseconds since 1970, and the days that spreadsheets count, are times if the name of the
 column says so, as ts, created_at or order_date.

@@ -2,10 +2,10 @@ import { inferSpec } from "../../api/client";
 import type { Inferred, InferredColumn, InputSpec, Spec } from "../../api/types";
 
 /** Kind is what a column is for the model. */
-export type Kind = "numeric" | "boolean" | "categorical" | "time" | "text" | "label" | "class" | "none";
+export type Kind = "numeric" | "boolean" | "categorical" | "time" | "text" | "vector" | "label" | "class" | "none";
 
 const KINDS: Record<string, Kind> = {
-  KIND_NUMBER: "numeric", KIND_BOOLEAN: "boolean", KIND_CATEGORY: "categorical", KIND_TIME: "time", KIND_TEXT: "text", KIND_LABEL: "label", KIND_CLASS: "class",
+  KIND_NUMBER: "numeric", KIND_BOOLEAN: "boolean", KIND_CATEGORY: "categorical", KIND_TIME: "time", KIND_TEXT: "text", KIND_VECTOR: "vector", KIND_LABEL: "label", KIND_CLASS: "class",
 };
 
 /** kindOf is the kind of a column as the server infers it. */

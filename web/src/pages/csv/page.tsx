@@ -10,7 +10,7 @@ import { kindOf, observationsOf, specOf, textOf, type Choice, type Kind } from "
 import { replay } from "./replay";
 
 const KINDS: readonly (readonly [Kind, string])[] = [
-  ["numeric", "number"], ["boolean", "true or false"], ["categorical", "category"], ["time", "time"], ["text", "text"],
+  ["numeric", "number"], ["boolean", "true or false"], ["categorical", "category"], ["time", "time"], ["text", "text"], ["vector", "numbers"],
   ["label", "label, a number"], ["class", "label, a class"], ["none", "left out"],
 ];
 
@@ -69,7 +69,7 @@ export function CsvPage() {
       setError(e);
     }
   };
-  const columns = (table?.inferred.columns ?? []).map((c) => ({ name: c.name, kind: choice[c.name] ?? kindOf(c), why: c.reason }));
+  const columns = (table?.inferred.columns ?? []).map((c) => ({ name: c.name, inferred: kindOf(c), kind: choice[c.name] ?? kindOf(c), why: c.reason }));
   const why = !id ? "The model needs an id." : !table?.target ? "No column is the label." : columns.some((c) => !isTarget(c.kind) && c.kind !== "none") ? undefined : "No column is an input.";
   const rows = Number(table?.inferred.rows ?? 0);
   const create = async (of: Table): Promise<void> => {
@@ -107,7 +107,7 @@ export function CsvPage() {
                         <th scope="row">{c.name}</th>
                         <td>
                           <select aria-label={`What ${c.name} is`} value={c.kind} onChange={(e) => void choose(table, c.name, e.currentTarget.value as Kind)}>
-                            {KINDS.map(([kind, text]) => <option key={kind} value={kind}>{text}</option>)}
+                            {KINDS.filter(([kind]) => kind !== "vector" || c.inferred === kind).map(([kind, text]) => <option key={kind} value={kind}>{text}</option>)}
                           </select>
                         </td>
                         <td class="wrap">{c.why}</td>
