@@ -110,6 +110,12 @@ func unitAt(text string) int {
 	return at
 }
 
+// isCurrency reports whether a unit is the sign or the code of a currency.
+func isCurrency(unit string) bool {
+	codes := []string{"AUD", "BRL", "CAD", "CHF", "CNY", "CZK", "DKK", "EUR", "GBP", "HKD", "INR", "JPY", "KRW", "MXN", "NOK", "NZD", "PLN", "SEK", "SGD", "TRY", "USD", "ZAR"}
+	return strings.ContainsAny(unit, currencies) || slices.Contains(codes, unit)
+}
+
 // singular cuts the s of a plural, as of yrs and months. It does not cut the s of ms.
 func singular(unit string) string {
 	if len(unit) > 2 {

@@ -417,6 +417,7 @@ func (c *column) leavesHuge(values int) bool {
 
 // note adds the cells that most others of the column are unlike.
 func (c *column) note(out *Column, values int) {
+	unit, _, unlike := c.written.Units()
 	switch {
 	case out.Kind == Category && !out.integers, out.Kind == LeftOut:
 		if odd := c.odd(values); odd != "" {
@@ -428,14 +429,16 @@ func (c *column) note(out *Column, values int) {
 		out.Reason += "; " + c.missing(&c.huge, values, "number below 2^53")
 	case out.Kind == Number && c.words.count > 0:
 		out.odd, out.lenient = true, true
-		out.Reason += "; " + c.missingNumbers(values)
+		out.Reason += "; " + c.oddNumbers(values)
 	case out.Kind == Moment && c.timeOf(out.Form).odd.count > 0:
 		out.odd, out.lenient = true, true
 		out.Reason += "; " + c.missing(&c.timeOf(out.Form).odd, values, "time")
 	case out.Kind == Number && c.written.Converts():
-		unit, _, _ := c.written.Units()
 		out.odd = true
 		out.Reason += "; cells of several units are converted into " + unit + ": a file of one unit alone is not"
+	case out.Kind == Number && unlike > 0:
+		out.odd = true
+		out.Reason += "; " + c.oddNumbers(values)
 	case out.Kind == Number && c.bare.count > 0 && c.isPercent():
 		out.odd = true
 		out.Reason += fmt.Sprintf("; %d of %d cells have no %%: %s is taken for %s%%", c.bare.count, values, c.place(&c.bare), c.bare.cell)
@@ -450,7 +453,11 @@ func (c *column) isPercent() bool {
 	return unit == "%"
 }
 
-func (c *column) missingNumbers(values int) string {
+// oddNumbers names the words among numbers, or two of several currencies.
+func (c *column) oddNumbers(values int) string {
+	if unit, other, _ := c.written.Units(); c.words.count == 0 {
+		return fmt.Sprintf("amounts in several currencies, such as %s and %s, are taken as they are: convert them into one", unit, other)
+	}
 	kind := "number"
 	if c.beyond > 0 {
 		kind = fmt.Sprintf("number of a magnitude of at most %g", largest)

@@ -84,7 +84,7 @@ func (c *column) declare(out *Column) error {
 		}
 	case Number:
 		if odd := c.words.count; odd > 0 && areSome(odd-c.beyond, values) && !rejects {
-			out.lenient, out.odd, out.Reason = true, true, c.missingNumbers(values)
+			out.lenient, out.odd, out.Reason = true, true, c.oddNumbers(values)
 		}
 		if c.leavesHuge(values) && !rejects {
 			out.lenient, out.odd, out.exact, out.Reason = true, true, true, c.missing(&c.huge, values, "number below 2^53")

@@ -240,6 +240,9 @@ func TestOddCells(t *testing.T) {
 	}
 	y := read(t, "x,y\n1,1\n2,2\n3,oops\n", infer.Options{Target: "y"}).Columns[1]
 	assert.Equal(t, `y is a class: texts, 3 classes; 2 of 3 cells are numbers, and "oops" in line 4 is none`, y.Notice())
+	for _, c := range read(t, "x,y\n$1,£1\n€2,£2\n$3,USD 3\n", infer.Options{Target: "y"}).Columns {
+		assert.Regexp(t, "amounts in several currencies, such as [$£] and (€|USD), are taken as they are", c.Notice())
+	}
 }
 
 // Numbers are seconds since 1970 if the name of the column says that they are times.

@@ -29,9 +29,9 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 		if c.converted != "" {
 			say("labels are the numbers alone, such as %s of %.40q", c.plain, c.converted)
 		}
-		if odd := &c.words; odd.count > 0 {
-			out.odd, out.lenient = true, true
-			say("%s", c.missingNumbers(values))
+		if _, _, unlike := c.written.Units(); c.words.count+unlike > 0 {
+			out.odd, out.lenient = true, c.words.count > 0
+			say("%s", c.oddNumbers(values))
 		}
 		if c.integers == values && c.low < c.high && n <= fewClasses {
 			say("%d different integers: if they are classes, ask for --classes", n)
