@@ -399,7 +399,7 @@ func (c *column) isNumber(values int) bool {
 		return false
 	}
 	// Codes, for example postal codes, have one width.
-	codes := c.codes.count > 0 && (c.width >= 0 || !areFew(c.codes.count, values))
+	codes := c.codes.count > 0 && (c.width >= 0 || !areFew(c.codes.count, values)) && (!c.hardlyRepeats() || !c.labelsFollow())
 	ids := c.huge.count > 0 && c.integers == c.numbers && !c.leavesHuge(values)
 	return !codes && !ids
 }

@@ -245,6 +245,17 @@ func TestOddCells(t *testing.T) {
 	}
 }
 
+// Digits that begin with a 0 and hardly repeat are numbers if labels follow their order.
+func TestPaddedNumbers(t *testing.T) {
+	for kind, label := range map[infer.Kind]func(v int) int{
+		infer.Number: func(v int) int { return v*v/1000 + v*7919%101 }, infer.LeftOut: func(v int) int { return v * v * 7919 % 1009 },
+	} {
+		c := read(t, "c,y\n"+strings.Join(each(900, func(i int) string { return fmt.Sprintf("%08d,%d", i*7907%1000, label(i*7907%1000)) }), "\n"), infer.Options{Target: "y"}).Columns[0]
+		assert.Equal(t, kind, c.Kind, c.Reason)
+		assert.Regexp(t, `"00000000" in line 2 begins with a 0, and is taken for a number|codes with a leading 0, of which most do not repeat`, c.Notice())
+	}
+}
+
 // Numbers are seconds since 1970 if the name of the column says that they are times.
 func TestSecondsSince1970(t *testing.T) {
 	for name, kind := range map[string]infer.Kind{"ts": infer.Moment, "created_ts_ms": infer.Moment, "unixReviewTime": infer.Moment, "order": infer.Number} {

@@ -161,6 +161,24 @@ func (c *column) labelsDepend() bool {
 	return d > 1 && n > d && depend(d, n, between-sum*sum/n, max(0, squares-between))
 }
 
+// labelsFollow reports whether labels follow the order of values that hardly repeat: von Neumann's ratio, of the squared
+// differences between neighbors to twice the sum of squares, is near 1 with deviation 1/√d if they do not.
+func (c *column) labelsFollow() bool {
+	levels, _ := c.levels()
+	d := float64(len(levels))
+	var mean, differences, squares float64
+	for _, l := range levels {
+		mean += l.mean / d
+	}
+	for k, l := range levels {
+		squares += (l.mean - mean) * (l.mean - mean)
+		if k > 0 {
+			differences += (l.mean - levels[k-1].mean) * (l.mean - levels[k-1].mean)
+		}
+	}
+	return (2*squares-differences)*math.Sqrt(d) > evident*2*squares
+}
+
 // apart is D(g).
 func apart(levels []level, g int, variance float64) float64 {
 	difference, weights := 0.0, 0.0
