@@ -94,13 +94,15 @@ def scalar(value: Any, name: str) -> Any:
     """A value of numpy or pandas as one of Python: None for what pandas takes for missing, a text for an interval or a period."""
     kind = type(value).__name__
     if kind == "timedelta64":
-        raise TypeError(f"input {name!r}: got {value!r}, want a number, such as its seconds")
+        value = value / type(value)(1, "s")
     if kind == "datetime64":  # In nanoseconds it would be a number.
         return value.astype("datetime64[us]").item()
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
     if is_missing(value):
         return None
+    if isinstance(value, datetime.timedelta):  # As a CSV file's durations, in seconds.
+        return value.total_seconds()
     return str(value) if kind in ("Interval", "Period") else value
 
 

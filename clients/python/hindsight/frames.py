@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numbers
 import unicodedata
+import warnings
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Optional, Union
 
@@ -49,14 +50,16 @@ class Observations:
             raise ValueError(f"the frame has no column {absent[0]!r}")
         missing = frame[columns].isna().any(axis=1)
         if missing.any():
-            raise ValueError(f"{int(missing.sum())} rows have no label, the first is {missing.idxmax()!r}: leave them out")
+            warnings.warn(f"{int(missing.sum())} rows have no label and are left out, the first is {missing.idxmax()!r}", stacklevel=3)
+        places = [n for n, unknown in enumerate(missing) if not unknown]
+        self.frame = frame = frame[~missing.to_numpy()]
         self.rows = rows_of(frame.drop(columns=columns + others), info)
         self._labels: list[Label] = frame[label].tolist() if isinstance(label, str) else numbers_of(frame[columns])
         if "classes" in (info.spec or {}):
             self._labels = [class_of(v) for v in self._labels]
         self._weights = None if weight is None else frame[weight].tolist()
         run = run or new_id()
-        self._ids = [f"{run}-{n}" for n in range(len(frame))] if id is None else [str(v) for v in frame[id].tolist()]
+        self._ids = [f"{run}-{n}" for n in places] if id is None else [str(v) for v in frame[id].tolist()]
 
     def rest(self, begin: int, count: int) -> dict[str, Any]:
         """The labels, weights and ids of some rows, as observe_batch takes them."""

@@ -125,8 +125,7 @@ class RegressorTest(unittest.TestCase):
             for n, value in enumerate(values):
                 model.learn_one({"a": value, "n": n}, n)
             self.assertEqual([kind], [k for i in model.model.get().spec["inputs"] if i["name"] == "a" for k in i if k not in ("name", "missing")])
-        with self.assertRaisesRegex(TypeError, "input 'a': got .*timedelta64.*, want a number"):
-            Regressor().learn_one({"a": numpy.timedelta64(1, "ns")}, 1.0)
+        Regressor().learn_one({"a": numpy.timedelta64(1, "ns")}, 1.0)
 
 
 class ClassifierTest(unittest.TestCase):

@@ -217,9 +217,9 @@ class Model(Shown):
         columns weight and id are no inputs either. Without a column of ids, the row at
         position n has the id RUN-n. With the same run, learning that was interrupted goes on:
         the server answers what it has learned already, and does not learn it again. run is
-        new by default.
+        new by default. Rows without a label are left out.
 
-        The answer has the index of frame and the columns sequence, prediction, loss, duplicate
+        The answer has the index of the learned rows and the columns sequence, prediction, loss, duplicate
         and set_aside; class in place of prediction for a classifier, prediction_0, prediction_1
         and so on for several outputs. The predictions are prequential. See hindsight.frames.
         """
@@ -229,7 +229,7 @@ class Model(Shown):
         outcomes: list[messages.Outcome] = []
         for n, rows in frames.batches(observations.rows, batch):
             outcomes += await self.observe_batch(rows, **observations.rest(n, len(rows)))
-        return frames.learned(frame, outcomes)
+        return frames.learned(observations.frame, outcomes)
 
     async def get(self) -> messages.ModelInfo:
         """The model with its spec."""
