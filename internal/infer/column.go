@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -77,6 +78,7 @@ type column struct {
 	longest      int
 	// sentences counts the cells of several words.
 	sentences int
+	objects   int               // The cells that are objects of JSON.
 	frames    map[string]*frame // See framed.
 	framed    int               // The cells that have a frame.
 }
@@ -215,6 +217,9 @@ func (c *column) addText(cell string, y label) {
 	c.longest = max(c.longest, len(cell))
 	if strings.Count(cell, " ") >= several-1 && len(strings.Fields(cell)) >= several {
 		c.sentences++
+	}
+	if strings.HasPrefix(cell, "{") && strings.HasSuffix(cell, "}") && json.Valid([]byte(cell)) {
+		c.objects++
 	}
 	if len(cell) > maxText {
 		c.see(&c.long, cell)
@@ -419,6 +424,9 @@ func (c *column) leavesHuge(values int) bool {
 func (c *column) note(out *Column, values int) {
 	unit, _, unlike := c.written.Units()
 	switch {
+	case 2*c.objects > values && out.Kind != Vector:
+		out.odd = true
+		out.Reason += "; cells are objects of JSON: take their fields apart into columns"
 	case out.Kind == Category && !out.integers, out.Kind == LeftOut:
 		if odd := c.odd(values); odd != "" {
 			out.odd = true
@@ -517,60 +525,6 @@ func (c *column) decideNumber(out *Column) {
 	case c.integers == c.numbers && c.different() <= fewIntegers && !c.evidence().depend:
 		out.Reason += fmt.Sprintf(", %d different integers: if they are codes without an order, make it categorical", c.different())
 	}
-}
-
-// bestTime takes the first of the forms that fit most cells, unless the rows ascend by another of them
-// alone. It is nil if no form fits.
-func (c *column) bestTime() (best *span) {
-	for i := range c.times {
-		s := &c.times[i]
-		more := 0
-		if best != nil {
-			more = s.fits + s.open - best.fits - best.open
-		}
-		if s.fits > 0 && s.dated && (best == nil || more > 0 || more == 0 && best.descends > 0 && s.descends == 0) {
-			best = s
-		}
-	}
-	return best
-}
-
-func (c *column) timeOf(f Form) *span {
-	return &c.times[slices.IndexFunc(c.times, func(s span) bool { return s.form == f })]
-}
-
-func (c *column) decideTime(out *Column, best *span) {
-	out.Kind, out.gaps, out.Form = Moment, true, best.form
-	in := &hindsightv1.TimeInput{}
-	var names []string
-	cycle := func(long bool, c hindsightv1.TimeInput_Cycle, name string) {
-		if long {
-			in.Cycles, names = append(in.Cycles, c), append(names, name)
-		}
-	}
-	length := best.last.Sub(best.first)
-	out.Reason = fmt.Sprintf("times as %s from %s to %s", best.form, best.first.Format(time.DateOnly), best.last.Format(time.DateOnly))
-	if c.swappable(best) {
-		out.Reason += ", where day and month could also be swapped"
-	}
-	cycle(best.ofDay, hindsightv1.TimeInput_CYCLE_HOUR_OF_DAY, "hour_of_day")
-	cycle(length >= 14*day && best.daily && best.weekdays, hindsightv1.TimeInput_CYCLE_DAY_OF_WEEK, "day_of_week")
-	cycle(length >= 365*day, hindsightv1.TimeInput_CYCLE_DAY_OF_YEAR, "day_of_year")
-	// Cycles repeat; a trend distinguishes the repetitions.
-	trend := length >= 365*day || len(in.GetCycles()) == 0
-	out.Reason += fmt.Sprintf(", %d days: %s", int(length/day), strings.Join(names, ", "))
-	if trend {
-		in.Trend = &trend
-		out.Reason = strings.TrimSuffix(out.Reason, " ") + " and a trend"
-	}
-	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Time{Time: in}}
-}
-
-// swappable reports whether an equally good form reads other times from the cells.
-func (c *column) swappable(best *span) bool {
-	return slices.ContainsFunc(c.times, func(s span) bool {
-		return s.fits == best.fits && (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
-	})
 }
 
 // isText reports whether most of the texts, n of them different, are of several words, and either too many or too long

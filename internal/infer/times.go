@@ -1,11 +1,14 @@
 package infer
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
 // Form is the order of the parts of a date in a column of times.
@@ -497,4 +500,58 @@ func (s *scanner) zone() (offset int) {
 		offset = -offset
 	}
 	return offset
+}
+
+// bestTime takes the first of the forms that fit most cells, unless the rows ascend by another of them
+// alone. It is nil if no form fits.
+func (c *column) bestTime() (best *span) {
+	for i := range c.times {
+		s := &c.times[i]
+		more := 0
+		if best != nil {
+			more = s.fits + s.open - best.fits - best.open
+		}
+		if s.fits > 0 && s.dated && (best == nil || more > 0 || more == 0 && best.descends > 0 && s.descends == 0) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (c *column) timeOf(f Form) *span {
+	return &c.times[slices.IndexFunc(c.times, func(s span) bool { return s.form == f })]
+}
+
+func (c *column) decideTime(out *Column, best *span) {
+	out.Kind, out.gaps, out.Form = Moment, true, best.form
+	in := &hindsightv1.TimeInput{}
+	var names []string
+	cycle := func(long bool, c hindsightv1.TimeInput_Cycle, name string) {
+		if long {
+			in.Cycles, names = append(in.Cycles, c), append(names, name)
+		}
+	}
+	length := best.last.Sub(best.first)
+	out.Reason = fmt.Sprintf("times as %s from %s to %s", best.form, best.first.Format(time.DateOnly), best.last.Format(time.DateOnly))
+	if c.swappable(best) {
+		out.Reason += ", where day and month could also be swapped"
+	}
+	cycle(best.ofDay, hindsightv1.TimeInput_CYCLE_HOUR_OF_DAY, "hour_of_day")
+	cycle(length >= 14*day && best.daily && best.weekdays, hindsightv1.TimeInput_CYCLE_DAY_OF_WEEK, "day_of_week")
+	cycle(length >= 365*day, hindsightv1.TimeInput_CYCLE_DAY_OF_YEAR, "day_of_year")
+	// Cycles repeat; a trend distinguishes the repetitions.
+	trend := length >= 365*day || len(in.GetCycles()) == 0
+	out.Reason += fmt.Sprintf(", %d days: %s", int(length/day), strings.Join(names, ", "))
+	if trend {
+		in.Trend = &trend
+		out.Reason = strings.TrimSuffix(out.Reason, " ") + " and a trend"
+	}
+	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Time{Time: in}}
+}
+
+// swappable reports whether an equally good form reads other times from the cells.
+func (c *column) swappable(best *span) bool {
+	return slices.ContainsFunc(c.times, func(s span) bool {
+		return s.fits == best.fits && (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
+	})
 }
