@@ -292,6 +292,7 @@ func TestARestoreDuringTheLearningOfAFollower(t *testing.T) {
 	h.Pause("leader", false)
 	must(h.CompareModels(t.Context(), "leader"))(t) // The follower meets the failure.
 	h.Pause("leader", true)                         // Until the restore ends.
+	must(h.CompareModels(t.Context(), "leader"))(t) // Behind a turn of the follower that began before.
 	f.replayFails.Store(nil)
 	must(h.RestoreModel(t.Context(), "leader", 0))(t)
 	h.feed(t, 10, 3)

@@ -59,8 +59,9 @@ type Engine struct {
 	watchers  watch.Hub
 	followers *replica.Set
 	reporter  *figures.Reporter
-	// verified is the id of the last model with a verified snapshot. Only reportAll uses it.
-	verified string
+	// verified is the id of the last model with a verified snapshot, verifying is held.
+	verifying sync.Mutex
+	verified  string
 	start    StartCounters
 	changes  changes
 	// registryDamaged is set when an entry could not be decoded. A lookup that misses may then be a damaged

@@ -91,6 +91,8 @@ func (e *Engine) verify() bool {
 	if !e.RestsCold() {
 		return false
 	}
+	e.verifying.Lock()
+	defer e.verifying.Unlock()
 	models := e.table.live()
 	at := sort.Search(len(models), func(n int) bool { return models[n].ID() > e.verified })
 	for _, m := range append(models[at:len(models):len(models)], models[:at]...) {
