@@ -62,8 +62,8 @@ type Engine struct {
 	// verified is the id of the last model with a verified snapshot, verifying is held.
 	verifying sync.Mutex
 	verified  string
-	start    StartCounters
-	changes  changes
+	start     StartCounters
+	changes   changes
 	// registryDamaged is set when an entry could not be decoded. A lookup that misses may then be a damaged
 	// model, not an unknown one.
 	registryDamaged atomic.Bool
