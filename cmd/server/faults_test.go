@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -158,9 +159,7 @@ func (f *fleet) kill(m *member) {
 
 func (f *fleet) signal(m *member, s syscall.Signal) {
 	f.t.Helper()
-	if err := m.process.command.Process.Signal(s); err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, m.process.command.Process.Signal(s))
 }
 
 // stopped holds a process for some seconds.
@@ -282,9 +281,7 @@ func (f *fleet) silent() {
 // full makes every file write of a process fail, as on a full disk, and then restarts the process without the limit.
 // The process may end by itself before.
 func (f *fleet) full(m *member) {
-	if err := limitFiles(m.process.command.Process.Pid); err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, limitFiles(m.process.command.Process.Pid))
 	f.pause(1500, 4000)
 	f.killed(m)
 }
@@ -292,9 +289,7 @@ func (f *fleet) full(m *member) {
 // emptied kills a member and starts it with an empty directory.
 func (f *fleet) emptied(m *member) {
 	f.kill(m)
-	if err := os.RemoveAll(m.dir); err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, os.RemoveAll(m.dir))
 	f.pause(1, 1000)
 	f.start(m)
 }
@@ -325,9 +320,7 @@ func (f *fleet) leave(m *member) {
 		return err
 	})
 	f.kill(m)
-	if err := os.RemoveAll(m.dir); err != nil {
-		f.t.Fatal(err)
-	}
+	require.NoError(f.t, os.RemoveAll(m.dir))
 }
 
 // joining lets the spare server join, work and leave.

@@ -71,9 +71,7 @@ func (f *fleet) lower() {
 			if _, err := os.Stat(name); m.program == "" || err != nil {
 				continue
 			}
-			if err := os.WriteFile(name, store.AppendFormat(nil, storage.Format, "v9.8"), 0o600); err != nil {
-				f.t.Fatal(err)
-			}
+			require.NoError(f.t, os.WriteFile(name, store.AppendFormat(nil, storage.Format, "v9.8"), 0o600))
 		}
 	}
 }

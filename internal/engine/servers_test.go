@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/stretchr/testify/require"
 
 	commands "hindsight/internal/cluster/command"
 	"hindsight/internal/cluster/replicated"
@@ -240,9 +241,7 @@ func (s *servers) settle() {
 func (s *servers) waitAll(servers ...*server) {
 	s.t.Helper()
 	for _, v := range servers {
-		if err := s.log.Server(v.place).WaitAll(s.t.Context()); err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, s.log.Server(v.place).WaitAll(s.t.Context()))
 	}
 }
 
@@ -263,9 +262,7 @@ func (s *servers) commands() (all []commands.Command) {
 				break
 			}
 			var c commands.Command
-			if err := c.Decode(raw); err != nil {
-				s.t.Fatal(err)
-			}
+			require.NoError(s.t, c.Decode(raw))
 			all = append(all, c)
 		}
 	}
@@ -307,9 +304,7 @@ func (s *servers) digests(model string) (all []storage.Digest) {
 	c := owner.checked
 	s.mu.Unlock()
 	for _, v := range s.all {
-		if err := v.host.Turn(model); err != nil {
-			s.t.Fatal(err)
-		}
+		require.NoError(s.t, v.host.Turn(model))
 		all = append(all, v.host.Digest(model, c.index, c.own))
 	}
 	return all
