@@ -18,7 +18,7 @@ import (
 // ever: a new model under the name of a deleted one has another number and another handle.
 //
 // Order of locks: writing, then Store.ids or the stripes of Store.rows, then
-// Store.filter.committing, then end.
+// Store.filter.committing, then end. snapshotting is the last.
 type Model struct {
 	store   *Store
 	name    string
@@ -27,6 +27,8 @@ type Model struct {
 	pending tally
 	// writing: every call that changes the log or the ids holds it.
 	writing sync.Mutex
+	// snapshotting: one WriteSnapshot at a time writes the temporary file.
+	snapshotting sync.Mutex
 	// end is the last sequence of the log. A known end is the end that every reader of the log sees:
 	//
 	//	known => !changing

@@ -37,6 +37,8 @@ func (m *Model) WriteSnapshot(sequence uint64, data []byte) error {
 }
 
 func (m *Model) writeSnapshot(sequence uint64, data []byte) error {
+	m.snapshotting.Lock()
+	defer m.snapshotting.Unlock()
 	if err := m.gone(); err != nil {
 		return err
 	}

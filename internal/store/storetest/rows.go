@@ -306,6 +306,18 @@ func (s suite) snapshotAside(t *testing.T) {
 	if data, err := m.ReadSnapshot(6); err != nil || string(data) != "new" {
 		t.Errorf("%q, %v", data, err)
 	}
+	var writers sync.WaitGroup
+	for range 8 {
+		writers.Go(func() {
+			for range 20 {
+				if err := m.WriteSnapshot(7, []byte("seven")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	writers.Wait()
+	wantSnapshots(t, m, 7, 6, 5)
 }
 
 func (s suite) copies(t *testing.T) {
