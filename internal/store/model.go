@@ -18,7 +18,7 @@ import (
 // ever: a new model under the name of a deleted one has another number and another handle.
 //
 // Order of locks: writing, then Store.ids or the stripes of Store.rows, then
-// Store.filter.committing, then end. snapshotting is the last.
+// Store.filter.committing, then end or snapshotting.
 type Model struct {
 	store   *Store
 	name    string
