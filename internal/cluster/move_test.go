@@ -149,7 +149,7 @@ func (f *front) open() net.Listener {
 	return h
 }
 
-// half is a front as a node sees it, from its opening to its end.
+// half is the side of a node in a front, while the front is open.
 type half struct {
 	front  *front
 	once   sync.Once

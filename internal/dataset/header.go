@@ -92,10 +92,10 @@ func cut(name string, bytes int) string {
 	return name
 }
 
+var indexName = regexp.MustCompile(`^(__index_level_[0-9]+__|Unnamed: [0-9]+)$`)
+
 // isIndexName reports whether pandas gives the name to a column without one.
-func isIndexName(name string) bool {
-	return regexp.MustCompile(`^(__index_level_[0-9]+__|Unnamed: [0-9]+)$`).MatchString(name)
-}
+func isIndexName(name string) bool { return indexName.MatchString(name) }
 
 // Unnamed reports whether column i has no name, or one that pandas gives an index. It is neither a feature nor a label,
 // unless it is asked for.

@@ -169,9 +169,8 @@ var (
 	spread   = regexp.MustCompile(`^(.*[^ ]) ?(?:(?:±|\+/-).*| \([-+<0-9][^()]*\))$`)
 )
 
-// compound reads a number of several parts: see together, an angle such as 52°31'N in degrees,
-// feet and inches
-// such as 5'11" in inches, or a fraction of at most 1, with a whole number before or not.
+// compound reads a number of several parts: a duration or length as together reads it, an angle such as 52°31'N in
+// degrees, feet and inches such as 5'11" in inches, or a fraction of at most 1, with a whole number before or not.
 func compound(text string) (v float64, unit string, ok bool) {
 	if len(text) > maxNumber {
 		return 0, "", false

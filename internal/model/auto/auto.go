@@ -362,8 +362,8 @@ func (l *Learner) mixLevels(s *scratch, fresh bool) {
 	}
 }
 
-// baselines writes the advice of the baselines. The mean of the newest labels is the mean of all unless the
-// prediction is fresh.
+// baselines writes the advice of the baselines. If the prediction is not fresh, the mean of
+// all labels stands in for the mean of the newest labels.
 func (l *Learner) baselines(s *scratch, fresh bool) {
 	k := l.plan.experts()
 	for j := range l.mixers {

@@ -370,7 +370,7 @@ func sgms() []sgm {
 }
 
 // FOGD with a decay and an average is the loop of the stochastic gradient method: the
-// average is of the iterates before their steps, by the steps.
+// average of the iterates before each step, weighted by the steps.
 //
 // Source: Camoriano, thesis (2017), eq. (6.4).
 func TestFOGDIsSGM_Camoriano_Eq64(t *testing.T) {
