@@ -69,9 +69,13 @@ func TestAnotherVersionIsRejectedAsSuch(t *testing.T) {
 	assert.ErrorIs(t, err, codec.ErrCorrupt)
 }
 
-func TestReaderStopsAtItsFirstFailure(t *testing.T) {
-	r := codec.NewReader(codec.AppendUint64(nil, 5))
-	assert.True(t, r.Uint64() == 5 && r.Float() == 0 && r.Uint32() == 0, "read what is not there")
+func TestReadingStopsAtItsFirstFailure(t *testing.T) {
+	r := codec.Reading(binary.LittleEndian.AppendUint64(nil, 5))
+	n, f, m := uint64(0), 1.0, uint32(1)
+	r.Uint64(&n)
+	r.Float(&f)
+	r.Uint32(&m)
+	assert.True(t, n == 5 && f == 0 && m == 0, "read what is not there")
 	if !errors.Is(r.Err(), codec.ErrCorrupt) || !errors.Is(r.End(), codec.ErrCorrupt) {
 		t.Errorf("%v, %v", r.Err(), r.End())
 	}
@@ -90,7 +94,7 @@ func TestFloatsAreReadAsTheyWereWritten(t *testing.T) {
 		}
 		require.True(t, bytes.Equal(dst[1:], plain) && dst[0] == 9, "%d numbers: % x", n, dst)
 		got := make([]float64, n)
-		r := codec.NewReader(dst[1:])
+		r := codec.Reading(dst[1:])
 		r.Floats(got)
 		err := r.End()
 		require.True(t, err == nil && reflect.DeepEqual(got, want), "%v, %v; want %v", got, err, want)
@@ -235,14 +239,14 @@ func TestVisitorReadsWhatItAppends(t *testing.T) {
 	state := stateOf(t, want)
 	err := got.restore(state)
 	assert.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v; want %+v", got, err, want)
-	plain := codec.AppendUint64(nil, 7)
+	plain := binary.LittleEndian.AppendUint64(nil, 7)
 	for _, n := range []uint64{1 << 40, 3, 100, 1} {
-		plain = codec.AppendUint64(plain, n)
+		plain = binary.LittleEndian.AppendUint64(plain, n)
 	}
 	plain = append(plain, 0, 0, 0, 128, 'x', 4, 0, 0, 0, 0, 0, 0, 0)
 	plain = append(plain, "ΣΛ"...)
 	for _, n := range []uint64{2, 5, 6} {
-		plain = codec.AppendUint64(plain, n)
+		plain = binary.LittleEndian.AppendUint64(plain, n)
 	}
 	plain = codec.AppendFloats(plain, math.Inf(-1), 1, 2, 3, 4, 5, 6, 7, 8, 9, -10, 0.5)
 	plain = append(plain, "rest"...)
@@ -288,7 +292,7 @@ func TestVisitorTellsWhatIsCorrupt(t *testing.T) {
 
 // A failure sticks, the first alone.
 func TestVisitorFails(t *testing.T) {
-	v := codec.Reading(codec.AppendUint64(nil, 5))
+	v := codec.Reading(binary.LittleEndian.AppendUint64(nil, 5))
 	v.Fail(nil)
 	n, truth := 1, true
 	v.Int(4, &n)
@@ -302,7 +306,7 @@ func TestVisitorFails(t *testing.T) {
 	assert.True(t, errors.Is(err, errOdd) && state == nil, "% x, %v", state, err)
 	assert.ErrorIs(t, new(record).restore(append(stateOf(t, sampleRecord()), 1)), errOdd)
 	n = 0
-	v = codec.ReadingFrom(codec.NewReader(codec.AppendUint64(nil, 1)))
+	v = codec.Reading(binary.LittleEndian.AppendUint64(nil, 1))
 	if v.Count(&n, 1); !strings.Contains(fmt.Sprint(v.Err()), "1 items in 0 bytes") || v.Left() != 0 {
 		t.Errorf("%v", v.Err())
 	}

@@ -42,15 +42,6 @@ func CheckVersion(got, want uint32) error {
 	return nil
 }
 
-// Names of the sections of a snapshot, in their order.
-const (
-	sectionSpec    = "spec"
-	sectionLearner = "learner"
-	sectionAccount = "account"
-	sectionHistory = "history"
-	sectionCarried = "carried"
-)
-
 // Snapshot is a model at one sequence.
 type Snapshot struct {
 	Spec     model.Spec
@@ -105,6 +96,18 @@ func AppendBytes(out, data []byte) []byte {
 //go:noinline
 func appendPiece(out, data []byte) []byte { return append(out, data...) }
 
+// sections are the parts of a snapshot behind its head, in their order, given the encoded spec.
+func (s *Snapshot) sections(spec *[]byte) []section {
+	return []section{
+		{"spec", spec}, {"learner", &s.Learner}, {"account", &s.Account}, {"history", &s.History}, {"carried", &s.Carried},
+	}
+}
+
+type section struct {
+	name string
+	data *[]byte
+}
+
 // Encode is the snapshot's bytes.
 func Encode(s Snapshot) ([]byte, error) {
 	spec, err := EncodeSpec(s.Spec)
@@ -114,15 +117,10 @@ func Encode(s Snapshot) ([]byte, error) {
 	out := make([]byte, 0, 256+len(spec)+len(s.Learner)+len(s.Account)+len(s.History)+len(s.Carried))
 	out = append(out, Magic...)
 	out = binary.LittleEndian.AppendUint32(out, Version)
-	out = AppendUint64(out, s.Sequence)
+	out = binary.LittleEndian.AppendUint64(out, s.Sequence)
 	out = append(out, s.Digest[:]...)
-	for _, section := range []struct {
-		name string
-		data []byte
-	}{
-		{sectionSpec, spec}, {sectionLearner, s.Learner}, {sectionAccount, s.Account}, {sectionHistory, s.History}, {sectionCarried, s.Carried},
-	} {
-		if out, err = appendSection(out, section.name, section.data); err != nil {
+	for _, part := range s.sections(&spec) {
+		if out, err = appendSection(out, part.name, *part.data); err != nil {
 			return nil, err
 		}
 	}
@@ -135,11 +133,12 @@ const HeadBytes = len(Magic) + 4 + 8 + sha256.Size
 
 // DecodeHead reads the sequence and the digest of a snapshot. It checks only the head.
 func DecodeHead(head []byte) (sequence uint64, digest [sha256.Size]byte, err error) {
-	r := NewReader(head)
-	magic, version := r.Bytes(len(Magic)), r.Uint32()
-	sequence = r.Uint64()
-	copy(digest[:], r.Bytes(len(digest)))
-	if r.Err() != nil || string(magic) != Magic || version != Version {
+	v := Reading(head)
+	magic, version := v.take(len(Magic)), uint32(0)
+	v.Uint32(&version)
+	v.Uint64(&sequence)
+	v.Bytes(digest[:])
+	if v.err != nil || string(magic) != Magic || version != Version {
 		return 0, digest, fmt.Errorf("codec: a head that begins with %q, version %d: %w", magic, version, ErrCorrupt)
 	}
 	return sequence, digest, nil
@@ -152,7 +151,7 @@ func appendSection(out []byte, name string, data []byte) ([]byte, error) {
 	var tag [8]byte
 	copy(tag[:], name)
 	out = append(out, tag[:]...)
-	out = AppendUint64(out, uint64(len(data)))
+	out = binary.LittleEndian.AppendUint64(out, uint64(len(data)))
 	out = AppendBytes(out, data)
 	return binary.LittleEndian.AppendUint32(out, checksum(data)), nil
 }
@@ -160,45 +159,35 @@ func appendSection(out []byte, name string, data []byte) ([]byte, error) {
 // Decode reads a snapshot, whose slices point into data. It fails with ErrCorrupt, or with
 // ErrVersion if the checksum is right and another build wrote the snapshot. Whatever the data
 // claims, it allocates only what the spec needs.
-func Decode(data []byte) (Snapshot, error) {
-	var s Snapshot
-	r := NewReader(data)
-	if magic := r.Bytes(len(Magic)); string(magic) != Magic {
+func Decode(data []byte) (s Snapshot, err error) {
+	v := Reading(data)
+	if magic := v.take(len(Magic)); string(magic) != Magic {
 		return s, fmt.Errorf("codec: not a snapshot: it begins with %q, want %q: %w", magic, Magic, ErrCorrupt)
 	}
-	version := r.Uint32()
+	version := uint32(0)
+	v.Uint32(&version)
 	if n := len(data) - 4; n < 0 || checksum(data[:n]) != binary.LittleEndian.Uint32(data[n:]) {
 		return s, fmt.Errorf("codec: snapshot of %d bytes fails its checksum: %w", len(data), ErrCorrupt)
 	}
 	if err := CheckVersion(version, Version); err != nil {
 		return s, fmt.Errorf("codec: snapshot: %w", err)
 	}
-	s.Sequence = r.Uint64()
-	copy(s.Digest[:], r.Bytes(len(s.Digest)))
-	spec, err := readSection(r, sectionSpec)
-	if err != nil {
-		return s, err
+	v.Uint64(&s.Sequence)
+	v.Bytes(s.Digest[:])
+	var spec []byte
+	for _, part := range s.sections(&spec) {
+		if *part.data, err = v.section(part.name); err != nil {
+			return s, err
+		}
 	}
 	if s.Spec, err = DecodeSpec(spec); err != nil {
-		return s, err
-	}
-	if s.Learner, err = readSection(r, sectionLearner); err != nil {
-		return s, err
-	}
-	if s.Account, err = readSection(r, sectionAccount); err != nil {
-		return s, err
-	}
-	if s.History, err = readSection(r, sectionHistory); err != nil {
-		return s, err
-	}
-	if s.Carried, err = readSection(r, sectionCarried); err != nil {
 		return s, err
 	}
 	if len(s.Carried) == 0 {
 		s.Carried = nil
 	}
-	r.Bytes(4)
-	if err := r.End(); err != nil {
+	v.take(4)
+	if err := v.End(); err != nil {
 		return s, err
 	}
 	if Digest(s.Learner) != s.Digest {
@@ -207,16 +196,17 @@ func Decode(data []byte) (Snapshot, error) {
 	return s, nil
 }
 
-func readSection(r *Reader, name string) ([]byte, error) {
-	tag := r.Bytes(8)
-	size := r.Uint64()
-	if size > math.MaxInt32 {
+// section reads what appendSection appends.
+func (v *Visitor) section(name string) ([]byte, error) {
+	var size uint64
+	var sum uint32
+	tag := v.take(8)
+	if v.Uint64(&size); size > math.MaxInt32 {
 		return nil, fmt.Errorf("codec: section %q claims %d bytes: %w", tag, size, ErrCorrupt)
 	}
-	data := r.Bytes(int(size))
-	sum := r.Uint32()
-	if err := r.Err(); err != nil {
-		return nil, err
+	data := v.take(int(size))
+	if v.Uint32(&sum); v.err != nil {
+		return nil, v.err
 	}
 	if got := string(bytes.TrimRight(tag, "\x00")); got != name {
 		return nil, fmt.Errorf("codec: section %q, want %q: %w", got, name, ErrCorrupt)

@@ -4,12 +4,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 )
 
-// Visitor passes over the numbers of a state in their order, and appends or reads them. One function visits the numbers, so that a type reads exactly what it
-// appends:
+// Visitor passes over the numbers of a state in their order, and appends or reads them. One function
+// visits the numbers, so that a type reads exactly what it appends:
 //
 //	func (l *Learner) visit(v *codec.Visitor) {
 //		v.Uint64(&l.n)
@@ -39,52 +40,46 @@ import (
 // only when dst lacks capacity. A visit must not allocate by an unchecked
 // count: see Int and Count.
 type Visitor struct {
-	out    []byte
-	err    error
-	reader *Reader
+	// data is what was appended, or what is left to read.
+	data    []byte
+	reading bool
+	err     error
 }
 
 // Appending is a Visitor that appends to dst. See Appended.
-func Appending(dst []byte) Visitor { return Visitor{out: dst} }
+func Appending(dst []byte) Visitor { return Visitor{data: dst} }
 
 // Reading is a Visitor that reads from data, which it does not copy. See End.
-func Reading(data []byte) Visitor { return ReadingFrom(NewReader(data)) }
-
-// ReadingFrom is a Visitor that continues to read from r. Its failures are the failures of r.
-func ReadingFrom(r *Reader) Visitor { return Visitor{reader: r} }
+func Reading(data []byte) Visitor { return Visitor{data: data, reading: true} }
 
 // Appended is dst with the appended bytes, or the first failure.
 func (v *Visitor) Appended() ([]byte, error) {
 	if v.err != nil {
 		return nil, v.err
 	}
-	return v.out, nil
+	return v.data, nil
 }
 
 // Reading reports whether the Visitor reads and has not failed.
-func (v *Visitor) Reading() bool { return v.reader != nil && v.reader.err == nil }
+func (v *Visitor) Reading() bool { return v.reading && v.err == nil }
 
 // Left is how many bytes are left to read.
-func (v *Visitor) Left() int { return v.reader.Len() }
+func (v *Visitor) Left() int { return len(v.data) }
 
 // Err is the first failure, or nil.
-func (v *Visitor) Err() error {
-	if v.reader != nil {
-		return v.reader.err
+func (v *Visitor) Err() error { return v.err }
+
+// End is the first failure. It fails unless all the data has been read.
+func (v *Visitor) End() error {
+	if len(v.data) > 0 {
+		v.Fail(fmt.Errorf("codec: %d bytes too many: %w", len(v.data), ErrCorrupt))
 	}
 	return v.err
 }
 
-// End is the first failure. It fails unless all the data has been read.
-func (v *Visitor) End() error { return v.reader.End() }
-
 // Fail makes err the first failure, unless it is nil or not the first.
 func (v *Visitor) Fail(err error) {
-	switch {
-	case v.Err() != nil:
-	case v.reader != nil:
-		v.reader.err = err
-	default:
+	if v.err == nil {
 		v.err = err
 	}
 }
@@ -102,13 +97,41 @@ func Read(state []byte, visit func(v *Visitor)) error {
 	return v.End()
 }
 
+// take reads the next n bytes, as a slice of the data, nil after a failure.
+func (v *Visitor) take(n int) []byte {
+	if v.err == nil && (n < 0 || n > len(v.data)) {
+		v.err = fmt.Errorf("codec: %d bytes wanted, %d left: %w", n, len(v.data), ErrCorrupt)
+	}
+	if v.err != nil {
+		return nil
+	}
+	b := v.data[:n:n]
+	v.data = v.data[n:]
+	return b
+}
+
+// number reads 8 bytes.
+func (v *Visitor) number() uint64 {
+	if b := v.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+// check fails on a number that is not finite or whose magnitude exceeds the limit.
+func (v *Visitor) check(number, limit float64) {
+	if !(math.Abs(number) <= limit) {
+		v.Fail(fmt.Errorf("codec: a number is %g, want a magnitude of at most %g: %w", number, limit, ErrCorrupt))
+	}
+}
+
 // Uint64 visits numbers of 8 bytes.
 func (v *Visitor) Uint64(values ...*uint64) {
 	for _, p := range values {
-		if v.reader != nil {
-			*p = v.reader.Uint64()
+		if v.reading {
+			*p = v.number()
 		} else {
-			v.out = AppendUint64(v.out, *p)
+			v.data = binary.LittleEndian.AppendUint64(v.data, *p)
 		}
 	}
 }
@@ -117,7 +140,7 @@ func (v *Visitor) Uint64(values ...*uint64) {
 func (v *Visitor) Int64(values ...*int64) {
 	for _, p := range values {
 		n := uint64(*p)
-		if v.Uint64(&n); v.reader != nil {
+		if v.Uint64(&n); v.reading {
 			*p = int64(n)
 		}
 	}
@@ -131,9 +154,9 @@ func (v *Visitor) Int(limit int, values ...*int) {
 		if v.Reading() && n > uint64(limit) {
 			v.Fail(fmt.Errorf("codec: a number is %d, want at most %d: %w", n, limit, ErrCorrupt))
 		}
-		if v.reader != nil {
+		if v.reading {
 			*p = 0
-			if v.reader.err == nil {
+			if v.err == nil {
 				*p = int(n)
 			}
 		}
@@ -156,7 +179,7 @@ func (v *Visitor) Bool(values ...*bool) {
 		if *p {
 			n = 1
 		}
-		if v.Int(1, &n); v.reader != nil {
+		if v.Int(1, &n); v.reading {
 			*p = n == 1
 		}
 	}
@@ -183,57 +206,65 @@ func (v *Visitor) Version(want byte) {
 // Uint32 visits numbers of 4 bytes.
 func (v *Visitor) Uint32(values ...*uint32) {
 	for _, p := range values {
-		if v.reader != nil {
-			*p = v.reader.Uint32()
+		if !v.reading {
+			v.data = binary.LittleEndian.AppendUint32(v.data, *p)
+		} else if b := v.take(4); b != nil {
+			*p = binary.LittleEndian.Uint32(b)
 		} else {
-			v.out = binary.LittleEndian.AppendUint32(v.out, *p)
+			*p = 0
 		}
 	}
 }
 
 // Uint16 visits a number of 2 bytes.
 func (v *Visitor) Uint16(p *uint16) {
-	if v.reader == nil {
-		v.out = binary.LittleEndian.AppendUint16(v.out, *p)
-	} else if b := v.reader.Bytes(2); b != nil {
+	if !v.reading {
+		v.data = binary.LittleEndian.AppendUint16(v.data, *p)
+	} else if b := v.take(2); b != nil {
 		*p = binary.LittleEndian.Uint16(b)
 	}
 }
 
 // Byte visits one byte.
 func (v *Visitor) Byte(p *byte) {
-	if v.reader == nil {
-		v.out = append(v.out, *p)
-	} else if b := v.reader.Bytes(1); b != nil {
+	if !v.reading {
+		v.data = append(v.data, *p)
+	} else if b := v.take(1); b != nil {
 		*p = b[0]
 	}
 }
 
 // Text visits a text of n bytes. The caller visits the length.
 func (v *Visitor) Text(p *string, n int) {
-	if v.reader == nil {
-		v.out = append(v.out, *p...)
+	if !v.reading {
+		v.data = append(v.data, *p...)
 	} else {
-		*p = string(v.reader.Bytes(n))
+		*p = string(v.take(n))
 	}
 }
 
 // Bytes visits len(p) bytes.
 func (v *Visitor) Bytes(p []byte) {
-	if v.reader == nil {
-		v.out = append(v.out, p...)
+	if !v.reading {
+		v.data = append(v.data, p...)
 	} else {
-		copy(p, v.reader.Bytes(len(p)))
+		copy(p, v.take(len(p)))
 	}
 }
 
 // Uvarint visits numbers as varints.
 func (v *Visitor) Uvarint(values ...*uint64) {
 	for _, p := range values {
-		if v.reader != nil {
-			*p = v.reader.uvarint()
-		} else {
-			v.out = binary.AppendUvarint(v.out, *p)
+		if !v.reading {
+			v.data = binary.AppendUvarint(v.data, *p)
+			continue
+		}
+		number, n := binary.Uvarint(v.data)
+		if n <= 0 {
+			v.Fail(fmt.Errorf("codec: %d bytes do not begin with a number: %w", len(v.data), ErrCorrupt))
+		}
+		if *p = 0; v.take(n) != nil {
+			*p = number
 		}
 	}
 }
@@ -241,7 +272,7 @@ func (v *Visitor) Uvarint(values ...*uint64) {
 // Varint visits a number of either sign as a varint with zigzag.
 func (v *Visitor) Varint(p *int64) {
 	zigzag := uint64(*p)<<1 ^ uint64(*p>>63)
-	if v.Uvarint(&zigzag); v.reader != nil {
+	if v.Uvarint(&zigzag); v.reading {
 		*p = int64(zigzag>>1) ^ -int64(zigzag&1)
 	}
 }
@@ -250,7 +281,7 @@ func (v *Visitor) Varint(p *int64) {
 // cannot hold them. After a failure the number is 0.
 func (v *Visitor) Length(n *int, size int) {
 	length := uint64(*n)
-	if v.Uvarint(&length); v.reader == nil {
+	if v.Uvarint(&length); !v.reading {
 		return
 	}
 	if v.Reading() && length > uint64(v.Left()/size) {
@@ -271,17 +302,17 @@ func (v *Visitor) DelimitedText(p *string) {
 // DelimitedBytes visits bytes after their length. The bytes that it reads are a slice of the data.
 func (v *Visitor) DelimitedBytes(p *[]byte) {
 	n := len(*p)
-	if v.Length(&n, 1); v.reader != nil {
-		*p = v.reader.Bytes(n)
+	if v.Length(&n, 1); v.reading {
+		*p = v.take(n)
 		return
 	}
-	v.out = AppendBytes(v.out, *p)
+	v.data = AppendBytes(v.data, *p)
 }
 
 // DelimitedFloats visits doubles of any value after their number. After a failure it reads none.
 func (v *Visitor) DelimitedFloats(p *[]float64) {
 	n := len(*p)
-	if v.Length(&n, 8); v.reader != nil {
+	if v.Length(&n, 8); v.reading {
 		*p = make([]float64, n)
 	}
 	v.Floats(*p)
@@ -290,58 +321,73 @@ func (v *Visitor) DelimitedFloats(p *[]float64) {
 // Float visits doubles, of any value.
 func (v *Visitor) Float(values ...*float64) {
 	for _, p := range values {
-		if v.reader != nil {
-			*p = v.reader.Float()
+		if v.reading {
+			*p = math.Float64frombits(v.number())
 		} else {
-			v.out = binary.LittleEndian.AppendUint64(v.out, math.Float64bits(*p))
+			v.data = binary.LittleEndian.AppendUint64(v.data, math.Float64bits(*p))
 		}
 	}
 }
 
+// AppendFloats appends numbers to dst as little-endian IEEE 754 doubles. It allocates only
+// when dst lacks capacity.
+func AppendFloats(dst []byte, values ...float64) []byte {
+	dst = slices.Grow(dst, 8*len(values))
+	for _, v := range values {
+		dst = binary.LittleEndian.AppendUint64(dst, math.Float64bits(v))
+	}
+	return dst
+}
+
 // Floats visits doubles of any value. The caller knows how many: reading fills values.
 func (v *Visitor) Floats(values []float64) {
-	if v.reader != nil {
-		v.reader.Floats(values)
-	} else {
-		v.out = AppendFloats(v.out, values...)
+	if !v.reading {
+		v.data = AppendFloats(v.data, values...)
+	} else if b := v.take(8 * len(values)); b != nil {
+		for i := range values {
+			values[i] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*i:]))
+		}
 	}
 }
 
 // Within visits doubles of magnitude at most limit, and fails on any other.
 func (v *Visitor) Within(limit float64, values ...*float64) {
 	v.Float(values...)
-	if v.reader == nil {
-		return
-	}
 	for _, p := range values {
-		v.reader.check(*p, limit)
+		if v.Reading() {
+			v.check(*p, limit)
+		}
 	}
 }
 
 // FloatsWithin is Floats with the limit of Within.
 func (v *Visitor) FloatsWithin(limit float64, values []float64) {
-	if v.reader != nil {
-		v.reader.FloatsWithin(limit, values)
-	} else {
-		v.Floats(values)
+	if v.Floats(values); !v.Reading() {
+		return
+	}
+	for _, number := range values {
+		if !(math.Abs(number) <= limit) {
+			v.check(number, limit)
+			return
+		}
 	}
 }
 
 // SinglesWithin visits numbers of single precision, of 4 bytes, with the limit of Within.
 func (v *Visitor) SinglesWithin(limit float64, values []float32) {
-	if v.reader == nil {
+	if !v.reading {
 		for _, x := range values {
-			v.out = binary.LittleEndian.AppendUint32(v.out, math.Float32bits(x))
+			v.data = binary.LittleEndian.AppendUint32(v.data, math.Float32bits(x))
 		}
 		return
 	}
-	data := v.reader.Bytes(4 * len(values))
+	data := v.take(4 * len(values))
 	if data == nil {
 		return
 	}
 	for i := range values {
 		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
-		v.reader.check(float64(values[i]), limit)
+		v.check(float64(values[i]), limit)
 	}
 }
 
@@ -355,12 +401,12 @@ type State interface {
 func (v *Visitor) State(s State) {
 	switch {
 	case v.Err() != nil:
-	case v.reader != nil:
-		v.Fail(s.Restore(v.reader.Bytes(v.reader.Len())))
+	case v.reading:
+		v.Fail(s.Restore(v.take(len(v.data))))
 	default:
-		out, err := s.AppendBinary(v.out)
+		out, err := s.AppendBinary(v.data)
 		if v.Fail(err); err == nil {
-			v.out = out
+			v.data = out
 		}
 	}
 }
@@ -368,19 +414,19 @@ func (v *Visitor) State(s State) {
 // Part visits a length, in 8 bytes, and so many bytes by visit.
 func (v *Visitor) Part(visit func(v *Visitor)) {
 	switch {
-	case v.reader != nil:
+	case v.reading:
 		length := 0
 		v.Count(&length, 1)
-		part := Reading(v.reader.Bytes(length))
-		if v.reader.err == nil {
+		part := Reading(v.take(length))
+		if v.err == nil {
 			visit(&part)
 			v.Fail(part.End())
 		}
 	default:
-		at := len(v.out)
-		v.out = AppendUint64(v.out, 0)
+		at := len(v.data)
+		v.data = binary.LittleEndian.AppendUint64(v.data, 0)
 		if visit(v); v.err == nil {
-			binary.LittleEndian.PutUint64(v.out[at:], uint64(len(v.out)-at-8))
+			binary.LittleEndian.PutUint64(v.data[at:], uint64(len(v.data)-at-8))
 		}
 	}
 }

@@ -285,8 +285,8 @@ func TestRestoreRejects(t *testing.T) {
 	require.Len(t, good, 8*22+4*128, "the state has bets that were won already")
 	// won appends Q and the bets won, of rise and of fall.
 	won := func(rise float64, n uint64, fall float64, m uint64) []byte {
-		out := codec.AppendUint64(codec.AppendFloats(slices.Clone(good), rise), n)
-		return codec.AppendUint64(codec.AppendFloats(out, fall), m)
+		out := binary.LittleEndian.AppendUint64(codec.AppendFloats(slices.Clone(good), rise), n)
+		return binary.LittleEndian.AppendUint64(codec.AppendFloats(out, fall), m)
 	}
 	minus := math.Float64bits(-1)
 	// Rise begins at word 5, fall at 10, the changes at 15, the counts at 22.

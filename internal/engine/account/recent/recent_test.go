@@ -1,6 +1,7 @@
 package recent_test
 
 import (
+	"encoding/binary"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -63,7 +64,7 @@ func TestWindowIsTheSumOfTheLast(t *testing.T) {
 func TestReadRejectsBlocksThatCannotBe(t *testing.T) {
 	t.Parallel()
 	encode := func(blocks, next uint64, numbers ...float64) []byte {
-		return codec.AppendFloats(codec.AppendUint64(codec.AppendUint64(nil, blocks), next), numbers...)
+		return codec.AppendFloats(binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(nil, blocks), next), numbers...)
 	}
 	for name, data := range map[string][]byte{
 		"too many blocks":                 encode(1<<40, 0),
