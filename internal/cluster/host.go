@@ -73,8 +73,9 @@ type Host struct {
 	failed   chan error
 	// opening receives the groups that Run has to open.
 	opening chan uint32
-	// rebalancing is held by the one call of Rebalance.
+	// rebalancing is held by the one call of Rebalance. It guards rebalanced, which is true after an operator's call.
 	rebalancing sync.Mutex
+	rebalanced  bool
 	background  sync.WaitGroup
 	closeOnce   sync.Once
 	closed      error

@@ -42,6 +42,7 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 	inside, cancel := within(ctx, stepTimeout)
 	defer cancel()
 	if err = h.until(inside, h.rebalancing.TryLock); err == nil {
+		h.rebalanced = true
 		step, left, err = placement.Rebalance(inside, fleet{h}, leaving)
 		h.rebalancing.Unlock()
 	}
@@ -231,9 +232,17 @@ func (h *Host) until(ctx context.Context, done func() bool) error {
 // counts as founded just now.
 func (h *Host) place(ctx context.Context) {
 	begun, complete := false, false
-	for pause(ctx, placeInterval) == nil {
-		complete = complete || h.hasComplete()
+	for {
+		// A server looks every pollInterval, because it may leave all its groups soon after they are complete.
+		looking, cancel := context.WithTimeout(ctx, placeInterval)
+		complete = complete || h.until(looking, h.hasComplete) == nil
+		<-looking.Done()
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
 		if !h.groups[0].Owns() {
+			begun = false // Another owner may complete the groups before this server owns group 0 again.
 			continue
 		}
 		placed, err := h.placeAll(ctx, complete, &begun)
@@ -264,10 +273,13 @@ func (h *Host) founded(servers []string) bool {
 	return !slices.ContainsFunc(h.founders(), func(f string) bool { return !slices.Contains(servers, f) })
 }
 
-// placeAll reports whether every group has its members. It sets begun once it moves groups.
+// placeAll reports whether every group has its members, or an operator moves them. It sets begun once it moves groups.
 func (h *Host) placeAll(ctx context.Context, complete bool, begun *bool) (placed bool, err error) {
 	h.rebalancing.Lock()
 	defer h.rebalancing.Unlock()
+	if h.rebalanced {
+		return true, nil
+	}
 	groups, servers, err := fleet{h}.Look(ctx, nil)
 	if err != nil {
 		return false, err
