@@ -17,7 +17,7 @@ var errEmpty = errors.New("the field is empty")
 // that is not finite is missing too.
 func IsGap(text string) bool {
 	switch strings.ToLower(text) {
-	case "none", "nil", "-", "--", "---", ".", "..", ":", "*", "missing", "unknown", "undefined", "not available", "n.d.", "nd", "k.a.", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity":
+	case "none", "nil", "-", "--", "---", "—", "–", "m", ".", "..", ":", "*", "missing", "unknown", "undefined", "not available", "n.d.", "nd", "k.a.", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity":
 		return true
 	default:
 		const flagged = len(": c") // As Eurostat writes.

@@ -25,8 +25,9 @@ type Numbers struct {
 	unit, other string
 	unlike      int // How many numbers have another unit.
 	// How many numbers of the file show that a point is the decimal mark, that a comma is, have no unit, have a unit, are
-	// bounds such as <0.05, are no bounds, have a half of the day, and are durations of ISO 8601 with a time of the day.
-	points, commas, bare, united, bounds, exact, halves, clocks int
+	// bounds such as <0.05, are no bounds, have a half of the day, are durations of ISO 8601 with a time of the day, and are
+	// years in parentheses.
+	points, commas, bare, united, bounds, exact, halves, clocks, inner int
 	// base is the base unit of the first number with a unit that has one, size its size. Numbers of several sizes are
 	// converted into the base unit. The unit m is a minute or a metre.
 	base          string
@@ -42,12 +43,13 @@ func (n *Numbers) Units() (unit, other string, unlike int) { return n.unit, n.ot
 
 // Plain removes the unit, the sign of a bound and the separators of thousands from a number, and replaces the decimal mark
 // by a point. 92% is 92 in every file. 1.5k is 1500, 3/4 is 0.75, 52°30'S is -52.5, and a duration such as 1:02:03,
-// PT1H2M3S or 1h 2m 3s is its seconds. The other cells decide of five kinds of numbers:
+// PT1H2M3S or 1h 2m 3s is its seconds. The other cells decide of six kinds of numbers:
 //
 //   - 12 kg is 12, and 12000 beside 500 g: numbers of several units are converted into seconds, months, bytes, grams, metres
 //     or inches;
 //   - 9:15 is minutes and seconds, and hours and minutes beside 10:30 PM;
 //   - P1D is a number beside PT1H, and else a code;
+//   - (1999) is -1999, and 1999 in a column of years in parentheses;
 //   - <0.05 is 0.05 if most numbers of the column are no bounds;
 //   - 7 p is 7 beside 7 kg if most numbers of the column have no unit.
 //
@@ -67,16 +69,7 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 	case m == eitherPoint || m == eitherComma:
 		plain, err = n.resolve(w.digits, m)
 	case strings.Contains(w.digits, ":"):
-		half := halfOf(w.unit)
-		switch plain = seconds(w.digits, half, false); {
-		case plain == w.digits:
-		case half != "":
-			w.unit = ""
-		case strings.Count(w.digits, ":") == 1:
-			if n.table.survey(); n.halves > 0 {
-				plain = seconds(w.digits, "", true)
-			}
-		}
+		plain = n.clock(&w)
 	case strings.HasPrefix(w.digits, "P"):
 		if total := isoSeconds(w.digits); total != w.digits {
 			if n.table.survey(); n.declared || n.clocks > 0 {
@@ -86,6 +79,11 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 	}
 	if err != nil {
 		return "", err
+	}
+	if w.inner {
+		if n.table.survey(); n.inner > 0 && n.inner == n.bounds+n.exact {
+			w.minus = ""
+		}
 	}
 	plain = w.minus + plain + w.magnitude
 	v, ok := parse(plain)
@@ -98,6 +96,22 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 		}
 	}
 	return n.inUnit(v, plain, w.unit, text), nil
+}
+
+// clock returns the seconds of a time of the day or of a duration, without the half of the day as a unit.
+func (n *Numbers) clock(w *written) string {
+	half := halfOf(w.unit)
+	plain := seconds(w.digits, half, false)
+	switch {
+	case plain == w.digits:
+	case half != "":
+		w.unit = ""
+	case strings.Count(w.digits, ":") == 1:
+		if n.table.survey(); n.halves > 0 {
+			plain = seconds(w.digits, "", true)
+		}
+	}
+	return plain
 }
 
 // inUnit returns a number in the unit of the column, or the text of the cell if it has another unit.
@@ -115,6 +129,11 @@ func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 	}
 	if n.unit = cmp.Or(n.unit, unit); unit == n.unit {
 		return plain
+	}
+	if size, base := sizeOf(unit); base != "" {
+		if first, known := sizeOf(n.unit); size == first && base == known { // 3h beside 3 hours
+			return plain
+		}
 	}
 	if n.table.survey(); n.bare > n.united && len(unit) <= maxFlag && strings.ToLower(unit) == unit {
 		return plain
@@ -173,6 +192,8 @@ func (n *Numbers) sizeOf(unit string) float64 {
 	switch {
 	case unit == "m" && n.base == "m":
 		return 1
+	case base == "month" && n.base == "s":
+		return size * perMonth
 	case base != n.base:
 		return 0
 	default:
@@ -199,8 +220,15 @@ func (n *Numbers) look(cell string) {
 		n.clocks++
 	}
 	plain, m := digits(w.digits)
-	if _, ok := parse(w.minus + plain); !ok {
+	if m == eitherComma {
+		plain = strings.Replace(plain, ",", "", 1)
+	}
+	v, ok := parse(plain)
+	if !ok {
 		return
+	}
+	if w.inner && len(plain) == len("1999") && v >= 1800 && v <= 2100 {
+		n.inner++
 	}
 	if w.bound {
 		n.bounds++
@@ -218,6 +246,8 @@ func (n *Numbers) look(cell string) {
 			n.base, n.size = base, size
 		case base == n.base && size != n.size:
 			n.several = true
+		case base == "s" && n.base == "month", base == "month" && n.base == "s":
+			n.base, n.several = "s", true
 		}
 	}
 	switch m {

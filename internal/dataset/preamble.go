@@ -41,10 +41,10 @@ func shapeOf(head []byte, whole bool, delimiter rune) shape {
 }
 
 // isTitle reports whether a record before the header may be a title: at most half of the table's cells are filled, or the
-// record is a comment or has more cells than the table, as the first line of a logger.
+// record is a comment, as the types of InfluxDB, or the first line of a logger.
 func (s *shape) isTitle(record []string) bool {
 	if len(record) == s.width {
-		return 2*filled(record) < s.width
+		return 2*filled(record) < s.width || record[0] == "TOA5" || strings.HasPrefix(record[0], "#")
 	}
 	return 2*len(record) <= s.width || len(record) > s.width || strings.HasPrefix(record[0], "#")
 }
@@ -61,16 +61,7 @@ func (s *shape) titles() int {
 	}
 	header, named := s.records[at], 0
 	for i, name := range header {
-		numbers, cells := 0, 0
-		for _, record := range s.records[at+1:] {
-			if len(record) == s.width && record[i] != "" {
-				cells++
-				if isNumeric(record[i]) {
-					numbers++
-				}
-			}
-		}
-		if 2*numbers <= cells {
+		if !s.isOfNumbers(i, at+1) {
 			continue
 		}
 		if isNumeric(name) || IsGap(strings.TrimSpace(name)) {
@@ -83,6 +74,44 @@ func (s *shape) titles() int {
 		return 0
 	}
 	return s.ends[at-1]
+}
+
+// descriptions counts the rows below the header, at most three, that describe columns, as surveys and loggers write
+// questions and units: at least two cells in columns of numbers are texts, and none is a number. The head is as shapeOf
+// leaves it without titles.
+func (s *shape) descriptions() (n int) {
+	const most = 3
+	for n < min(most, len(s.records)-2) {
+		words := 0
+		for i, cell := range s.records[n+1] {
+			switch cell = strings.TrimSpace(cell); {
+			case IsGap(cell) || !s.isOfNumbers(i, n+2):
+			case isNumeric(cell):
+				return n
+			default:
+				words++
+			}
+		}
+		if words < 2 {
+			return n
+		}
+		n++
+	}
+	return n
+}
+
+// isOfNumbers reports whether most cells of a column, from a record on, are numbers.
+func (s *shape) isOfNumbers(i, from int) bool {
+	numbers, cells := 0, 0
+	for _, record := range s.records[from:] {
+		if len(record) == s.width && record[i] != "" {
+			cells++
+			if isNumeric(record[i]) {
+				numbers++
+			}
+		}
+	}
+	return 2*numbers > cells
 }
 
 // hasRowNames reports whether the header names all columns but the first, as R writes a table.

@@ -53,6 +53,7 @@ type Table struct {
 	numbered      bool                   // the names are numbers, and may be data
 	notes         []string               // see Notes
 	repeated      int                    // lines that repeat the header
+	described     int                    // rows below the header that describe columns, before the first row
 	cut           string                 // the first name that is cut
 }
 
@@ -111,6 +112,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	if err != nil {
 		return nil, t.syntax(nil, err)
 	}
+	t.described = table.descriptions()
 	if table.hasRowNames() {
 		t.csv.FieldsPerRecord, header = len(header)+1, slices.Concat([]string{""}, header)
 	}
@@ -119,6 +121,9 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	}
 	line, _ := t.csv.FieldPos(0)
 	t.end = line + strings.Count(header[0], "\n")
+	if t.described > 0 {
+		t.notes = append(t.notes, fmt.Sprintf("%d rows below the names of the columns are left out: they are texts where numbers follow", t.described))
+	}
 	if titles > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("the first line of the table is line %d: what precedes it is left out", line))
 	}
@@ -372,6 +377,8 @@ func (t *Table) record() ([]string, error) {
 		case footer != nil && (!odd || 2*len(record) >= width):
 			return nil, footer
 		case odd && isDrawn(record), err == nil && t.line == 0 && t.underlines(record):
+		case err == nil && t.described > 0:
+			t.described--
 		case err == nil && t.repeats(record):
 			if t.repeated++; t.repeated == 1 {
 				line, _ := t.csv.FieldPos(0)

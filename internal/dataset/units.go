@@ -24,8 +24,8 @@ type written struct {
 	unit string
 	// magnitude is e3 of 1.5k.
 	magnitude string
-	// bound is set of <0.05, >=200 and 5+.
-	bound bool
+	// bound is set of <0.05, >=200 and 5+, inner of (5).
+	bound, inner bool
 }
 
 // magnitude is the exponent of a word for a thousand and more, or empty. A single letter has no space before.
@@ -45,16 +45,9 @@ func split(text string) (w written) {
 	if spreads := strings.Contains(text, "±") || strings.Contains(text, "+/-") || strings.HasSuffix(text, ")"); spreads {
 		text = spread.ReplaceAllString(text, "$1")
 	}
-	for _, about := range [...]string{"ca. ", "approx. ", "about "} {
-		text = strings.Replace(text, about, "~", 1)
-	}
-	exact := strings.TrimLeft(strings.TrimSuffix(text, "+"), "<>=≤≥~≈ ")
-	if digits, unit, ok := strings.Cut(exact, "+ "); ok && strings.Trim(digits, "0123456789") == "" && unitAt("0"+unit) == 1 { // 10+ years
-		exact = digits + " " + unit
-	}
-	w.bound, text = exact != text, exact
+	text, w.bound = unbounded(text)
 	if inner, ok := strings.CutSuffix(text, ")"); ok && strings.HasPrefix(inner, "(") {
-		w.minus, text = "-", inner[1:]
+		w.minus, w.inner, text = "-", true, inner[1:]
 	}
 	sign := func() {
 		if after, ok := strings.CutPrefix(text, "\u2212"); ok {
@@ -70,9 +63,11 @@ func split(text string) (w written) {
 		_, size := utf8.DecodeRuneInString(text[at:])
 		w.unit, text = text[:at+size], strings.TrimSpace(text[at+size:])
 		sign()
-	case len(text) > 4 && text[3] == ' ' && strings.Trim(text[:3], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "":
-		w.unit, text = text[:3], text[4:]
-		sign()
+	default:
+		if code := money.FindString(text); code != "" {
+			w.unit, text = strings.TrimSpace(code), text[len(code):]
+			sign()
+		}
 	}
 	if w.digits = text; text == "" || text[0] != '.' && (text[0] < '0' || text[0] > '9') {
 		return w
@@ -85,12 +80,27 @@ func split(text string) (w written) {
 		if w.magnitude = magnitude(word, spaced); w.magnitude != "" {
 			unit = unit[len(word):]
 		}
-		w.unit, w.digits = w.unit+singular(unit), strings.TrimSpace(text[:at])
+		w.unit, w.digits = w.unit+singular(ordinal.ReplaceAllString(unit, "")), strings.TrimSpace(text[:at])
 	}
 	if before, ok := strings.CutSuffix(w.digits, "-"); ok && spaced && w.minus == "" && !strings.HasSuffix(before, " ") {
 		w.minus, w.digits = "-", before
 	}
 	return w
+}
+
+// unbounded cuts off the words and signs of about, of a bound, and of the past, and reports whether text is a bound.
+func unbounded(text string) (exact string, bound bool) {
+	text = strings.TrimSuffix(text, " ago")
+	exact = text
+	if strings.ContainsAny(text, "0123456789") && text[0] >= 'A' {
+		text = around.ReplaceAllString(text, "$1")
+		exact = beyond.ReplaceAllString(text, "")
+	}
+	exact = strings.TrimLeft(strings.TrimSuffix(exact, "+"), "<>=≤≥ ")
+	if digits, unit, ok := strings.Cut(exact, "+ "); ok && strings.Trim(digits, "0123456789") == "" && unitAt("0"+unit) == 1 { // 10+ years
+		exact = digits + " " + unit
+	}
+	return exact, exact != text
 }
 
 // unitAt returns where the unit of a text that begins with a digit begins, or the length of a text without one.
@@ -103,7 +113,7 @@ func unitAt(text string) int {
 		from := len(text) - len(strings.TrimLeft(exponent, "0123456789"))
 		return from + unitAt("0"+text[from:]) - 1
 	}
-	unit := text[at:]
+	unit := strings.Replace(text[at:], "/100 ", "/", 1)
 	if len(unit) > maxUnit || strings.Contains(unit, "%%") || strings.ContainsAny(strings.TrimRight(unit, "23"), "0123456789:-+") {
 		return len(text)
 	}
@@ -116,9 +126,16 @@ func isCurrency(unit string) bool {
 	return strings.ContainsAny(unit, currencies) || slices.Contains(codes, unit)
 }
 
-// singular cuts the s of a plural, as of yrs and months. It does not cut the s of ms.
+// singular cuts the s of a plural, as of yrs and Months. It does not cut the s of ms.
 func singular(unit string) string {
-	if len(unit) > 2 {
+	if len(unit) > 3 {
+		if lower := strings.ToLower(unit); lower != unit {
+			if _, base := others(strings.TrimSuffix(lower, "s")); base != "" {
+				unit = lower
+			}
+		}
+	}
+	if utf8.RuneCountInString(unit) > 2 {
 		return strings.TrimSuffix(unit, "s")
 	}
 	return unit
@@ -126,47 +143,71 @@ func singular(unit string) string {
 
 // sizeOf is how much of the base unit a unit is, with the base unit, which is empty for other units. A lone m is a minute.
 func sizeOf(unit string) (size float64, base string) {
-	for _, row := range [...]struct {
-		base  string
-		size  float64
-		units string
-	}{
-		{"s", 0.001, "ms"},
-		{"s", 1, "s sec second"},
-		{"s", 60, "m min minute"},
-		{"s", 3600, "h hr hour"},
-		{"s", 86_400, "d day"},
-		{"s", 604_800, "wk week"},
-		{"month", 1, "mo month"},
-		{"month", 12, "y yr year"},
-		{"B", 1e3, "kB KB"},
-		{"B", 1e6, "MB"},
-		{"B", 1e9, "GB"},
-		{"B", 1e12, "TB"},
-		{"g", 0.001, "mg"},
-		{"g", 1, "g"},
-		{"g", 1000, "kg"},
-		{"m", 0.001, "mm"},
-		{"m", 0.01, "cm"},
-		{"m", 1000, "km"},
-		{"in", 1, "in"},
-		{"in", 12, "ft"},
-	} {
-		for name := range strings.FieldsSeq(row.units) {
-			if name == unit {
-				return row.size, row.base
+	if size, base := others(unit); base != "" {
+		return size, base
+	}
+	for _, prefix := range [...]struct {
+		text string
+		size float64
+	}{{"", 1}, {"µ", 1e-6}, {"m", 1e-3}, {"c", 1e-2}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}} {
+		switch base, ok := strings.CutPrefix(unit, prefix.text); base {
+		case "g", "m", "l", "L", "B", "W", "Wh", "V", "A", "Hz", "Pa", "J":
+			if ok {
+				return prefix.size, base
 			}
 		}
 	}
 	return 0, ""
 }
 
+// perMonth is how many seconds a mean month of the Gregorian calendar has.
+const perMonth = 2_629_746
+
+// others is sizeOf of units that have no prefix of the SI.
+func others(unit string) (size float64, base string) {
+	for _, row := range [...]struct {
+		base  string
+		size  float64
+		units string
+	}{
+		{"s", 1e-6, "us µs"},
+		{"s", 0.001, "ms"},
+		{"s", 1, "s sec second"},
+		{"s", 60, "m min minute"},
+		{"s", 3600, "h hr hour"},
+		{"s", 86_400, "d day"},
+		{"s", 604_800, "w wk week"},
+		{"month", 1, "mo month"},
+		{"month", 12, "y yr year"},
+		{"B", 1e3, "KB"},
+		{"B", 1 << 10, "KiB Ki"},
+		{"B", 1 << 20, "MiB Mi"},
+		{"B", 1 << 30, "GiB Gi"},
+		{"B", 1 << 40, "TiB Ti"},
+		{"in", 1, "in"},
+		{"in", 12, "ft"},
+		{"oz", 1, "oz ounce"},
+		{"oz", 16, "lb pound"},
+		{"sqft", 1, "sqft"},
+		{"sqft", 43_560, "acre"},
+	} {
+		if slices.Contains(strings.Fields(row.units), unit) {
+			return row.size, row.base
+		}
+	}
+	return 0, ""
+}
+
 var (
-	part     = regexp.MustCompile(`^([0-9]+(?:[.,][0-9]+)?) ?([a-z]+)\.?,? ?`)
+	part     = regexp.MustCompile(`^([0-9]+(?:[.,][0-9]+)?) ?([a-z]+)\.?,? ?(?:and )?`)
 	height   = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')$`)
 	degrees  = regexp.MustCompile(`^([NSEW]?) ?(-?[0-9]+(?:[.,][0-9]+)?) ?°(?: ?([0-9]+(?:[.,][0-9]+)?) ?['′’])?(?: ?([0-9]+(?:[.,][0-9]+)?) ?(?:"|″|''))? ?([NSEW]?)$`)
-	fraction = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)$`)
-	spread   = regexp.MustCompile(`^(.*[^ ]) ?(?:(?:±|\+/-).*| \([-+<0-9][^()]*\))$`)
+	around   = regexp.MustCompile(`^(?:(?i:ca\.|approx\.|about|around) |[~≈±] ?)(.+)$`)
+	beyond   = regexp.MustCompile(`^(?i:over|more than|at least|up to|under|less than|from) `)
+	money    = regexp.MustCompile(`^(?:[A-Z]{3} |(?:kr|Rs|Fr)\.? ?)`)
+	ordinal  = regexp.MustCompile(`^(?:st|nd|rd|th)\b ?`)
+	fraction = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)(?: stars?)?$`)
+	spread   = regexp.MustCompile(`^(.*[^ (]) ?(?:\(?(?:±|\+/-).*| \([-+<0-9][^()]*\))$`)
 )
 
 // compound reads a number of several parts: a duration or length as together reads it, an angle such as 52°31'N in
@@ -194,8 +235,8 @@ func compound(text string) (v float64, unit string, ok bool) {
 	if strings.Count(text, "/") == 1 || strings.Contains(text, " out of ") {
 		if m := fraction.FindStringSubmatch(text); m != nil {
 			over, under := decimal(m[2]), decimal(m[3])
-			measures := []float64{2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 32, 64, 100} // Also the best of ratings.
-			return decimal(m[1]) + over/under, "", over <= under && slices.Contains(measures, under)
+			measures := []float64{2, 3, 4, 5, 6, 8, 12, 16, 32, 64}
+			return decimal(m[1]) + over/under, "", over <= under && (slices.Contains(measures, under) || under > 0 && math.Mod(under, 10) == 0) // Also the best of ratings.
 		}
 	}
 	if text == "" || text[0] < '0' || text[0] > '9' || !strings.ContainsAny(text, "dfhmrswy") {

@@ -73,14 +73,21 @@ func isCode(cell string) bool {
 }
 
 // booleanPairs is how many pairs of words for true and false are known.
-const booleanPairs = 6
+const booleanPairs = 11
 
 // parseBoolean reads a word for true or false. The pair is its place among the pairs.
 func parseBoolean(cell string) (pair int, value, ok bool) {
-	word := strings.ToLower(cell)
-	for i, words := range [booleanPairs][2]string{{"true", "false"}, {"yes", "no"}, {"t", "f"}, {"y", "n"}, {"on", "off"}, {"1", "0"}} {
-		if word == words[0] || word == words[1] {
-			return i, word == words[0], true
+	word := strings.ToLower(whole(cell))
+	for i, words := range [booleanPairs]string{
+		"true/false", "yes sí si/no", "t/f", "y/n", "on/off", "ja/nein nei nej nee", "oui/non", "wahr/falsch", "vrai/faux", "verdadero/falso", "1/0",
+	} {
+		trues, falses, _ := strings.Cut(words, "/")
+		for list := range 2 {
+			for w := range strings.FieldsSeq([...]string{trues, falses}[list]) {
+				if w == word {
+					return i, list == 0, true
+				}
+			}
 		}
 	}
 	return 0, false, false

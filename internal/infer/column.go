@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -85,6 +86,17 @@ type column struct {
 
 // several words are a sentence: names and addresses mostly have fewer, or repeat.
 const several = 4
+
+// isSentence reports whether a text has several words, at least half of them with letters.
+func isSentence(cell string) bool {
+	words, numbers := strings.Fields(cell), 0
+	for _, word := range words {
+		if !strings.ContainsFunc(word, unicode.IsLetter) {
+			numbers++
+		}
+	}
+	return len(words) >= several && 2*numbers <= len(words)
+}
 
 // span is what the times of a column are by one form. The odd cells do not fit. The open cells stand
 // for no time.
@@ -173,7 +185,7 @@ func (c *column) count(cell string) {
 		} else if c.width != len(cell) {
 			c.width = -1
 		}
-		if isCode(cell) {
+		if isCode(cell) && !c.isClock(cell) {
 			c.see(&c.codes, cell)
 		}
 	case errors.Is(err, errNoNumber):
@@ -215,7 +227,7 @@ func (c *column) number(cell string) (float64, error) {
 
 func (c *column) addText(cell string, y label) {
 	c.longest = max(c.longest, len(cell))
-	if strings.Count(cell, " ") >= several-1 && len(strings.Fields(cell)) >= several {
+	if strings.Count(cell, " ") >= several-1 && isSentence(cell) {
 		c.sentences++
 	}
 	if strings.HasPrefix(cell, "{") && strings.HasSuffix(cell, "}") && json.Valid([]byte(cell)) {
@@ -400,7 +412,7 @@ func (c *column) decide(rows int) *Column {
 // isNumber reports whether the values are numbers but for some cells: words, codes, and integers that
 // are ids.
 func (c *column) isNumber(values int) bool {
-	if c.numbers == 0 || c.ambiguous.count > 0 || !areSome(values-c.numbers-c.beyond, values) {
+	if c.numbers == 0 || c.ambiguous.count > 0 || !areSome(values-c.numbers-c.beyond, values) && !c.isMeasure() {
 		return false
 	}
 	// Codes, for example postal codes, have one width.
@@ -409,9 +421,13 @@ func (c *column) isNumber(values int) bool {
 	return !codes && !ids
 }
 
-// isMeasure reports whether one word, such as Varies with device, is among many numbers that measure: fractions or units.
+// fewFractions is a number of fractions that may be categories.
+const fewFractions = 4
+
+// isMeasure reports whether one word, such as Varies with device, is among numbers that measure: fractions, units, or as
+// many different integers as no class has.
 func (c *column) isMeasure() bool {
-	return c.words.count > 0 && !c.words.mixed && c.different() > ownFeatures && (c.integers < c.numbers || c.converted != "")
+	return c.words.count > 0 && !c.words.mixed && (c.integers < c.numbers && c.different() > fewFractions || c.different() > fewIntegers)
 }
 
 // leavesHuge reports whether a few integers that no number has exactly are missing values of a column of
@@ -512,6 +528,10 @@ func (c *column) isBoolean(values int) bool {
 }
 
 func (c *column) decideNumber(out *Column) {
+	if c.namesRow(c.cells - c.gaps) {
+		out.Kind, out.Reason = LeftOut, "integers of which most do not repeat, and an id by the name of the column: they name the row"
+		return
+	}
 	out.Kind, out.gaps = Number, true
 	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}}
 	low, high := c.low, c.high

@@ -58,7 +58,7 @@ func framed(cell string, numbers *dataset.Numbers) (list []any, frame string) {
 // frame counts the cells of one frame.
 type frame struct {
 	count, length, width int
-	measures             bool // A code has one length, no letters and no fractions.
+	measures             bool // A code has one length, no letters or units, and no fractions.
 	example              string
 }
 
@@ -81,7 +81,7 @@ func (c *column) addFrame(cell string) {
 		c.frames[text] = f
 	}
 	f.count++
-	f.measures = f.measures || f.width != len(cell) || strings.ContainsFunc(text, unicode.IsLetter) ||
+	f.measures = f.measures || f.width != len(cell) || strings.ContainsFunc(text, func(r rune) bool { return r == '%' || unicode.IsLetter(r) }) ||
 		slices.ContainsFunc(list, func(v any) bool { return v != math.Trunc(v.(float64)) })
 }
 

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"google.golang.org/protobuf/proto"
@@ -199,15 +200,28 @@ func nameWords() []string {
 	}
 }
 
-// namedAfterThings reports whether the last word of the column's name says that it names things:
-// user, storeId, zip_code.
-func (c *column) namedAfterThings() bool {
+// lastWord is the last word of the column's name in lower case, of storeId and zip_code id and code.
+func (c *column) lastWord() string {
 	name := strings.TrimRightFunc(c.name, func(r rune) bool { return !unicode.IsLetter(r) })
 	at := strings.LastIndexFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) + 1
-	if capital := strings.LastIndexFunc(name, unicode.IsUpper); strings.ToUpper(name[at:]) != name[at:] {
-		at = max(at, capital)
+	if strings.ToUpper(name[at:]) != name[at:] { // Also bookID.
+		capitals := strings.TrimRightFunc(strings.TrimRightFunc(name, unicode.IsLower), unicode.IsUpper)
+		at = max(at, len(capitals))
 	}
-	return slices.Contains(nameWords(), strings.ToLower(name[at:]))
+	return strings.ToLower(name[at:])
+}
+
+// namesRow reports whether integers are ids of rows: the last word of the column's name is id, most of them do not repeat,
+// and labels do not follow them.
+func (c *column) namesRow(values int) bool {
+	return c.integers == values && strings.HasSuffix(c.lastWord(), "id") && c.hardlyRepeats() && 4*c.different() > 3*values && !c.labelsFollow()
+}
+
+// isClock reports whether a code is a time of the day, such as 0738, in a column whose name says so.
+func (c *column) isClock(cell string) bool {
+	const form = "1504"
+	_, err := time.Parse(form, cell[:min(len(cell), len(form))])
+	return err == nil && strings.HasSuffix(c.lastWord(), "time")
 }
 
 // categories says why integers are categories, and is empty if they are numbers. At least half of
@@ -218,13 +232,16 @@ func (c *column) categories() string {
 		return ""
 	}
 	e := c.evidence()
+	unit, _, _ := c.written.Units()
 	switch {
 	case 2*n > values && !e.depend:
 		return ""
+	case slices.Contains(nameWords(), c.lastWord()) && !(e.compared && e.ratio < ordered):
+		return " that name things, as the name of the column says"
+	case unit != "":
+		return ""
 	case e.compared && e.ratio >= orderless && 4*n <= values:
 		return " that name things: labels of neighboring integers are no more alike than others"
-	case c.namedAfterThings() && !(e.compared && e.ratio < ordered):
-		return " that name things, as the name of the column says"
 	case e.depend && e.line < straight && n <= fewIntegers && cellsEach*n <= values:
 		return ", each a category: the labels follow no line"
 	default:

@@ -91,6 +91,12 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 		return time.Time{}, false
 	default:
 	}
+	if at := strings.LastIndex(cell, " ("); at > 0 && strings.HasSuffix(cell, ")") { // +0200 (CEST), and other remarks.
+		cell = cell[:at]
+	}
+	if strings.HasPrefix(cell, "[") { // As Apache writes.
+		cell = strings.TrimSuffix(cell[1:], "]")
+	}
 	s := scanner{text: cell, ok: true}
 	s.weekday()
 	year, month, day := s.date(f)
@@ -314,6 +320,11 @@ func (s *scanner) date(f Form) (year, month, day int) {
 			separators = "/-."
 		}
 		separator := s.need(separators)
+		if f == monthDayYear && len(s.text) == len("2024") && strings.Trim(s.text, "0123456789") == "" { // 03/2024 is its first day.
+			year = s.number(4, 4)
+			s.ok = s.ok && year >= 1900 && year <= 2100
+			return year, first, 1
+		}
 		second := s.number(1, 2)
 		s.need(string(separator))
 		before := len(s.text)
@@ -330,9 +341,10 @@ func (s *scanner) date(f Form) (year, month, day int) {
 		year = s.year()
 	case namedDayYear, namedDayClock:
 		month = s.month()
+		hyphen := strings.HasPrefix(s.text, "-")
 		s.between()
 		alone := *s
-		if year = alone.number(4, 4); f == namedDayYear && alone.ok && alone.text == "" { // Feb 2024 is its first day.
+		if year = alone.year(); f == namedDayYear && alone.ok && alone.text == "" && (hyphen || len(s.text) > 2) { // Feb 2024 and Feb-24 are its first day.
 			*s = alone
 			return year, month, 1
 		}
@@ -393,6 +405,9 @@ func (s *scanner) clock(f Form) (after time.Duration, offset int) {
 			s.ok = s.ok && (s.spaces() || digits || f == dayNamedYear && s.take(":") != 0) // 10/Oct/2000:13:55:36
 		default:
 		}
+	}
+	if f == eightDigits && len(s.text) == len("15") { // 2026010215
+		s.text += "00"
 	}
 	after = s.timeOfDay()
 	spaced := s.spaces()
@@ -492,8 +507,8 @@ func (s *scanner) zone() (offset int) {
 		minutes = s.number(2, 2)
 	}
 	s.ok = s.ok && hours < 24 && minutes < 60
-	// What follows an offset names it again: +02:00[Europe/Oslo], GMT+0200 (CEST).
-	if rest := strings.TrimLeft(s.text, " "); rest != "" && (rest[0] == '[' && strings.HasSuffix(rest, "]") || rest[0] == '(' && strings.HasSuffix(rest, ")")) {
+	// What follows an offset names it again: +02:00[Europe/Oslo].
+	if rest := strings.TrimLeft(s.text, " "); rest != "" && rest[0] == '[' && strings.HasSuffix(rest, "]") {
 		s.text = ""
 	}
 	if offset = hours*3600 + minutes*60; sign == '-' {
