@@ -25,9 +25,12 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 	haveAll(t, map[string]uint64{"m": 1}, servers...)
 	for round := range 3 {
 		first := owner(t, servers...)
-		m, _, err := findOrCreate(t.Context(), first.node().Store(), "m")
-		require.NoError(t, err)
 		term := first.node().Status().Log.Term
+		m, _, err := findOrCreate(t.Context(), first.node().Store(), "m")
+		if err != nil {
+			t.Logf("round %d: an election came before the predictions: %v", round, err)
+			continue
+		}
 		put := make(chan string, 1<<20)
 		var moved atomic.Bool
 		var writers sync.WaitGroup
@@ -54,7 +57,10 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 			continue
 		}
 		next, _, err := findOrCreate(t.Context(), last.Store(), "m")
-		require.NoError(t, err)
+		if err != nil {
+			t.Logf("round %d: an election came after the move: %v", round, err)
+			continue
+		}
 		all, lost := len(put), 0
 		for id := range put {
 			if _, ok, err := next.GetPending(id); err != nil {
@@ -70,21 +76,37 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 func TestMoveDrainRemove(t *testing.T) {
 	t.Parallel()
 	servers := startAll(t, 3)
-	first := owner(t, servers...)
-	to := servers[1]
-	assert.ErrorIs(t, to.node().Move(t.Context(), ""), storage.ErrNotOwner)
-	assert.ErrorIs(t, first.node().Move(t.Context(), "elsewhere:1"), cluster.ErrNoMember)
-	require.NoError(t, first.node().Move(t.Context(), to.address))
-	got := owner(t, servers...)
-	assert.True(t, got == to, "%s owns, want %s", got.address, to.address)
-	require.NoError(t, to.node().host.Drain(t.Context()))
+	var to *server
+	byOwner(t, func(first *server) error {
+		to = servers[1]
+		if to == first {
+			to = servers[2]
+		}
+		replica, unknown := to.node().Move(t.Context(), ""), first.node().Move(t.Context(), "elsewhere:1")
+		if !errors.Is(replica, storage.ErrNotOwner) || !errors.Is(unknown, cluster.ErrNoMember) {
+			return fmt.Errorf("a replica moved the ownership: %w; moved to a stranger: %w", replica, unknown)
+		}
+		if err := first.node().Move(t.Context(), to.address); err != nil {
+			return err
+		}
+		if got := owner(t, servers...); got != to {
+			return fmt.Errorf("%s owns, want %s", got.address, to.address)
+		}
+		return nil
+	}, servers...)
+	eventually(t, "a server drains", func() bool { return to.node().host.Drain(t.Context()) == nil })
 	rest := slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == to })
-	next := owner(t, rest...)
 	// A drained server hands the ownership on when it gets it back.
-	require.NoError(t, next.node().Move(t.Context(), to.node().Self().ID))
-	next = owner(t, rest...)
-	assert.ErrorIs(t, next.node().Remove(t.Context(), next.address), cluster.ErrOwnerStays)
-	require.NoError(t, next.node().Remove(t.Context(), to.address))
+	byOwner(t, func(next *server) error { return next.node().Move(t.Context(), to.node().Self().ID) }, rest...)
+	byOwner(t, func(next *server) error {
+		if err := next.node().Remove(t.Context(), next.address); !errors.Is(err, cluster.ErrOwnerStays) {
+			return fmt.Errorf("removed the owner: %w", err)
+		}
+		if err := next.node().Remove(t.Context(), to.address); err != nil && !errors.Is(err, cluster.ErrNoMember) { // An earlier removal may have an unknown outcome.
+			return err
+		}
+		return nil
+	}, rest...)
 	eventually(t, "the removed server says so", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
 	learn(t, "m", 1, rest...)
 	haveAll(t, map[string]uint64{"m": 1}, rest...)

@@ -142,7 +142,7 @@ func TestALoadThatFitsWaitsForNone(t *testing.T) {
 	}
 	for range 20 {
 		h.Hibernate("small") // The engine itself may have done it.
-		fits, done := context.WithTimeout(t.Context(), 5*time.Second)
+		fits, done := context.WithTimeout(t.Context(), patience)
 		assert.NoError(t, errOf(h.Predict(fits, "small", vectors(x[:2]), engine.PredictOptions{})))
 		done()
 	}

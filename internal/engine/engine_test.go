@@ -149,10 +149,13 @@ func (m *machineClock) move(passed, set time.Duration) {
 	m.Now, m.Passed = m.Now.Add(passed+set), m.Passed+passed
 }
 
+// patience ends a wait for what never comes. A busy machine takes less.
+const patience = 3 * time.Minute
+
 // until sweeps until a condition holds that the upkeep of the engine brings about.
 func until(t *testing.T, h *host, what string, holds func() bool) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !holds(); runtime.Gosched() {
+	for end := time.Now().Add(patience); !holds(); runtime.Gosched() {
 		require.False(t, time.Now().After(end), what)
 		h.Sweep()
 	}

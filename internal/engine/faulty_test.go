@@ -315,15 +315,20 @@ func TestDiskThatStandsStill(t *testing.T) {
 	}
 	must(h.Observe(t.Context(), "m", row(0)))(t)
 	still.Store(true)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	var group sync.WaitGroup
+	ctx, cancel := context.WithCancel(t.Context())
+	var group, submitted sync.WaitGroup
 	var late, turnedAway atomic.Int64
 	taken := make([]atomic.Bool, 100)
 	for n := 1; n < len(taken); n++ {
+		submitted.Add(1)
 		group.Go(func() {
-			switch _, err := h.Observe(ctx, "m", row(n)); {
-			case errors.Is(err, context.DeadlineExceeded):
+			ticket, err := h.Submit(ctx, "m", row(n))
+			submitted.Done()
+			if err == nil {
+				_, err = ticket.Wait(ctx)
+			}
+			switch {
+			case errors.Is(err, context.Canceled):
 				late.Add(1)
 				taken[n].Store(true)
 			case errors.Is(err, engine.ErrOverloaded):
@@ -333,6 +338,8 @@ func TestDiskThatStandsStill(t *testing.T) {
 			}
 		})
 	}
+	submitted.Wait()
+	cancel()
 	group.Wait() // All leave, while the disk stands still.
 	p, err := h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{})
 	assert.True(t, err == nil && p[0].Sequence == 1, "predict: %+v, %v", p, err)

@@ -282,7 +282,7 @@ func (s *servers) awaitAll() {
 	s.t.Helper()
 	s.settle()
 	for _, v := range s.all {
-		deadline := time.Now().Add(time.Minute)
+		deadline := time.Now().Add(patience)
 		for !v.host.Settled() {
 			if time.Now().After(deadline) {
 				s.t.Fatalf("server %d does not take over what was changed", v.place)

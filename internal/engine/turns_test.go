@@ -521,7 +521,7 @@ func TestPredictBesideACopy(t *testing.T) {
 				close(begun)
 				select {
 				case <-answered:
-				case <-time.After(10 * time.Second):
+				case <-time.After(patience):
 					t.Error("a prediction waits for the copy of a report")
 				}
 			}

@@ -223,7 +223,7 @@ func TestLostAnswers(t *testing.T) {
 	}
 	// The callers leave once all calls are learned. A caller that leaves before may not have
 	// sent its call.
-	limit, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	limit, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	watch := must(s.models.WatchModel(limit, &hindsightv1.WatchModelRequest{Model: "m", MaxOutcomesPerSecond: 100}))(t)
 	for learned := uint64(0); learned < calls; {

@@ -345,7 +345,7 @@ func FuzzRequests(f *testing.F) {
 		if proto.Unmarshal(data, request) != nil {
 			t.Skip()
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 		defer cancel()
 		s.create(t, "m", linear(1))
 		s.create(t, "named", named(t, shop))

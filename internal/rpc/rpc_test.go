@@ -343,10 +343,12 @@ func TestHealthFollowsDraining(t *testing.T) {
 		return r.GetStatus()
 	}
 	assert.Equal(t, healthv1.HealthCheckResponse_SERVING, next())
-	limit, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	s.server.Drain(limit)
+	limit, cancel := context.WithCancel(t.Context())
+	var draining sync.WaitGroup
+	draining.Go(func() { s.server.Drain(limit) })
 	assert.Equal(t, healthv1.HealthCheckResponse_NOT_SERVING, next())
+	cancel()
+	draining.Wait()
 }
 
 // A model of several outputs answers lists where one of a single output

@@ -392,7 +392,7 @@ func TestAsyncSyncsInTheBackground(t *testing.T) {
 		defer closed(t, cut)
 		return len(replayed(t, find(t, cut, "m")))
 	}
-	for deadline := time.Now().Add(20 * time.Second); synced() != 1; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); synced() != 1; time.Sleep(time.Millisecond) {
 		require.False(t, time.Now().After(deadline), "never synced")
 	}
 }

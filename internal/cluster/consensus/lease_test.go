@@ -1,12 +1,11 @@
 package consensus_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/zap"
 
 	"hindsight/internal/cluster/consensus"
 )
@@ -230,18 +228,18 @@ func TestRest(t *testing.T) {
 }
 
 // slowRate is the rate of a slow link, in bytes a second.
-const slowRate = 1 << 20
+const slowRate = 520 << 10
 
-// slow rejects a request whose deadline is too near for a link of slowRate. It does not wait. A request begins with the
-// first write after a read.
+// slow rejects a request that takes longer on a link of slowRate than the request may take. It does not wait. A request begins
+// with the first write after a read.
 type slow struct {
 	net.Conn
-	deadline, began time.Time
-	bytes           int
+	limit time.Duration
+	bytes int
 }
 
 func (c *slow) SetDeadline(t time.Time) error {
-	c.deadline = t
+	c.limit = time.Until(t)
 	return c.Conn.SetDeadline(t)
 }
 
@@ -251,50 +249,22 @@ func (c *slow) Read(p []byte) (int, error) {
 }
 
 func (c *slow) Write(p []byte) (int, error) {
-	if c.bytes == 0 {
-		c.began = time.Now()
-	}
 	c.bytes += len(p)
-	takes := time.Duration(c.bytes) * time.Second / slowRate
-	if !c.deadline.IsZero() && c.began.Add(takes).After(c.deadline) {
+	if takes := time.Duration(c.bytes) * time.Second / slowRate; c.limit > 0 && takes > c.limit {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return c.Conn.Write(p)
 }
 
 func TestALargeEntryPassesASlowLink(t *testing.T) {
-	var servers []*server
-	for k := range 3 {
-		servers = append(servers, newServer(t, fmt.Sprintf("s%d", k)))
-	}
-	require.NoError(t, consensus.Found(servers[0].storage, servers[0].self, 0))
-	for _, s := range servers {
-		s.mu.index = 1
-		stream, err := consensus.Listen(listen(t, s.self.Address), nil, func(error) {})
-		require.NoError(t, err)
-		stream.DialBy(func(ctx context.Context, network, address string) (net.Conn, error) {
+	servers := found(t, func(s *server) {
+		s.calm = true
+		s.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := new(net.Dialer).DialContext(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			return &slow{Conn: c}, nil
-		})
-		s.stream = stream
-		s.Log, err = consensus.Open(consensus.Options{
-			Self: s.self, Storage: s.storage, Stream: stream, Apply: s.applyEntry, Sync: func(context.Context) error { return nil },
-			Has: s.has, Behind: s.isBehind, Marks: s.marks, Now: s.now, Logger: zap.NewNop(), Calm: true,
-		})
-		require.NoError(t, err)
-		t.Cleanup(func() { s.close(t) })
-	}
-	for n, s := range servers[1:] {
-		eventually(t, "another member", func() bool { return owner(t, servers[:n+1]...).Add(t.Context(), s.self) == nil })
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	eventually(t, "an entry of 8 MiB is committed", func() bool { // A busy machine may elect another owner meanwhile.
-		return owner(t, servers...).Propose(ctx, bytes.Repeat([]byte("x"), 8<<20)) == nil
+			return &slow{Conn: c}, err
+		}
 	})
+	propose(t, strings.Repeat("x", 3<<20), servers...)
 	for _, s := range servers {
 		select {
 		case err := <-s.Failed():

@@ -25,6 +25,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	ports.Store(rand.Uint32() / 2)
 	// The library leaks these two goroutines after a transfer to a server that does not answer.
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leadershipTransfer"),
 		goleak.IgnoreTopFunction("github.com/hashicorp/raft.(*Raft).leaderLoop.func2"))
@@ -40,8 +41,10 @@ type server struct {
 	marks   consensus.Marks
 	apply   func(entry string) error
 	now     func() time.Time
-	// ahead is how far the clock of the server is ahead.
-	ahead atomic.Int64
+	calm    bool
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
+	// ahead is how far the clocks of the cluster are ahead.
+	ahead *atomic.Int64
 
 	*consensus.Log
 	stream *consensus.Stream
@@ -54,13 +57,16 @@ type server struct {
 	}
 }
 
+// ports numbers the ports, so that no two servers draw the same one.
+var ports atomic.Uint32
+
 func newServer(t *testing.T, id string) *server {
 	t.Helper()
-	s := &server{storage: raft.NewInmemStore()}
+	s := &server{storage: raft.NewInmemStore(), ahead: new(atomic.Int64)}
 	s.now = func() time.Time { return time.Now().Add(time.Duration(s.ahead.Load())) }
 	// Outgoing connections and listeners of any port do not take the port while the server is down.
 	for range 100 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+int(ports.Add(1)%18000)))
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		if err != nil {
 			continue
@@ -85,10 +91,12 @@ func (s *server) open(t *testing.T) {
 	t.Helper()
 	stream, err := consensus.Listen(listen(t, s.self.Address), nil, func(error) {})
 	require.NoError(t, err)
-	s.stream = stream
+	if s.stream = stream; s.dial != nil {
+		stream.DialBy(s.dial)
+	}
 	s.Log, err = consensus.Open(consensus.Options{
 		Self: s.self, Storage: s.storage, Stream: stream, Apply: s.applyEntry, Sync: func(context.Context) error { return nil },
-		Has: s.has, Behind: s.isBehind, Marks: s.marks, Now: s.now, Logger: zap.NewNop(),
+		Has: s.has, Behind: s.isBehind, Marks: s.marks, Now: s.now, Logger: zap.NewNop(), Calm: s.calm,
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { s.close(t) })
@@ -163,8 +171,15 @@ func owner(t *testing.T, servers ...*server) *server {
 	return out
 }
 
+// split returns the owner, and the other servers.
+func split(t *testing.T, servers []*server) (first *server, rest []*server) {
+	t.Helper()
+	first = owner(t, servers...)
+	return first, slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == first })
+}
+
 // found makes a cluster. The first server founds it, and the others begin with the founder's state.
-func found(t *testing.T) []*server {
+func found(t *testing.T, change ...func(*server)) []*server {
 	t.Helper()
 	const n = 3
 	var out []*server
@@ -173,7 +188,10 @@ func found(t *testing.T) []*server {
 	}
 	require.NoError(t, consensus.Found(out[0].storage, out[0].self, 0))
 	for _, s := range out {
-		s.mu.index = 1
+		s.ahead, s.mu.index = out[0].ahead, 1
+		for _, c := range change {
+			c(s)
+		}
 		s.open(t)
 	}
 	for n, s := range out[1:] {
@@ -186,9 +204,20 @@ func found(t *testing.T) []*server {
 	return out
 }
 
-func propose(t *testing.T, s *server, entry string) {
+// propose adds an entry to the log through the owner. On a busy machine a server may lose ownership meanwhile.
+func propose(t *testing.T, entry string, servers ...*server) {
 	t.Helper()
-	require.NoError(t, s.Propose(t.Context(), []byte(entry)))
+	eventually(t, "the owner commits", func() bool {
+		err := owner(t, servers...).Propose(t.Context(), []byte(entry))
+		require.True(t, err == nil || errors.Is(err, storage.ErrNotOwner) || errors.Is(err, consensus.ErrNotKnown), err)
+		if errors.Is(err, consensus.ErrNotKnown) { // Once the next owner applies all entries, it has this one, or nobody has.
+			next := owner(t, servers...)
+			for ; next.Barrier(t.Context()) != nil; next = owner(t, servers...) {
+			}
+			return slices.Contains(next.entries(), entry)
+		}
+		return err == nil
+	})
 }
 
 func haveAll(t *testing.T, want []string, servers ...*server) {
@@ -200,87 +229,116 @@ func haveAll(t *testing.T, want []string, servers ...*server) {
 
 func TestThreeServersApplyWhatTheOwnerProposes(t *testing.T) {
 	servers := found(t)
-	propose(t, servers[0], "one")
-	propose(t, servers[0], "two")
+	propose(t, "one", servers...)
+	propose(t, "two", servers...)
 	haveAll(t, []string{"one", "two"}, servers...)
-	for _, s := range servers[1:] {
-		assert.ErrorIs(t, s.Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
-		o, ok := s.Owner()
-		assert.True(t, ok && o.ID == servers[0].self.ID && o.Address == servers[0].self.Address, "%s knows the owner %+v", s.self.ID, o)
+	accepted := []string{"one", "two"}
+	for _, s := range servers {
 		eventually(t, "a fresh state", func() bool { return s.Age() < time.Second })
+		eventually(t, "a follower knows the owner, and rejects", func() bool {
+			first := owner(t, servers...)
+			if s == first {
+				return s.Age() == 0 // The owner's state has no age while the lease lasts.
+			}
+			err := s.Propose(t.Context(), []byte("three"))
+			if err == nil { // It has just become the owner.
+				accepted = append(accepted, "three")
+			}
+			o, ok := s.Owner()
+			return errors.Is(err, storage.ErrNotOwner) && ok && o.ID == first.self.ID && o.Address == first.self.Address
+		})
 	}
-	eventually(t, "the owner's state has no age while the lease lasts", func() bool { return servers[0].Age() == 0 })
-	haveAll(t, []string{"one", "two"}, servers...)
+	haveAll(t, accepted, servers...)
 }
 
 func TestAnotherServerOwnsWhenTheOwnerIsGone(t *testing.T) {
 	servers := found(t)
-	propose(t, servers[0], "one")
-	servers[0].close(t)
-	next := owner(t, servers[1:]...)
-	propose(t, next, "two")
-	haveAll(t, []string{"one", "two"}, servers[1:]...)
+	propose(t, "one", servers...)
+	first, rest := split(t, servers)
+	first.close(t)
+	propose(t, "two", rest...)
+	haveAll(t, []string{"one", "two"}, rest...)
 
-	servers[0].open(t)
+	first.open(t)
 	haveAll(t, []string{"one", "two"}, servers...)
-	assert.False(t, servers[0].Owns(), "two servers own the log")
+	eventually(t, "one server owns the log", func() bool {
+		_, others := split(t, servers)
+		return !slices.ContainsFunc(others, func(s *server) bool { return s.Owns() })
+	})
 }
 
 func TestMove(t *testing.T) {
-	servers := found(t)
-	from, to := servers[0], servers[2]
-	propose(t, from, "before")
-	stop := make(chan struct{})
-	var proposing sync.WaitGroup
-	var acknowledged []string
-	proposing.Go(func() {
-		for n := 0; ; n++ {
-			entry := strconv.Itoa(n)
-			switch err := from.Propose(context.Background(), []byte(entry)); {
-			case err == nil:
-				acknowledged = append(acknowledged, entry)
-			case errors.Is(err, storage.ErrNotOwner):
-				return // The entry is in no log: haveAll proves it.
-			default:
-				t.Errorf("a planned move left an answer open: %v", err)
-				return
+	eventually(t, "a move without an election, as a busy machine may need", func() bool {
+		servers := found(t)
+		from, rest := split(t, servers)
+		to := rest[1]
+		propose(t, "before", servers...)
+		elections := func() (n uint64) {
+			for _, s := range servers {
+				n += s.Status().Elections
 			}
-			select {
-			case <-stop:
-				return
-			default:
-			}
+			return n
 		}
+		begun := elections()
+		stop := make(chan struct{})
+		var proposing sync.WaitGroup
+		var acknowledged []string
+		var open error
+		proposing.Go(func() {
+			for n := 0; ; n++ {
+				entry := strconv.Itoa(n)
+				switch err := from.Propose(context.Background(), []byte(entry)); {
+				case err == nil:
+					acknowledged = append(acknowledged, entry)
+				case errors.Is(err, storage.ErrNotOwner):
+					return // The entry is in no log: haveAll proves it.
+				default:
+					open = err
+					return
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		})
+		err := from.Move(t.Context(), to.self)
+		close(stop)
+		proposing.Wait()
+		got := owner(t, servers...)
+		again := from.Move(t.Context(), to.self)
+		if errors.Is(err, storage.ErrNotOwner) || elections() != begun+1 {
+			return false
+		}
+		require.NoError(t, errors.Join(err, open), "the move, or an answer that it left open")
+		assert.True(t, got == to, "%s owns the log, want %s", got.self.ID, to.self.ID)
+		assert.ErrorIs(t, again, storage.ErrNotOwner)
+		propose(t, "after", servers...)
+		haveAll(t, append(append([]string{"before"}, acknowledged...), "after"), servers...)
+		return true
 	})
-	require.NoError(t, from.Move(t.Context(), to.self))
-	close(stop)
-	proposing.Wait()
-	got := owner(t, servers...)
-	assert.True(t, got == to, "%s owns the log, want %s", got.self.ID, to.self.ID)
-	assert.ErrorIs(t, from.Move(t.Context(), to.self), storage.ErrNotOwner)
-	propose(t, to, "after")
-	haveAll(t, append(append([]string{"before"}, acknowledged...), "after"), servers...)
 }
 
 func TestAMinorityRejects(t *testing.T) {
 	servers := found(t)
-	propose(t, servers[0], "one")
+	propose(t, "one", servers...)
 	haveAll(t, []string{"one"}, servers...)
-	servers[1].close(t)
-	servers[2].close(t)
+	first, rest := split(t, servers)
+	rest[0].close(t)
+	rest[1].close(t)
 	// The entry is on the owner's disk, and may be committed later. On a busy machine the owner has stepped down before.
-	err := servers[0].Propose(t.Context(), []byte("two"))
+	err := first.Propose(t.Context(), []byte("two"))
 	assert.True(t, errors.Is(err, consensus.ErrNotKnown) || errors.Is(err, storage.ErrNotOwner), "proposed without a majority: %v", err)
-	eventually(t, "the minority steps down", func() bool { return !servers[0].Owns() })
-	assert.ErrorIs(t, servers[0].Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
-	eventually(t, "the state is old", func() bool { return servers[0].Age() > 300*time.Millisecond })
-	assert.Equal(t, []string{"one"}, servers[0].entries())
+	eventually(t, "the minority steps down", func() bool { return !first.Owns() })
+	assert.ErrorIs(t, first.Propose(t.Context(), []byte("three")), storage.ErrNotOwner)
+	eventually(t, "the state is old", func() bool { return first.Age() > 300*time.Millisecond })
+	assert.Equal(t, []string{"one"}, first.entries())
 
-	servers[1].open(t)
-	next := owner(t, servers[:2]...)
-	propose(t, next, "four")
-	eventually(t, "the same entries", func() bool { return slices.Equal(servers[0].entries(), servers[1].entries()) })
-	got := servers[0].entries()
+	rest[0].open(t)
+	propose(t, "four", first, rest[0])
+	eventually(t, "the same entries", func() bool { return slices.Equal(first.entries(), rest[0].entries()) })
+	got := first.entries()
 	assert.False(t, slices.Contains(got, "three") || !slices.Contains(got, "four"), "applied %q", got)
 }
 
@@ -296,8 +354,17 @@ func TestAnUnknownEntryHoldsAServer(t *testing.T) {
 			return nil
 		}
 	}
-	propose(t, servers[0], "one")
-	assert.ErrorIs(t, servers[0].Propose(t.Context(), []byte("new")), consensus.ErrNotKnown)
+	propose(t, "one", servers...)
+	eventually(t, "a server that does not know the entry owns the log", func() bool {
+		first := owner(t, servers...)
+		if first == servers[2] {
+			_ = first.Move(t.Context(), servers[0].self)
+			return false
+		}
+		err := first.Propose(t.Context(), []byte("new"))
+		require.True(t, errors.Is(err, consensus.ErrNotKnown) || errors.Is(err, storage.ErrNotOwner), err)
+		return errors.Is(err, consensus.ErrNotKnown)
+	})
 	eventually(t, "the newer program owns the log", servers[2].Owns)
 	haveAll(t, []string{"one", "new"}, servers[2])
 	eventually(t, "an entry after it", func() bool { return owner(t, servers...).Propose(t.Context(), []byte("two")) == nil })
@@ -320,31 +387,39 @@ func TestAnUnknownEntryHoldsAServer(t *testing.T) {
 func TestAStateThatFailsEndsTheLog(t *testing.T) {
 	servers := found(t)
 	broken := errors.New("the disk is broken")
-	servers[0].apply = func(string) error { return broken }
-	err := servers[0].Propose(t.Context(), []byte("one"))
+	first, rest := split(t, servers)
+	first.apply = func(string) error { return broken }
+	err := first.Propose(t.Context(), []byte("one"))
 	assert.True(t, errors.Is(err, consensus.ErrNotKnown) && errors.Is(err, broken), "proposed: %v", err)
 	select {
-	case err := <-servers[0].Failed():
+	case err := <-first.Failed():
 		assert.ErrorIs(t, err, broken)
 	case <-time.After(patience):
 		t.Error("no failure was reported")
 	}
-	assert.False(t, servers[0].Owns(), "a server without a disk owns the log")
-	servers[0].close(t)
-	propose(t, owner(t, servers[1:]...), "two")
-	haveAll(t, []string{"one", "two"}, servers[1:]...)
+	assert.False(t, first.Owns(), "a server without a disk owns the log")
+	first.close(t)
+	propose(t, "two", rest...)
+	haveAll(t, []string{"one", "two"}, rest...)
 }
 
 func TestARemovedServerSaysSo(t *testing.T) {
 	servers := found(t)
-	require.NoError(t, servers[0].Remove(t.Context(), servers[1].self.ID))
-	propose(t, servers[0], "one")
-	haveAll(t, []string{"one"}, servers[0], servers[2])
-	got := len(servers[0].Members())
-	assert.True(t, got == 2 && !servers[0].Knows(servers[1].self.ID), "%d members", got)
+	first, rest := split(t, servers)
+	removed, stay := rest[0], []*server{first, rest[1]}
+	eventually(t, "the removal", func() bool {
+		_ = removed.Move(t.Context(), first.self) // If it has just become the owner.
+		return owner(t, stay...).Remove(t.Context(), removed.self.ID) == nil
+	})
+	propose(t, "one", stay...)
+	haveAll(t, []string{"one"}, stay...)
+	eventually(t, "the owner does not know the server", func() bool { return !owner(t, stay...).Knows(removed.self.ID) })
+	for _, s := range stay {
+		assert.Len(t, s.Members(), 2)
+	}
 	// Raft may stop before it sends the removal to the removed server.
 	select {
-	case err := <-servers[1].Failed():
+	case err := <-removed.Failed():
 		assert.ErrorIs(t, err, consensus.ErrRemoved)
 	default:
 	}
@@ -353,13 +428,18 @@ func TestARemovedServerSaysSo(t *testing.T) {
 // An owner whose removal is not committed may lose it to another owner. The removed server must keep its part until then.
 func TestARemovalCountsOnceItIsCommitted(t *testing.T) {
 	servers := found(t)
-	leaves := servers[1].self.ID
-	servers[2].close(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	require.Error(t, servers[0].Remove(ctx, leaves), "removed without a majority of the members that stay")
-	require.Len(t, servers[0].Members(), 2, "the removal is not in the log")
-	assert.True(t, servers[0].Knows(leaves), "the removal is not committed, and the owner does not know the server")
+	_, rest := split(t, servers)
+	rest[1].close(t)
+	eventually(t, "the removal is in the log", func() bool {
+		first, others := split(t, slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s == rest[1] }))
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		require.Error(t, first.Remove(ctx, others[0].self.ID), "removed without a majority of the members that stay")
+		logged := func() bool { return len(first.Members()) == 2 }
+		eventually(t, "the removal is in the log, or was lost with the ownership", func() bool { return logged() || !first.Owns() })
+		assert.True(t, first.Knows(others[0].self.ID), "the removal is not committed, and the owner does not know the server")
+		return logged()
+	})
 }
 
 func TestAServerBehindTheMarkIsTold(t *testing.T) {
@@ -370,7 +450,7 @@ func TestAServerBehindTheMarkIsTold(t *testing.T) {
 		s.open(t)
 	}
 	first := owner(t, servers[0])
-	propose(t, first, "one")
+	propose(t, "one", first)
 	joins := servers[1].self
 	joins.Voter = false
 	require.NoError(t, first.Add(t.Context(), joins))
@@ -394,7 +474,7 @@ func TestAServerBehindTheMarkIsTold(t *testing.T) {
 	haveAll(t, []string{"one"}, servers...)
 	eventually(t, "a fresh state", func() bool { return servers[1].Age() < time.Second })
 	require.NoError(t, first.Add(t.Context(), servers[1].self))
-	propose(t, first, "two")
+	propose(t, "two", servers...)
 	haveAll(t, []string{"one", "two"}, servers...)
 }
 
@@ -408,13 +488,13 @@ func TestAMarkCutsTheLog(t *testing.T) {
 	}
 	first := owner(t, servers[0])
 	require.NoError(t, first.Add(t.Context(), servers[1].self))
-	propose(t, first, "0")
+	propose(t, "0", servers...)
 	haveAll(t, []string{"0"}, servers...)
 	var want []string
 	for n := range 20 {
 		want = append(want, strconv.Itoa(n))
 		if n > 0 {
-			propose(t, first, want[n])
+			propose(t, want[n], servers...)
 		}
 	}
 	require.NoError(t, first.Mark())
@@ -423,8 +503,7 @@ func TestAMarkCutsTheLog(t *testing.T) {
 	first.close(t)
 	first.open(t)
 	haveAll(t, want, servers...)
-	next := owner(t, servers...)
-	propose(t, next, "last")
+	propose(t, "last", servers...)
 	haveAll(t, append(want, "last"), servers...)
 }
 
@@ -446,15 +525,26 @@ func TestAnOwnerWithADiskThatHangsFails(t *testing.T) {
 	servers := []*server{newServer(t, "s0"), newServer(t, "s1")}
 	disk := &hanging{Storage: servers[0].storage, open: make(chan struct{})}
 	servers[0].storage = disk
-	started := time.Now()
-	servers[0].now = func() time.Time { return started.Add(20 * time.Since(started)) }
+	var shut time.Time
+	servers[0].now = func() time.Time {
+		now := time.Now()
+		if disk.shut.Load() { // The clock is then 20 times as fast.
+			now = now.Add(19 * now.Sub(shut))
+		}
+		return now
+	}
 	require.NoError(t, consensus.Found(disk, servers[0].self, 0))
 	for _, s := range servers {
 		s.mu.index = 1
 		s.open(t)
 	}
 	require.NoError(t, owner(t, servers[0]).Add(t.Context(), servers[1].self))
-	propose(t, servers[0], "one")
+	propose(t, "one", servers...)
+	eventually(t, "the server with the disk owns the log", func() bool {
+		first := owner(t, servers...)
+		return first == servers[0] || first.Move(t.Context(), servers[0].self) == nil && servers[0].Owns()
+	})
+	shut = time.Now()
 	disk.shut.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var proposing sync.WaitGroup
