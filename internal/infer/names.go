@@ -39,9 +39,10 @@ import (
 const (
 	// Labels depend on the value if F is so many deviations above 1.
 	evident = 5
-	// Ratios below ordered are ratios of measures, from orderless on ratios of names; a ratio takes
-	// leastValues, and a pair has at most the weight mostWeight.
+	// Ratios below ordered are ratios of measures, from orderless on ratios of names, and from shuffled on if a name has
+	// two to four cells; a ratio takes leastValues, and a pair has at most the weight mostWeight.
 	ordered, orderless      = 0.4, 0.5
+	shuffled                = 0.8
 	leastValues, mostWeight = 8, 20
 	// Few integers on which labels depend and of whose B a line has less than straight are
 	// categories: at most fewIntegers of them, with cellsEach cells each in the mean.
@@ -195,8 +196,9 @@ func apart(levels []level, g int, variance float64) float64 {
 // nameWords end the names of columns that name things.
 func nameWords() []string {
 	return []string{
-		"account", "client", "code", "customer", "device", "id", "ids", "item", "postcode", "product", "shop", "sku", "store", "uid", "user",
-		"zip", "zipcode",
+		"account", "agent", "client", "code", "customer", "device", "driver", "employee", "id", "ids", "item", "member",
+		"merchant", "patient", "player", "postcode", "product", "pupil", "seller", "sensor", "shop", "sku", "station", "store",
+		"student", "teacher", "team", "uid", "user", "vehicle", "vendor", "zip", "zipcode", "zone",
 	}
 }
 
@@ -240,7 +242,7 @@ func (c *column) categories() string {
 		return " that name things, as the name of the column says"
 	case unit != "":
 		return ""
-	case e.compared && e.ratio >= orderless && 4*n <= values:
+	case e.compared && (e.ratio >= orderless && 4*n <= values || e.ratio >= shuffled && 2*n <= values):
 		return " that name things: labels of neighboring integers are no more alike than others"
 	case e.depend && e.line < straight && n <= fewIntegers && cellsEach*n <= values:
 		return ", each a category: the labels follow no line"
