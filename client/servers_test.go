@@ -115,7 +115,7 @@ func TestServersThatFail(t *testing.T) {
 			first, second := &fake{fault: fault}, &fake{}
 			defer first.start(a)()
 			defer second.start(b)()
-			c, err := client.Dial(a.Addr().String()+","+b.Addr().String(), client.WithTimeout(2*time.Second),
+			c, err := client.Dial(a.Addr().String()+","+b.Addr().String(), client.WithTimeout(10*time.Second),
 				client.WithRetry(client.Retry{Max: 1, Backoff: time.Millisecond}))
 			require.NoError(t, err)
 			defer c.Close() //nolint:errcheck // the test is over

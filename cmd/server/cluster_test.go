@@ -118,11 +118,17 @@ type member struct {
 	life atomic.Int64
 }
 
+// ports numbers the ports from firstPort on, so that no two servers draw the same one.
+var (
+	firstPort = rand.Uint32() / 2
+	ports     atomic.Uint32
+)
+
 // freePort returns the address of a free port that no outgoing connection and no listener of any port takes.
 func freePort(t *testing.T) string {
 	t.Helper()
 	for range 1000 {
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+rand.IntN(18000)))
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(12000+int((firstPort+ports.Add(1))%18000)))
 		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", address)
 		if err == nil {
 			require.NoError(t, listener.Close())

@@ -371,7 +371,7 @@ func (f *fleet) terminate(m *member) {
 	p := m.process
 	f.agreed(m)
 	f.signal(m, syscall.SIGTERM)
-	late := time.AfterFunc(20*time.Second, func() { _ = p.command.Process.Signal(syscall.SIGQUIT) }) // It may have ended.
+	late := time.AfterFunc(patience-time.Minute, func() { _ = p.command.Process.Signal(syscall.SIGQUIT) }) // It may have ended.
 	err := p.await(f.t)
 	late.Stop()
 	if err != nil {

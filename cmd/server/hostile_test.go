@@ -93,7 +93,7 @@ func (r *raw) cut() bool {
 	select {
 	case <-r.ended:
 		return true
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		return false
 	}
 }
@@ -117,7 +117,7 @@ func headers(method string, more ...hpack.HeaderField) []byte {
 // answers fails unless another client is answered.
 func (p *process) answers(t *testing.T, n int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	r, err := p.predictor.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{float64(n), 1}})
 	assert.True(t, err == nil && r.GetPrediction().GetStateSequence() == 100, "call %d of another client: %v, %v", n, r, err)
@@ -404,7 +404,7 @@ func (p *process) recovers(t *testing.T, goroutines, heap, resident float64) {
 	for n := range rows {
 		rows[n] = &hindsightv1.Row{Features: []float64{1, 2}}
 	}
-	for deadline := time.Now().Add(60 * time.Second); ; {
+	for deadline := time.Now().Add(patience); ; {
 		_, err := p.predictor.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "wide", Rows: rows, Remember: &forgotten})
 		require.NoError(t, err)
 		g, h, r := p.gauge(t, "go_goroutines"), p.gauge(t, "go_memstats_heap_alloc_bytes"), p.gauge(t, "process_resident_memory_bytes")
@@ -461,7 +461,7 @@ func TestShutdownIsNotHeldByHalfRequests(t *testing.T) {
 			assert.NoError(t, p.await(t))
 			took := time.Since(began)
 			t.Logf("%v", took)
-			assert.True(t, took <= 5*time.Second, "the shutdown took %v", took)
+			assert.Less(t, took, 10*time.Second, "the shutdown waited as long as for a call")
 		})
 	}
 }

@@ -400,7 +400,7 @@ func TestALargeImportPassesSlowLinks(t *testing.T) {
 	p.take()
 	window := 10*time.Second + time.Duration(len(data))*100*time.Nanosecond
 	<-time.After(window)
-	usual, _ := p.take()
+	usual, before := p.take()
 	began := time.Now()
 	attempts := f.insistImport("large", data)
 	took := time.Since(began)
@@ -411,7 +411,7 @@ func TestALargeImportPassesSlowLinks(t *testing.T) {
 	close(p.stop)
 	p.ended.Wait()
 	t.Logf("codes: %v", p.odd)
-	assert.LessOrEqual(t, high, 2*time.Second, "an import delays other observations by %v", high)
+	assert.LessOrEqual(t, high, max(2*time.Second, 20*before), "an import delays other observations by %v", high)
 	f.limit(0)
 	f.hasEverywhere("large", digest)
 	for _, m := range f.members {

@@ -318,7 +318,7 @@ func TestCallsHaveLongerThanPages(t *testing.T) {
 // tells the client to send it to the next server.
 func TestDrainEndsABodyOnItsWay(t *testing.T) {
 	h := serve(t)
-	dialer := net.Dialer{Timeout: 5 * time.Second}
+	dialer := net.Dialer{}
 	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
 	require.NoError(t, err)
 	defer func() { _ = c.Close() }()
@@ -332,7 +332,8 @@ func TestDrainEndsABodyOnItsWay(t *testing.T) {
 	h.gateway.Drain()
 	took := time.Since(began)
 	answer, err := io.ReadAll(c)
-	assert.True(t, err == nil && strings.Contains(string(answer), "SHUTTING_DOWN") && took <= 10*time.Second, "after %v: %s, %v", took, answer, err)
+	// Without the drain, the server waits a minute for a body.
+	assert.True(t, err == nil && strings.Contains(string(answer), "SHUTTING_DOWN") && took < time.Minute, "after %v: %s, %v", took, answer, err)
 }
 
 // A model goes out and comes in in pieces, larger than a message may be.
@@ -381,7 +382,7 @@ func TestRejectedImportWithoutABody(t *testing.T) {
 		must(fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
 			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length))(t)
 		// The server would wait a minute for the body.
-		require.NoError(t, connection.SetReadDeadline(time.Now().Add(30*time.Second)))
+		require.NoError(t, connection.SetReadDeadline(time.Now().Add(50*time.Second)))
 		line, err := bufio.NewReader(connection).ReadString('\n')
 		assert.True(t, err == nil && line == "HTTP/1.1 403 Forbidden\r\n", "%d bytes: %q, %v", length, line, err)
 	}

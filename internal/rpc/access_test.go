@@ -194,7 +194,7 @@ func TestAccessReference(t *testing.T) {
 // Every rejection has a reason, and those of limits say how long to wait.
 func TestAccessRejections(t *testing.T) {
 	limited := who("limited", auth.Read)
-	limited.Rate = 1
+	limited.Rate = 0.001 // No second call within 1,000 s.
 	busy := who("busy", auth.Read)
 	busy.Concurrency = 1
 	g := guard(t, who("read", auth.Read), who("scoped", auth.Read, "x-"), limited, busy, who("admin", auth.Admin))
