@@ -15,6 +15,7 @@ const (
 	// Bounds of the bytes of a unit, and of a flag of a number.
 	maxUnit, maxFlag = 16, 2
 	maxCurrency      = 5 // HK$
+	amount           = `([0-9]+(?:[.,][0-9]+)?)`
 )
 
 // written is a number as a person writes it, in parts.
@@ -199,13 +200,15 @@ func others(unit string) (size float64, base string) {
 }
 
 var (
-	part     = regexp.MustCompile(`^([0-9]+(?:[.,][0-9]+)?) ?([a-z]+)\.?,? ?(?:and )?`)
+	part     = regexp.MustCompile(`^` + amount + ` ?([a-z]+)\.?,? ?(?:and )?`)
 	height   = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')$`)
 	degrees  = regexp.MustCompile(`^([NSEW]?) ?(-?[0-9]+(?:[.,][0-9]+)?) ?°(?: ?([0-9]+(?:[.,][0-9]+)?) ?['′’])?(?: ?([0-9]+(?:[.,][0-9]+)?) ?(?:"|″|''))? ?([NSEW]?)$`)
 	around   = regexp.MustCompile(`^(?:(?i:ca\.|approx\.|about|around) |[~≈±] ?)(.+)$`)
 	beyond   = regexp.MustCompile(`^(?i:over|more than|at least|up to|under|less than|from) `)
 	money    = regexp.MustCompile(`^(?:[A-Z]{3} |(?:kr|Rs|Fr)\.? ?)`)
 	ordinal  = regexp.MustCompile(`^(?:st|nd|rd|th)\b ?`)
+	iso      = regexp.MustCompile(`^P(?:` + amount + `W)?(?:` + amount + `D)?(?:T(?:` + amount + `H)?(?:` + amount + `M)?(?:` + amount + `S)?)?$`)
+	clock    = regexp.MustCompile(`^(?:(\d{1,9}) days?,? ?)?(\d{1,9}):(\d\d)(?::(\d\d))?(\.\d+)?$`)
 	fraction = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)(?: stars?)?$`)
 	spread   = regexp.MustCompile(`^(.*[^ (]) ?(?:\(?(?:±|\+/-).*| \([-+<0-9][^()]*\))$`)
 )
@@ -281,24 +284,13 @@ func halfOf(unit string) string {
 // isoSeconds converts a duration of ISO 8601, for example P1DT2H30M, into seconds. Other texts stay as they are, also years
 // and months, whose lengths differ.
 func isoSeconds(text string) string {
-	units, total, known := "WD", 0.0, false
-	for rest := text[1:]; rest != ""; known = true {
-		if rest[0] == 'T' && units != "HMS" {
-			units, rest = "HMS", rest[1:]
-		}
-		at := strings.IndexAny(rest, units)
-		if at < 0 {
-			return text
-		}
-		v, err := strconv.ParseFloat(strings.Replace(rest[:at], ",", ".", 1), 64)
-		if err != nil {
-			return text
-		}
-		total += v * map[byte]float64{'W': 604800, 'D': 86400, 'H': 3600, 'M': 60, 'S': 1}[rest[at]]
-		rest = rest[at+1:]
-	}
-	if !known {
+	parts := iso.FindStringSubmatch(text)
+	if parts == nil || strings.Trim(text, "PT") == "" {
 		return text
+	}
+	total := 0.0
+	for i, size := range []float64{604_800, 86_400, 3600, 60, 1} {
+		total += size * decimal(parts[i+1])
 	}
 	return strconv.FormatFloat(total, 'f', -1, 64)
 }
@@ -306,46 +298,25 @@ func isoSeconds(text string) string {
 // seconds converts 1:02:03, 2 days 01:02:03 or 2:03 into seconds, the last as if 2 were minutes. With a half of the day, am,
 // pm, a or p, or in a column of hours, the first part is hours. Other texts stay as they are.
 func seconds(text, half string, hours bool) string {
-	days, rest, spelled := strings.Cut(text, " day")
-	if !spelled {
-		days, rest = "0", text
-	}
-	parts := strings.Split(strings.TrimLeft(strings.TrimPrefix(rest, "s"), ", "), ":")
-	total, err := strconv.ParseUint(days, 10, 32)
-	if n := len(parts); err != nil || n != 3 && (n != 2 || spelled) {
+	parts := clock.FindStringSubmatch(text)
+	if parts == nil || parts[1] != "" && parts[4] == "" {
 		return text
 	}
-	total *= 24
-	last, fraction, fractional := strings.Cut(parts[len(parts)-1], ".")
-	for i, part := range append(parts[:len(parts)-1], last) {
-		v, err := strconv.ParseUint(part, 10, 32)
-		known := true
-		if i == 0 && half != "" {
-			v, known = hourOf(v, half)
+	number := func(i int) int {
+		v, _ := strconv.Atoi(parts[i]) // Digits, or none.
+		return v
+	}
+	first, second, third := number(2), number(3), number(4)
+	if half != "" && (first < 1 || first > 12) || second > 59 || third > 59 {
+		return text
+	}
+	switch {
+	case half != "":
+		if first %= 12; half[0] == 'p' {
+			first += 12
 		}
-		if err != nil || !known || i > 0 && (v > 59 || len(part) != 2) {
-			return text
-		}
-		if total *= 60; i == 0 && len(parts) == 3 {
-			total /= 60
-		}
-		total += v
+	case parts[4] == "" && !hours:
+		first, second, third = 0, first, second
 	}
-	if hours = hours || half != ""; hours && len(parts) == 2 {
-		total *= 60
-	}
-	plain := strconv.FormatUint(total, 10)
-	if fractional {
-		plain += "." + fraction
-	}
-	return plain
-}
-
-// hourOf converts an hour of a clock of twelve hours, before or after noon, into the hour of the day. It returns false for
-// an hour that is not 1 to 12.
-func hourOf(hour uint64, half string) (uint64, bool) {
-	if half[0] == 'p' {
-		return hour%12 + 12, hour >= 1 && hour <= 12
-	}
-	return hour % 12, hour >= 1 && hour <= 12
+	return strconv.Itoa(((number(1)*24+first)*60+second)*60+third) + parts[5]
 }

@@ -2,11 +2,11 @@ package infer
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -94,20 +94,15 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 	if at := strings.LastIndex(cell, " ("); at > 0 && strings.HasSuffix(cell, ")") { // +0200 (CEST), and other remarks.
 		cell = cell[:at]
 	}
-	if strings.HasPrefix(cell, "[") { // As Apache writes.
-		cell = strings.TrimSuffix(cell[1:], "]")
-	}
-	s := scanner{text: cell, ok: true}
-	s.weekday()
-	year, month, day := s.date(f)
-	if !s.ok {
+	cell = strings.TrimSuffix(strings.TrimPrefix(cell, "["), "]") // As Apache writes.
+	p := f.split(cell)
+	if p == nil {
 		return time.Time{}, false
 	}
-	clock, offset := s.clock(f)
-	if f == namedDayClock {
-		year = s.year()
-	}
-	if !s.ok || s.text != "" || !exists(year, month, day) {
+	year, month, day := p.date()
+	clock, isTime := p.clock(f)
+	offset, known := p.offset()
+	if !isTime || !known || !exists(year, month, day) {
 		return time.Time{}, false
 	}
 	zone := time.UTC
@@ -122,33 +117,39 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 	return t, f != eightDigits || year >= 1900 && year <= 2100
 }
 
+var digitsOnly = regexp.MustCompile(`^(\d+)(?:[.,](\d+))?$`)
+
 // sinceEpoch reads the seconds since 1970, the milliseconds of 12 or 13 digits, the microseconds of 16 and the nanoseconds of 19.
-func sinceEpoch(cell string) (time.Time, bool) {
-	s := scanner{text: cell, ok: true}
-	n := int64(s.number(9, 19))
-	digits := len(cell) - len(s.text)
-	t := time.Unix(n, int64(s.fraction())).UTC()
-	switch digits {
+func sinceEpoch(cell string) (t time.Time, ok bool) {
+	found := digitsOnly.FindStringSubmatch(cell)
+	if found == nil {
+		return t, false
+	}
+	n, _ := strconv.ParseInt(found[1], 10, 64) // The largest integer, if 19 digits are more.
+	switch len(found[1]) {
 	case 9, 10:
+		t = time.Unix(n, int64(nanosOf(found[2])))
 	case 12, 13:
-		t = time.UnixMilli(n).UTC()
+		t = time.UnixMilli(n)
 	case 16:
-		t = time.UnixMicro(n).UTC()
+		t = time.UnixMicro(n)
 	case 19:
-		t = time.Unix(0, n).UTC()
+		t = time.Unix(0, n)
 	default:
 		return t, false
 	}
-	return t, s.ok && s.text == "" && t.Year() <= 2100
+	return t.UTC(), t.UTC().Year() <= 2100
 }
 
 // ofSpreadsheet reads the days since 1899-12-30, with a fraction or not, of the years 1954 to 2118.
-func ofSpreadsheet(cell string) (time.Time, bool) {
-	s := scanner{text: cell, ok: true}
-	days := s.number(5, 5)
-	after := time.Duration(s.fraction()) * 24
-	t := time.Date(1899, 12, 30+days, 0, 0, 0, 0, time.UTC).Add(after).Round(time.Millisecond)
-	return t, s.ok && s.text == "" && days >= 20_000 && days < 80_000
+func ofSpreadsheet(cell string) (t time.Time, ok bool) {
+	found := digitsOnly.FindStringSubmatch(cell)
+	if found == nil || len(found[1]) != 5 {
+		return t, false
+	}
+	days, _ := strconv.Atoi(found[1]) // Digits.
+	t = time.Date(1899, 12, 30+days, 0, 0, 0, 0, time.UTC).Add(24 * nanosOf(found[2])).Round(time.Millisecond)
+	return t, days >= 20_000 && days < 80_000
 }
 
 func isRecordTime(cell string) bool {
@@ -169,352 +170,157 @@ func exists(year, month, day int) bool {
 	return year > 0 && month >= 1 && month <= 12 && day >= 1 && day <= time.Date(year, time.Month(month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 }
 
-// scanner takes parts from the front of a text. It is not ok after a part that it did not find.
-type scanner struct {
-	text string
-	ok   bool
-}
+// The parts of patterns. A number behind the name of a part tells alternatives apart.
+const (
+	spaces    = `[ \x{a0}\x{202f}]`
+	dayPart   = `(?P<day>\d\d?)(?:st|nd|rd|th|er)?`
+	namePart  = `(?P<name>\pL+)`
+	yearPart  = `(?P<year>\d{4}|\d\d)`
+	apartPart = `(?:[.,](?:` + spaces + `+|[-/])?|` + spaces + `+|[-/])(?:de )?`
+	clockPart = `(?:(?P<hour>\d\d?)(?:[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?P<fraction>[.,]\d+)?)?)?|` +
+		`(?P<hour2>\d\d)(?P<minute2>\d\d)(?:(?P<second2>\d\d)(?P<fraction2>[.,]\d+)?)?)(?:` + spaces + `*(?P<half>[ap])\.?m\.?)?` +
+		// What follows an offset names it again: +02:00[Europe/Oslo].
+		`(?:` + spaces + `*(?:Z|(?:UTC|GMT)?(?P<sign>[-+])(?P<east>\d\d?)(?::?(?P<minutes>\d\d))?|UTC|GMT|(?P<zone>\pL+))(?: *\[.*)?)?`
+	// Between the date and the time of the day.
+	betweenPart = `[T_]|,?` + spaces + `+`
+	beginning   = `(?i)^(?:(?:mon|tue|wed|thu|fri|sat|sun|tuesday|wednesday|thursday|saturday|(?:mon|fri|sun)day)[,.]?` + spaces + `+)?`
+	// A time of the day may follow.
+	ending = `)` + clockPart + spaces + `*)?$`
+)
 
-func (s *scanner) number(minDigits, maxDigits int) int {
-	n := 0
-	for n < len(s.text) && n < maxDigits && s.text[n] >= '0' && s.text[n] <= '9' {
-		n++
+var (
+	yearFirst = regexp.MustCompile(beginning + `(?P<year>\d{4})(?:[- ]*Q(?P<quarter>[1-4])|[- ]*W(?P<week>\d\d)|` +
+		`[-/.年](?P<month>\d\d?)[-/.月](?P<day>\d\d?)日?|-(?P<month2>\d\d?))(?:(?:` + betweenPart + ending)
+	digitsAlone = regexp.MustCompile(beginning + `(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?:(?:|` + betweenPart + ending)
+	american    = regexp.MustCompile(beginning + `(?P<month>\d\d?)(?:/(?P<day>\d\d?)/` + yearPart +
+		`|-(?P<day2>\d\d?)-(?P<year2>\d{4})|[-/](?P<year3>(?:19|20)\d\d))(?:(?:` + betweenPart + ending)
+	european = regexp.MustCompile(beginning + `(?P<day>\d\d?)(?:[/.](?P<month>\d\d?)[/.]` + yearPart +
+		`|-(?P<month2>\d\d?)-(?P<year2>\d{4}))(?:(?:` + betweenPart + ending)
+	dayName = regexp.MustCompile(beginning + dayPart + `(?:` + apartPart + `)?` + namePart + `(?:` + apartPart + `)?` + yearPart + `(?:(?::|` + betweenPart + ending)
+	nameDay = regexp.MustCompile(beginning + namePart + `(?:(?:` + apartPart + `)?` + dayPart + apartPart + yearPart +
+		`|(?:` + apartPart + `)?(?P<year2>\d{4})|-(?P<year3>\d\d))(?:(?:` + betweenPart + ending)
+	yearLast = regexp.MustCompile(beginning + namePart + `(?:` + apartPart + `)?` + dayPart + apartPart + clockPart + spaces + `+` + yearPart + `$`)
+)
+
+func (f Form) pattern() *regexp.Regexp {
+	switch f {
+	case yearMonthDay:
+		return yearFirst
+	case eightDigits:
+		return digitsAlone
+	case monthDayYear:
+		return american
+	case dayMonthYear:
+		return european
+	case dayNamedYear:
+		return dayName
+	case namedDayYear:
+		return nameDay
+	default:
+		return yearLast
 	}
-	if n < minDigits {
-		s.ok = false
-		return 0
+}
+
+// split returns the parts of a cell, nil for a cell of another form.
+func (f Form) split(cell string) parts {
+	pattern := f.pattern()
+	found := pattern.FindStringSubmatch(cell)
+	if found == nil {
+		return nil
 	}
-	v, _ := strconv.Atoi(s.text[:n]) // The largest integer, if 19 digits are more.
-	s.text = s.text[n:]
-	return v
-}
-
-func (s *scanner) startsWithDigit() bool {
-	return s.text != "" && s.text[0] >= '0' && s.text[0] <= '9'
-}
-
-// take removes the next byte if it is one of a set, and returns it; else it returns 0.
-func (s *scanner) take(set string) byte {
-	if s.text == "" || !strings.Contains(set, s.text[:1]) {
-		return 0
-	}
-	c := s.text[0]
-	s.text = s.text[1:]
-	return c
-}
-
-func (s *scanner) need(set string) byte {
-	c := s.take(set)
-	s.ok = s.ok && c != 0
-	return c
-}
-
-// spaces takes the spaces that are next, and reports whether there are some.
-func (s *scanner) spaces() bool {
-	rest := strings.TrimLeft(s.text, " \u00a0\u202f")
-	some := len(rest) < len(s.text)
-	s.text = rest
-	return some
-}
-
-func (s *scanner) word() string {
-	if n := strings.IndexFunc(s.text, func(r rune) bool { return !unicode.IsLetter(r) }); n >= 0 {
-		return s.text[:n]
-	}
-	return s.text
-}
-
-// named finds a word among names, of which the first three letters may stand alone, and returns its
-// place from 1; 0 for another word.
-func named(word string, names ...string) int {
-	for i, name := range names {
-		if strings.EqualFold(word, name) || strings.EqualFold(word, name[:3]) {
-			return i + 1
+	p := make(parts, len(found))
+	for i, name := range pattern.SubexpNames() {
+		if found[i] != "" {
+			p[strings.TrimRight(name, "23")] = found[i]
 		}
 	}
-	return 0
+	return p
 }
 
-func (s *scanner) weekday() {
-	word := s.word()
-	if named(word, "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday") == 0 {
-		return
-	}
-	s.text = s.text[len(word):]
-	s.take(",.")
-	s.ok = s.ok && s.spaces()
-}
-
-func (s *scanner) month() int {
-	word := s.word()
-	s.text = s.text[len(word):]
-	word = strings.ToLower(word)
+// monthOf is the month of a name in eight languages, or 0.
+func monthOf(name string) int {
+	name = strings.ToLower(name)
 	const longest = len("septiembre")
 	for m, beginnings := range [...]string{"jan ene gen", "feb fév fev", "mar mär mrz", "apr avr abr", "may mai mei mag", "jun juin giu", "jul juil lug", "aug aoû aou ago", "sep set", "oct okt ott out", "nov", "dec dez dic déc"} {
 		for beginning := range strings.FieldsSeq(beginnings) {
-			if len(word) <= longest && strings.HasPrefix(word, beginning) {
+			if len(name) <= longest && strings.HasPrefix(name, beginning) {
 				return m + 1
 			}
 		}
 	}
-	s.ok = false
 	return 0
 }
 
-// dayOfMonth takes a day, of 1st and 1er too.
-func (s *scanner) dayOfMonth() int {
-	day := s.number(1, 2)
-	if word := strings.ToLower(s.word()); word == "st" || word == "nd" || word == "rd" || word == "th" || word == "er" {
-		s.text = s.text[len(word):]
-	}
-	return day
+// parts are the parts of a time by their names.
+type parts map[string]string
+
+func (p parts) number(name string) int {
+	v, _ := strconv.Atoi(p[name]) // Digits, or none.
+	return v
 }
 
-// year takes a year of four digits, or of two: 69 is 1969, and 68 is 2068.
-func (s *scanner) year() int {
-	before := len(s.text)
-	year := s.number(2, 4)
-	switch before - len(s.text) {
-	case 4:
-		return year
-	case 2:
-		if year >= 69 {
-			return 1900 + year
-		}
-		return 2000 + year
-	}
-	s.ok = false
-	return 0
-}
-
-// between takes the separator of the parts of a date whose month is named, and reports whether the text has one.
-func (s *scanner) between() bool {
-	before := len(s.text)
-	s.take(".,")
-	if !s.spaces() {
-		s.take("-/")
-	}
-	s.text = strings.TrimPrefix(s.text, "de ")
-	return len(s.text) < before
-}
-
-// date takes the date. Of namedDayClock it has no year.
-func (s *scanner) date(f Form) (year, month, day int) {
-	switch f {
-	case yearMonthDay:
-		year = s.number(4, 4)
-		if unit := s.partOfYear(); unit != "" {
-			return s.ofPart(unit, year)
-		}
-		separator := s.need("-/.")
-		month = s.number(1, 2)
-		if day = 1; s.text != "" || separator != '-' { // 2024-05 is its first day.
-			s.need(string(separator))
-			day = s.number(1, 2)
-		}
-	case eightDigits:
-		year, month, day = s.number(4, 4), s.number(2, 2), s.number(2, 2)
-	case monthDayYear, dayMonthYear:
-		first, separators := s.number(1, 2), "/-"
-		if f == dayMonthYear {
-			separators = "/-."
-		}
-		separator := s.need(separators)
-		if f == monthDayYear && len(s.text) == len("2024") && strings.Trim(s.text, "0123456789") == "" { // 03/2024 is its first day.
-			year = s.number(4, 4)
-			s.ok = s.ok && year >= 1900 && year <= 2100
-			return year, first, 1
-		}
-		second := s.number(1, 2)
-		s.need(string(separator))
-		before := len(s.text)
-		year = s.year()
-		s.ok = s.ok && (separator != '-' || before-len(s.text) == 4)
-		if month, day = first, second; f == dayMonthYear {
-			month, day = second, first
-		}
-	case dayNamedYear:
-		day = s.dayOfMonth()
-		s.between()
-		month = s.month()
-		s.between()
-		year = s.year()
-	case namedDayYear, namedDayClock:
-		month = s.month()
-		hyphen := strings.HasPrefix(s.text, "-")
-		s.between()
-		alone := *s
-		if year = alone.year(); f == namedDayYear && alone.ok && alone.text == "" && (hyphen || len(s.text) > 2) { // Feb 2024 and Feb-24 are its first day.
-			*s = alone
-			return year, month, 1
-		}
-		day = s.dayOfMonth()
-		if s.ok = s.between() && s.ok; f == namedDayYear {
-			year = s.year()
-		}
-	default:
-	}
-	return year, month, day
-}
-
-// partOfYear takes what marks a quarter, a week or a month of a year: 2024-Q1, 2024W05 and 2024年3月1日.
-func (s *scanner) partOfYear() string {
-	for _, unit := range [...]string{"Q", "W", "年"} {
-		if rest, ok := strings.CutPrefix(strings.TrimLeft(s.text, "- "), unit); ok {
-			s.text = rest
-			return unit
+// date returns the date. A year of two digits is 1969 to 2068, and a month, a quarter or a week is its first day.
+func (p parts) date() (year, month, day int) {
+	if year = p.number("year"); len(p["year"]) == 2 {
+		if year += 1900; year < 1969 {
+			year += 100
 		}
 	}
-	return ""
-}
-
-// ofPart takes the number of a quarter or of a week of ISO 8601, and returns its first day, or takes the month and the day
-// of a date of Chinese or Japanese.
-func (s *scanner) ofPart(unit string, year int) (_, month, day int) {
-	first := time.Date(year, 1, 4, 0, 0, 0, 0, time.UTC) // The fourth of January is in the first week.
-	switch unit {
-	case "Q":
-		quarter := s.number(1, 1)
-		s.ok = s.ok && quarter <= 4
-		return year, 3*quarter - 2, 1
-	case "W":
-		week := s.number(2, 2)
-		s.ok = s.ok && week >= 1 && week <= 53
+	month, day = p.number("month"), p.number("day")
+	if p["day"] == "" {
+		day = 1
+	}
+	switch week := p.number("week"); {
+	case p["name"] != "":
+		month = monthOf(p["name"])
+	case p["quarter"] != "":
+		month = 3*p.number("quarter") - 2
+	case week >= 1 && week <= 53: // Of ISO 8601: the fourth of January is in the first.
+		first := time.Date(year, 1, 4, 0, 0, 0, 0, time.UTC)
 		first = first.AddDate(0, 0, 7*(week-1)-(int(first.Weekday())+6)%7)
 		return first.Year(), int(first.Month()), first.Day()
 	}
-	month = s.number(1, 2)
-	rest, ok := strings.CutPrefix(s.text, "月")
-	s.text = rest
-	day = s.number(1, 2)
-	rest, known := strings.CutPrefix(s.text, "日")
-	s.text, s.ok = rest, s.ok && ok && known
 	return year, month, day
 }
 
-// clock takes the time of the day and the zone, as what follows midnight, and seconds east of UTC.
-func (s *scanner) clock(f Form) (after time.Duration, offset int) {
-	if f != namedDayClock {
-		if s.text == "" {
-			return 0, 0
-		}
-		digits := f == eightDigits && s.startsWithDigit() // 20260102150405
-		switch s.take("Tt_") {
-		case 0:
-			s.take(",")
-			s.ok = s.ok && (s.spaces() || digits || f == dayNamedYear && s.take(":") != 0) // 10/Oct/2000:13:55:36
-		default:
-		}
-	}
-	if f == eightDigits && len(s.text) == len("15") { // 2026010215
-		s.text += "00"
-	}
-	after = s.timeOfDay()
-	spaced := s.spaces()
-	if f == namedDayClock && s.startsWithDigit() {
-		s.ok = s.ok && spaced
-		return after, 0
-	}
-	offset = s.zone()
-	if f == namedDayClock {
-		s.ok = s.ok && s.spaces()
-	}
-	return after, offset
-}
-
-func (s *scanner) timeOfDay() time.Duration {
-	var minute, second, nanos int
-	hour := s.number(1, 2)
-	hours := true // Nothing but the hour.
-	switch separator := s.take(":."); {
-	case separator != 0:
-		hours = false
-		if minute = s.number(2, 2); s.take(string(separator)) != 0 {
-			second, nanos = s.number(2, 2), s.fraction()
-		}
-	case s.startsWithDigit(): // 150405
-		hours = false
-		if minute = s.number(2, 2); s.startsWithDigit() {
-			second, nanos = s.number(2, 2), s.fraction()
-		}
-	}
-	rest := *s
-	rest.spaces()
-	switch half := strings.ToLower(strings.ReplaceAll(rest.text[:min(4, len(rest.text))], ".", "")); {
-	case strings.HasPrefix(half, "am"), strings.HasPrefix(half, "pm"):
-		rest.text = rest.text[1:]
-		rest.take(".")
-		rest.need("mM")
-		rest.take(".")
-		s.text, s.ok, hours = rest.text, s.ok && rest.ok && hour >= 1 && hour <= 12, false
-		hour %= 12
-		if half[0] == 'p' {
+// clock returns the time of the day as what follows midnight. An hour alone is none, but behind eight digits.
+func (p parts) clock(f Form) (after time.Duration, ok bool) {
+	hour, minute, second, nanos := p.number("hour"), p.number("minute"), p.number("second"), nanosOf(p["fraction"])
+	ok = p["hour"] == "" || p["minute"] != "" || f == eightDigits && len(p["hour"]) == len("15")
+	if half := p["half"]; half != "" {
+		ok = hour >= 1 && hour <= 12
+		if hour %= 12; strings.EqualFold(half, "p") {
 			hour += 12
 		}
 	}
 	end := hour == 24 && minute == 0 && second == 0 && nanos == 0
-	s.ok = s.ok && !hours && (hour < 24 || end) && minute < 60 && second <= 60
-	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second + time.Duration(nanos)
+	ok = ok && (hour < 24 || end) && minute < 60 && second <= 60
+	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute + time.Duration(second)*time.Second + nanos, ok
 }
 
-func (s *scanner) fraction() int {
-	if len(s.text) < 2 || s.text[1] < '0' || s.text[1] > '9' || s.take(".,") == 0 {
-		return 0
-	}
-	before := s.text
-	nanos := s.number(1, 9)
-	for range 9 - (len(before) - len(s.text)) {
-		nanos *= 10
-	}
-	for s.startsWithDigit() {
-		s.text = s.text[1:]
-	}
-	return nanos
+// nanosOf are the nanoseconds of a fraction of a second, with its mark or without.
+func nanosOf(fraction string) time.Duration {
+	nanos, _ := strconv.Atoi((strings.TrimLeft(fraction, ".,") + "000000000")[:9])
+	return time.Duration(nanos)
 }
 
-// offsetOf is the offset of the name of a zone in hours, of RFC 822 and of Europe.
-func offsetOf(name string) (hours int, ok bool) {
+// offset returns the seconds east of UTC. Of zones without their offset, RFC 822's and Europe's are known.
+func (p parts) offset() (seconds int, ok bool) {
 	const west = 8
+	hours, minutes := p.number("east"), p.number("minutes")
+	seconds, ok = hours*3600+minutes*60, hours < 24 && minutes < 60
+	if p["sign"] == "-" {
+		seconds = -seconds
+	}
+	if p["zone"] == "" {
+		return seconds, ok
+	}
 	for n, names := range [...]string{"PST", "MST PDT", "CST MDT", "EST CDT", "EDT", "", "", "", "WET", "BST WEST CET MEZ", "CEST MESZ EET", "EEST MSK"} {
-		if slices.Contains(strings.Fields(names), name) {
-			return n - west, true
+		if slices.Contains(strings.Fields(names), p["zone"]) {
+			return (n - west) * 3600, true
 		}
 	}
 	return 0, false
-}
-
-// zone takes the zone, if one follows, as seconds east of UTC. Other names of zones without their offset are not taken.
-func (s *scanner) zone() (offset int) {
-	word := s.word()
-	switch strings.ToUpper(word) {
-	case "Z":
-		s.text = s.text[1:]
-		return 0
-	case "UTC", "GMT":
-		s.text = s.text[len(word):]
-	case "":
-	default:
-		hours, known := offsetOf(word)
-		s.text, s.ok = s.text[len(word):], s.ok && known
-		return hours * 3600
-	}
-	sign := s.take("+-")
-	if sign == 0 {
-		return 0
-	}
-	hours, minutes := s.number(1, 2), 0
-	if s.take(":") != 0 || s.startsWithDigit() {
-		minutes = s.number(2, 2)
-	}
-	s.ok = s.ok && hours < 24 && minutes < 60
-	// What follows an offset names it again: +02:00[Europe/Oslo].
-	if rest := strings.TrimLeft(s.text, " "); rest != "" && rest[0] == '[' && strings.HasSuffix(rest, "]") {
-		s.text = ""
-	}
-	if offset = hours*3600 + minutes*60; sign == '-' {
-		offset = -offset
-	}
-	return offset
 }
 
 // bestTime takes the first of the forms that fit most cells, unless the rows ascend by another of them
