@@ -310,11 +310,7 @@ func (p *plainModel) baselines() (means, last []float64) {
 // lossOf is the loss of predictions, times the weight.
 func (m *meta) lossOf(p *plainModel, predictions []float64, o engine.Observation) (loss float64) {
 	for j, y := range o.Labels {
-		if scored, ok := p.learner.(model.Scored); ok {
-			loss += o.Weight * scored.LossOf(predictions[j], y)
-		} else {
-			loss += o.Weight * (y - predictions[j]) * (y - predictions[j])
-		}
+		loss += o.Weight * model.LossOf(p.learner, predictions[j], y)
 	}
 	return loss
 }
@@ -348,10 +344,7 @@ func (m *meta) sameHistory(name string, p *plainModel) {
 	if math.IsNaN(last.Regret) != math.IsNaN(stats.Regret) || math.Abs(last.Regret-stats.Regret) > digits*math.Abs(stats.Regret) || last.Dictionary != stats.Dictionary {
 		m.fatalf("%s: the last point is %+v, want %+v", name, last, stats)
 	}
-	var weights []float64
-	if mixing, ok := p.learner.(model.Mixing); ok {
-		weights = mixing.AppendWeights(nil)
-	}
+	weights := model.AppendWeights(p.learner, nil)
 	if len(weights) != len(last.Weights) || len(h.Experts) < len(weights) {
 		m.fatalf("%s: %d weights of %d experts, want %d", name, len(last.Weights), len(h.Experts), len(weights))
 	}

@@ -47,6 +47,13 @@ type Learner interface {
 	Restore(state []byte) error
 }
 
+// Wrapping is a learner around another. As asks the other learner for the optional interfaces that this one
+// does not change: Admitter, Bounded, Scored, Mixing, Explaining and Comparator.
+type Wrapping interface {
+	// Inner is the other learner.
+	Inner() Learner
+}
+
 // Admitter is a learner that learns some observations only because a log holds
 // them: an earlier server accepted them. New ones of their kind are rejected.
 type Admitter interface {

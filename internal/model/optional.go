@@ -5,11 +5,23 @@ import (
 	"math"
 )
 
-// What a learner answers whose interface is optional, such as one behind another.
+// As finds the optional interface T of l or, if l has none and is Wrapping, of the learner inside.
+func As[T any](l Learner) (optional T, ok bool) {
+	for {
+		if optional, ok = l.(T); ok {
+			return optional, true
+		}
+		wrapping, wraps := l.(Wrapping)
+		if !wraps {
+			return optional, false
+		}
+		l = wrapping.Inner()
+	}
+}
 
 // LossOf is the loss of a prediction under a label: the squared loss, unless l is Scored.
 func LossOf(l Learner, prediction, label float64) float64 {
-	if scored, ok := l.(Scored); ok {
+	if scored, ok := As[Scored](l); ok {
 		return scored.LossOf(prediction, label)
 	}
 	miss := label - prediction
@@ -18,7 +30,7 @@ func LossOf(l Learner, prediction, label float64) float64 {
 
 // Remaining is how many more observations l takes, math.MaxInt unless l is Bounded.
 func Remaining(l Learner) int {
-	if bounded, ok := l.(Bounded); ok {
+	if bounded, ok := As[Bounded](l); ok {
 		return bounded.Remaining()
 	}
 	return math.MaxInt
@@ -26,7 +38,7 @@ func Remaining(l Learner) int {
 
 // Admit rejects what l rejects if l is an Admitter.
 func Admit(l Learner, x []float64, weight float64) error {
-	if admitter, ok := l.(Admitter); ok {
+	if admitter, ok := As[Admitter](l); ok {
 		return admitter.Admit(x, weight)
 	}
 	return nil
@@ -43,7 +55,7 @@ func ObserveAdvised(l Learner, o *Outcome, x, y []float64, weight float64, advic
 // Explain tells what each family of the experts of l says in a prediction, nothing unless l is
 // Explaining.
 func Explain(l Learner, p *Prediction) []Part {
-	if explaining, ok := l.(Explaining); ok {
+	if explaining, ok := As[Explaining](l); ok {
 		return explaining.Explain(p)
 	}
 	return nil
@@ -51,7 +63,7 @@ func Explain(l Learner, p *Prediction) []Part {
 
 // AppendWeights appends the weights of the experts of l, none unless l is Mixing.
 func AppendWeights(l Learner, dst []float64) []float64 {
-	if mixing, ok := l.(Mixing); ok {
+	if mixing, ok := As[Mixing](l); ok {
 		return mixing.AppendWeights(dst)
 	}
 	return dst
@@ -59,7 +71,7 @@ func AppendWeights(l Learner, dst []float64) []float64 {
 
 // WeightNames are the names of the experts of l, none unless l is Mixing.
 func WeightNames(l Learner) []string {
-	if mixing, ok := l.(Mixing); ok {
+	if mixing, ok := As[Mixing](l); ok {
 		return mixing.WeightNames()
 	}
 	return nil

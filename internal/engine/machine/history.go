@@ -37,16 +37,14 @@ func (m *Machine) measure(now *history.Moment) {
 	if stats.Certified {
 		now.RegretBound = stats.RegretBound
 	}
-	if mixing, ok := m.learner.(model.Mixing); ok {
-		now.Weights = appendWeights(mixing, now.Weights)
-	}
+	now.Weights = appendWeights(m.learner, now.Weights)
 }
 
 // appendWeights appends the weights of the experts, or returns nil if the learner panics.
-func appendWeights(mixing model.Mixing, dst []float64) (weights []float64) {
+func appendWeights(l model.Learner, dst []float64) (weights []float64) {
 	var err error
 	defer contain("tell the weights", &err)
-	return mixing.AppendWeights(dst)
+	return model.AppendWeights(l, dst)
 }
 
 // History returns a copy of the history, at a cost of its size.
@@ -65,10 +63,6 @@ func (m *Machine) Completed() uint64 { return m.history.Completed() }
 // ExpertNames returns the names of the experts in the order of the weights of the
 // history.
 func (m *Machine) ExpertNames() []string {
-	mixing, ok := m.learner.(model.Mixing)
-	if !ok {
-		return nil
-	}
-	names := mixing.WeightNames()
+	names := model.WeightNames(m.learner)
 	return names[:min(len(names), history.MaxExperts)]
 }

@@ -326,13 +326,7 @@ func (m *Machine) observe(outcome *model.Outcome, o *record.Observation, x []flo
 	return m.learner.Observe(outcome, x, o.Labels, o.Weight)
 }
 
-func (m *Machine) lossOf(prediction, label float64) float64 {
-	if scored, ok := m.learner.(model.Scored); ok {
-		return scored.LossOf(prediction, label)
-	}
-	miss := label - prediction
-	return float64(miss * miss)
-}
+func (m *Machine) lossOf(prediction, label float64) float64 { return model.LossOf(m.learner, prediction, label) }
 
 func finite(numbers []float64) bool {
 	for _, v := range numbers {
@@ -491,22 +485,17 @@ func (m *Machine) Check(in Input, labels []float64, class string, weight float64
 	} else {
 		err = m.learner.Check(x, labels, weight)
 	}
+	if err == nil {
+		err = model.Admit(m.learner, x, weight)
+	}
 	if err != nil {
 		return m.named(err)
-	}
-	if admitter, ok := m.learner.(model.Admitter); ok {
-		return m.named(admitter.Admit(x, weight))
 	}
 	return nil
 }
 
 // Room returns the number of observations that the learner can still learn.
-func (m *Machine) Room() int {
-	if bounded, ok := m.learner.(model.Bounded); ok {
-		return bounded.Remaining()
-	}
-	return math.MaxInt
-}
+func (m *Machine) Room() int { return model.Remaining(m.learner) }
 
 // Stats returns the learner's statistics, at a cost of O(r), without allocating.
 func (m *Machine) Stats() (s model.Stats, err error) {

@@ -36,21 +36,11 @@ type Learner struct {
 // saved are Σ g and Σ f^(t−s) g, f the factor of the learner.
 type saved struct{ loss, regret compensated.Sum }
 
-// compared is a Learner behind which a comparator learns.
-type compared struct {
-	*Learner
-	model.Comparator
-}
+// New returns a bounded learner that has seen nothing.
+func New(o Options) *Learner { return &Learner{o: o, inner: o.New()} }
 
-// New returns a bounded learner that has seen nothing. It is a model.Comparator if the
-// learner is one.
-func New(o Options) model.Learner {
-	l := &Learner{o: o, inner: o.New()}
-	if c, ok := l.inner.(model.Comparator); ok {
-		return compared{l, c}
-	}
-	return l
-}
+// Inner is the learner behind the bounds.
+func (l *Learner) Inner() model.Learner { return l.inner }
 
 // Predict projects the learner's prediction. What each family of experts contributes adds up
 // to the prediction before the projection.
@@ -137,7 +127,7 @@ func (l *Learner) project(o *model.Outcome, y []float64, weight float64) {
 	l.regret.Add(gain)
 	o.Loss, o.Regret = 0, o.Regret-l.regret.Value()
 	for j, v := range o.Predictions {
-		o.Loss += float64(weight * l.LossOf(v, y[j]))
+		o.Loss += float64(weight * model.LossOf(l.inner, v, y[j]))
 	}
 }
 
@@ -200,23 +190,3 @@ const maxSum = 1e290
 func (s *saved) visit(v *codec.Visitor) {
 	v.Within(maxSum, &s.loss.High, &s.loss.Low, &s.regret.High, &s.regret.Low)
 }
-
-// Explain asks the learner.
-func (l *Learner) Explain(p *model.Prediction) []model.Part { return model.Explain(l.inner, p) }
-
-// Remaining is how many more observations the learner takes.
-func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
-
-// LossOf is the learner's loss.
-func (l *Learner) LossOf(prediction, label float64) float64 {
-	return model.LossOf(l.inner, prediction, label)
-}
-
-// Admit asks the learner.
-func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(l.inner, x, weight) }
-
-// AppendWeights appends the weights of the learner's experts.
-func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
-
-// WeightNames returns the names of the learner's weights.
-func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }

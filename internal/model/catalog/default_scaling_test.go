@@ -70,7 +70,7 @@ func TestTheDefaultScalingSuitsEverySpec(t *testing.T) {
 		l := observes(t, spec, limit)
 		s := l.Stats()
 		assert.True(t, s.Observations == uint64(limit) && !math.IsNaN(s.Regret), "at most %d observations: %+v", limit, s)
-		assert.Equal(t, 0, l.(model.Bounded).Remaining(), limit)
+		assert.Equal(t, 0, model.Remaining(l), limit)
 	}
 	observes(t, model.Spec{Dimension: catalog.MaxDimension, FOGD: &model.FOGD{FirstOrder: model.FirstOrder{Frequencies: ptr(3)}}}, 40)
 	for _, name := range model.LearnerNames() {

@@ -109,7 +109,7 @@ func states(tb testing.TB, spec model.Spec, samples []modeltest.Sample, before .
 			out = append(out, state)
 		}
 		y := labels(spec, s)
-		if bounded, ok := l.(model.Bounded); ok && bounded.Remaining() == 0 {
+		if model.Remaining(l) == 0 {
 			break
 		}
 		require.NoError(tb, l.Observe(&model.Outcome{}, s.X, y, s.Weight))

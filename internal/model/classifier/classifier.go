@@ -160,6 +160,9 @@ const (
 	flopsPerClass = 150
 )
 
+// Inner is the learner of the coded labels.
+func (l *Learner) Inner() model.Learner { return l.inner }
+
 // Classes are the names of the classes by their numbers.
 func (l *Learner) Classes() []string { return l.names[:len(l.names):len(l.names)] }
 
@@ -341,6 +344,14 @@ func (l *Learner) add(class string) (number int) {
 	return number
 }
 
+// AppendCode appends the labels of a class.
+func (l *Learner) AppendCode(dst []float64, class int) []float64 {
+	for j := range l.labels {
+		dst = append(dst, l.o.label(j, class))
+	}
+	return dst
+}
+
 // LossOfClass is the learner's loss of raw values under the labels of a class, summed over
 // the outputs. Missing values are 0.
 func (l *Learner) LossOfClass(values []float64, class int) (loss float64) {
@@ -353,9 +364,6 @@ func (l *Learner) LossOfClass(values []float64, class int) (loss float64) {
 	}
 	return loss
 }
-
-// Remaining is how many more observations the learner takes.
-func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
 
 // Admit asks the learner.
 func (l *Learner) Admit(x []float64, weight float64) error {
@@ -388,12 +396,6 @@ func (l *Learner) Size() uint64 {
 	}
 	return size
 }
-
-// AppendWeights appends the weights of the learner's experts.
-func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
-
-// WeightNames returns the names of the learner's weights.
-func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }
 
 // Report is the learner's, summed over the outputs.
 func (l *Learner) Report(o model.ReportOptions) model.Report {

@@ -147,19 +147,12 @@ func TestTwoClassesAreTheSign(t *testing.T) {
 					require.NoError(t, observe())
 					same := got.Regret == want.Regret || math.IsNaN(got.Regret) && math.IsNaN(want.Regret)
 					require.True(t, got.Prediction.Values[0] == want.Predictions[0] && got.Loss == want.Loss && same, "round %d: %+v, want %+v", n, got, want)
-					require.Equal(t, lossOf(plain, raw.Values[0], y), l.LossOfClass(raw.Values, got.Class), "round %d: a loss", n)
+					require.Equal(t, model.LossOf(plain, raw.Values[0], y), l.LossOfClass(raw.Values, got.Class), "round %d: a loss", n)
 				}
 				assert.True(t, bytes.HasSuffix(encoded(t, l), encoded(t, plain)), "the learner is another")
 			})
 		}
 	}
-}
-
-func lossOf(l model.Learner, prediction, label float64) float64 {
-	if scored, ok := l.(model.Scored); ok {
-		return scored.LossOf(prediction, label)
-	}
-	return (prediction - label) * (prediction - label)
 }
 
 // More classes are as many learners, each of the labels of its class against all others,
@@ -221,19 +214,16 @@ func TestMoreClassesAreLearnersOneAgainstTheRest(t *testing.T) {
 func TestLimitsOfTheLearner(t *testing.T) {
 	spec := of(3, model.Spec{Scaling: model.Unscaled(), KernelAWV: &model.KernelAWV{MaxObservations: ptr(5)}})
 	l := create(t, spec)
-	bounded, isBounded := l.(model.Bounded)
-	admitter, isAdmitter := l.(model.Admitter)
-	require.True(t, isBounded && isAdmitter, "the limits of the learner are lost")
 	all := samples(21, 6)
 	for n, s := range all[:5] {
-		require.Equal(t, 5-n, bounded.Remaining(), n)
+		require.Equal(t, 5-n, model.Remaining(l), n)
 		learn(t, l, []sample{s})
 	}
 	assert.Error(t, l.CheckClass(all[5].X, all[5].Class, 1), "an observation too many is accepted")
 	plain := without(t, spec)
-	got, want := admitter.Admit(all[0].X, 1e9), plain.(model.Admitter).Admit(all[0].X, 1e9)
+	got, want := model.Admit(l, all[0].X, 1e9), model.Admit(plain, all[0].X, 1e9)
 	assert.Equal(t, fmt.Sprint(want), fmt.Sprint(got), "admitted: %v, want %v", got, want)
-	assert.EqualValues(t, math.MaxInt, create(t, of(2, model.Spec{LinearAWV: &model.LinearAWV{}})).(model.Bounded).Remaining())
+	assert.EqualValues(t, math.MaxInt, model.Remaining(create(t, of(2, model.Spec{LinearAWV: &model.LinearAWV{}}))))
 }
 
 // choosing is rlsc that chooses its recoding.

@@ -147,6 +147,9 @@ func newTrackers(outputs int) []tracker {
 	return all
 }
 
+// Inner is the learner of this start.
+func (l *Learner) Inner() model.Learner { return l.inner }
+
 // Check asks the learner.
 func (l *Learner) Check(x, y []float64, weight float64) error { return l.inner.Check(x, y, weight) }
 
@@ -377,9 +380,9 @@ func (l *Learner) predicted(x, y []float64, weight float64) (row, error) {
 	}
 	r := row{x: slices.Clone(x), y: slices.Clone(y), weight: weight}
 	for j, v := range y {
-		r.loss += float64(weight * l.LossOf(p.Values[j], v))
+		r.loss += float64(weight * model.LossOf(l.inner, p.Values[j], v))
 	}
-	if _, ok := l.inner.(model.Comparator); ok {
+	if _, ok := model.As[model.Comparator](l.inner); ok {
 		r.advice = slices.Clone(p.Advice)
 	}
 	return r, nil
@@ -396,7 +399,7 @@ func (l *Learner) keepAside(r row) {
 
 // pass adds a row that the learner will not learn to the comparison.
 func (l *Learner) pass(r *row) {
-	if c, ok := l.inner.(model.Comparator); ok {
+	if c, ok := model.As[model.Comparator](l.inner); ok {
 		c.Pass(r.y, r.weight, r.advice)
 	}
 }
@@ -536,7 +539,7 @@ func (l *Learner) close() {
 	c.labelBound = math.Max(c.labelBound, s.LabelBound)
 	c.uncertified = c.uncertified || !s.Certified
 	c.broken = c.broken || !s.CertificateOK
-	if compared, ok := l.inner.(model.Comparator); ok {
+	if compared, ok := model.As[model.Comparator](l.inner); ok {
 		c.passed += compared.Passed()
 	}
 }

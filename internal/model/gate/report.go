@@ -35,7 +35,7 @@ func (l *Learner) Stats() model.Stats {
 // again the loss of the first learner less the loss of the new one. The known result is false unless
 // the learner is a model.Comparator.
 func (l *Learner) beside(own float64) (regret float64, known bool) {
-	compared, ok := l.inner.(model.Comparator)
+	compared, ok := model.As[model.Comparator](l.inner)
 	if !ok {
 		return 0, false
 	}
@@ -98,20 +98,3 @@ func (o Options) ownBytes() uint64 {
 func (o Options) Cost() uint64 {
 	return o.ownBytes() + o.last()*o.rowBytes(0) + asideRows*o.rowBytes(o.mostAdvice())
 }
-
-// Remaining is how many more observations the learner takes.
-func (l *Learner) Remaining() int { return model.Remaining(l.inner) }
-
-// LossOf is the learner's loss.
-func (l *Learner) LossOf(prediction, label float64) float64 {
-	return model.LossOf(l.inner, prediction, label)
-}
-
-// Admit asks the learner.
-func (l *Learner) Admit(x []float64, weight float64) error { return model.Admit(l.inner, x, weight) }
-
-// AppendWeights appends the weights of the learner's experts.
-func (l *Learner) AppendWeights(dst []float64) []float64 { return model.AppendWeights(l.inner, dst) }
-
-// WeightNames returns the names of the learner's weights.
-func (l *Learner) WeightNames() []string { return model.WeightNames(l.inner) }

@@ -35,7 +35,7 @@ func (s Subject) stats(t *testing.T) {
 // allocate nothing when dst has room, and are the means over the outputs of the weights of
 // the experts in Report, if any.
 func CheckWeights(l model.Learner) error {
-	mixing, ok := l.(model.Mixing)
+	mixing, ok := model.As[model.Mixing](l)
 	if !ok {
 		return nil
 	}

@@ -80,7 +80,7 @@ type Coding interface {
 
 // ClassOf is the class of a learner.
 func ClassOf(l model.Learner) (c Class, known bool) {
-	if competes, ok := l.(competing); ok {
+	if competes, ok := model.As[competing](l); ok {
 		return competes.Class()
 	}
 	return c, false
@@ -88,7 +88,7 @@ func ClassOf(l model.Learner) (c Class, known bool) {
 
 // AppendInput appends what the maps of a learner's class want of the input of the next round.
 func AppendInput(l model.Learner, dst, x []float64) []float64 {
-	if presents, ok := l.(presenting); ok {
+	if presents, ok := model.As[presenting](l); ok {
 		return presents.AppendInput(dst, x)
 	}
 	return append(dst, x...)

@@ -174,10 +174,8 @@ func (l *Learner) Remaining() int {
 	return remaining
 }
 
-// LossOf is the learner's loss, in the units of the caller.
-func (l *Learner) LossOf(prediction, label float64) float64 {
-	return model.LossOf(l.inner, prediction, label)
-}
+// Inner is the learner of the scaled observations.
+func (l *Learner) Inner() model.Learner { return l.inner }
 
 // Check reports whether Observe would accept the observation.
 func (l *Learner) Check(x, y []float64, weight float64) error {
@@ -196,7 +194,7 @@ func (l *Learner) Check(x, y []float64, weight float64) error {
 // Admit asks the learner, with the scaled inputs. Without a scaling yet, 0 stands for the
 // inputs.
 func (l *Learner) Admit(x []float64, weight float64) error {
-	admitter, ok := l.inner.(model.Admitter)
+	admitter, ok := model.As[model.Admitter](l.inner)
 	if !ok {
 		return nil
 	}
@@ -312,7 +310,7 @@ func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 		l.follow(row{x: x, weight: weight})
 		return nil
 	}
-	l.warm.observe(o, row{x: x, y: y, weight: weight}, l.LossOf)
+	l.warm.observe(o, row{x: x, y: y, weight: weight}, l.inner)
 	o.Regret = l.warm.loss.Value() - l.hindsightOfMeans(l.inner.Stats())
 	if !l.warm.frozen {
 		if len(l.warm.rows) < l.o.Warmup {

@@ -96,12 +96,12 @@ func (w *warmup) predict(p *model.Prediction) {
 	}
 }
 
-func (w *warmup) observe(o *model.Outcome, r row, lossOf func(prediction, label float64) float64) {
+func (w *warmup) observe(o *model.Outcome, r row, l model.Learner) {
 	o.Resize(w.o.Outputs)
 	o.Loss = 0
 	for j, y := range r.y {
 		o.Predictions[j] = w.mean(j)
-		o.Loss += float64(r.weight * lossOf(o.Predictions[j], y))
+		o.Loss += float64(r.weight * model.LossOf(l, o.Predictions[j], y))
 	}
 	w.n++
 	w.loss.Add(o.Loss)
