@@ -2,7 +2,6 @@ package input
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -12,9 +11,6 @@ import (
 
 	"hindsight/internal/model/codec"
 )
-
-// ErrRecord is bytes that are not a record.
-var ErrRecord = errors.New("not a record")
 
 // Kind says what a value is.
 type Kind uint8
@@ -199,10 +195,13 @@ const (
 const maxInteger = 1 << 48
 
 // Append appends the bytes of a settled record, which need no schema. Equal records
-// have equal bytes. It panics at a value that no input takes. It allocates at most
-// once.
+// have equal bytes. It panics at a value that no input takes.
 func (r *Record) Append(dst []byte) []byte {
-	dst = slices.Grow(dst, r.mostBytes())
+	room := binary.MaxVarintLen64 + 8*len(r.numbers)
+	for i := range r.values {
+		room += 10 + len(r.values[i].text) // A time may take more.
+	}
+	dst = slices.Grow(dst, room)
 	dst = binary.AppendUvarint(dst, uint64(len(r.values)))
 	for i := range r.values {
 		v := &r.values[i]
@@ -230,25 +229,6 @@ func (r *Record) Append(dst []byte) []byte {
 	return dst
 }
 
-// mostBytes is at least what Append appends.
-func (r *Record) mostBytes() int {
-	const number = 1 + 8
-	most := binary.MaxVarintLen64
-	for i := range r.values {
-		switch v := &r.values[i]; v.kind {
-		case Text:
-			most += 1 + binary.MaxVarintLen32 + len(v.text)
-		case Moment:
-			most += 1 + binary.MaxVarintLen64 + binary.MaxVarintLen32 + binary.MaxVarintLen16
-		case Numbers:
-			most += 1 + binary.MaxVarintLen32 + 8*int(v.extra)
-		default:
-			most += number
-		}
-	}
-	return most
-}
-
 func appendNumber(dst []byte, v float64) []byte {
 	bits := math.Float64bits(v)
 	if math.Abs(v) < maxInteger {
@@ -266,118 +246,59 @@ func appendNumber(dst []byte, v float64) []byte {
 // follows it. It takes any bytes; what it allocates is bounded by their number. The
 // record is a copy. It still has to be settled.
 func (r *Record) Decode(data []byte) (rest []byte, err error) {
-	d := decoder{rest: data}
-	n := d.count(1)
+	v, n := codec.Reading(data), 0
+	v.Length(&n, 1)
 	r.Reset(n)
-	for i := range n {
-		d.value(r, i)
-		if d.err != nil {
-			break
-		}
+	for i := 0; i < n && v.Err() == nil; i++ {
+		r.read(&v, i)
 	}
-	if d.err != nil {
+	if v.Err() != nil {
 		r.Reset(0)
-		return nil, d.err
+		return nil, fmt.Errorf("input: read a record: %w", v.Err())
 	}
-	return d.rest, nil
+	return data[len(data)-v.Left():], nil
 }
 
-// decoder reads the parts of a record. Its first failure sticks.
-type decoder struct {
-	rest []byte
-	err  error
-}
-
-func (d *decoder) value(r *Record, i int) {
-	tag := d.bytes(1)
-	if d.err != nil {
-		return
-	}
-	switch tag[0] {
+// read reads the value of input i. After a failure the value has no meaning.
+func (r *Record) read(v *codec.Visitor, i int) {
+	var tag byte
+	switch v.Byte(&tag); tag {
 	case tagMissing:
 	case tagFalse, tagTrue:
-		r.SetBoolean(i, tag[0] == tagTrue)
+		r.SetBoolean(i, tag == tagTrue)
 	case tagInteger:
-		r.SetNumber(i, float64(d.varint()))
+		var n int64
+		v.Varint(&n)
+		r.SetNumber(i, float64(n))
 	case tagSingle:
-		if b := d.bytes(4); b != nil {
-			r.SetNumber(i, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))))
-		}
+		var bits uint32
+		v.Uint32(&bits)
+		r.SetNumber(i, float64(math.Float32frombits(bits)))
 	case tagDouble:
-		if b := d.bytes(8); b != nil {
-			r.SetNumber(i, math.Float64frombits(binary.LittleEndian.Uint64(b)))
-		}
+		var n float64
+		v.Float(&n)
+		r.SetNumber(i, n)
 	case tagText:
-		text := d.bytes(d.count(1))
-		if !utf8.Valid(text) {
-			d.fail("a text is not UTF-8")
+		var text string
+		if v.DelimitedText(&text); !utf8.ValidString(text) {
+			v.Fail(fmt.Errorf("a text is not UTF-8: %w", codec.ErrCorrupt))
 		}
-		r.SetText(i, string(text))
+		r.SetText(i, text)
 	case tagTime:
-		t := Time{Seconds: d.varint()}
-		nanos, offset := d.uvarint(), d.varint()
-		t.Nanos, t.Offset = int32(min(nanos, math.MaxInt32)), int16(max(min(offset, math.MaxInt16), math.MinInt16))
-		if !t.valid() {
-			d.fail("a time is out of range")
+		var seconds, offset int64
+		var nanos uint64
+		v.Varint(&seconds)
+		v.Uvarint(&nanos)
+		v.Varint(&offset)
+		t := Time{Seconds: seconds, Nanos: int32(min(nanos, math.MaxInt32)), Offset: int16(max(min(offset, math.MaxInt16), math.MinInt16))}
+		if r.values[i] = valueOf(t); !t.valid() {
+			v.Fail(fmt.Errorf("a time is out of range: %w", codec.ErrCorrupt))
 		}
-		r.values[i] = valueOf(t)
 	case tagNumbers:
-		n := d.count(8)
-		list, b := r.SetNumbers(i, n), d.bytes(8*n)
-		for k := range list {
-			list[k] = math.Float64frombits(binary.LittleEndian.Uint64(b[8*k:]))
-		}
+		n := 0
+		v.Length(&n, 8)
+		v.Floats(r.SetNumbers(i, n))
 	default:
-		d.fail(fmt.Sprintf("a value has the tag %d", tag[0]))
+		v.Fail(fmt.Errorf("a value has the tag %d: %w", tag, codec.ErrCorrupt))
 	}
-}
-
-func (d *decoder) fail(what string) {
-	if d.err == nil {
-		d.err = fmt.Errorf("input: %s: %w", what, ErrRecord)
-	}
-}
-
-func (d *decoder) bytes(n int) []byte {
-	if n > len(d.rest) {
-		d.fail("it is cut off")
-	}
-	if d.err != nil {
-		return nil
-	}
-	b := d.rest[:n:n]
-	d.rest = d.rest[n:]
-	return b
-}
-
-func (d *decoder) uvarint() uint64 {
-	v, n := binary.Uvarint(d.rest)
-	d.skip(n)
-	return v
-}
-
-func (d *decoder) varint() int64 {
-	v, n := binary.Varint(d.rest)
-	d.skip(n)
-	return v
-}
-
-func (d *decoder) skip(n int) {
-	if n <= 0 {
-		d.fail("a varint is cut off or too long")
-		return
-	}
-	d.rest = d.rest[n:]
-}
-
-// count reads how many items of at least size bytes follow, 0 after a failure.
-func (d *decoder) count(size int) int {
-	n := d.uvarint()
-	if n > uint64(len(d.rest)/size) {
-		d.fail("it is cut off")
-	}
-	if d.err != nil {
-		return 0
-	}
-	return int(n)
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 )
 
@@ -317,7 +318,7 @@ func FuzzRecord(f *testing.F) {
 		var r, again input.Record
 		rest, err := r.Decode(data)
 		if err != nil {
-			require.True(t, errors.Is(err, input.ErrRecord) && r.Len() == 0, "%v, %d values", err, r.Len())
+			require.True(t, errors.Is(err, codec.ErrCorrupt) && r.Len() == 0, "%v, %d values", err, r.Len())
 			return
 		}
 		require.True(t, r.Len() <= len(data) && len(rest) <= len(data), "%d values of %d bytes", r.Len(), len(data))
