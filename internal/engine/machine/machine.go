@@ -326,7 +326,9 @@ func (m *Machine) observe(outcome *model.Outcome, o *record.Observation, x []flo
 	return m.learner.Observe(outcome, x, o.Labels, o.Weight)
 }
 
-func (m *Machine) lossOf(prediction, label float64) float64 { return model.LossOf(m.learner, prediction, label) }
+func (m *Machine) lossOf(prediction, label float64) float64 {
+	return model.LossOf(m.learner, prediction, label)
+}
 
 func finite(numbers []float64) bool {
 	for _, v := range numbers {

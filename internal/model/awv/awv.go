@@ -130,13 +130,7 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 
 // Check returns the error that Observe would return.
 func (f *Forecaster) Check(x, y []float64, weight float64) error {
-	if err := f.checkFeatures(x); err != nil {
-		return err
-	}
-	if err := model.CheckLabels(y, f.o.Outputs); err != nil {
-		return err
-	}
-	return model.CheckWeight(weight)
+	return cmp.Or(f.checkFeatures(x), model.CheckLabels(y, f.o.Outputs), model.CheckWeight(weight))
 }
 
 func (f *Forecaster) checkFeatures(x []float64) error {

@@ -1,6 +1,7 @@
 package awv
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -100,13 +101,7 @@ func (k *Kernel) Remaining() int { return k.o.Capacity - k.gram.Order() }
 
 // Check returns the error that Observe would return.
 func (k *Kernel) Check(x, y []float64, weight float64) error {
-	if err := k.checkFeatures(x); err != nil {
-		return err
-	}
-	if err := model.CheckLabels(y, k.o.Outputs); err != nil {
-		return err
-	}
-	if err := model.CheckWeight(weight); err != nil {
+	if err := cmp.Or(k.checkFeatures(x), model.CheckLabels(y, k.o.Outputs), model.CheckWeight(weight)); err != nil {
 		return err
 	}
 	if k.Remaining() < 1 {

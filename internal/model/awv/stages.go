@@ -1,6 +1,7 @@
 package awv
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -124,13 +125,7 @@ func StagesCost(r int, o StagesOptions, mapBytes uint64) model.Cost {
 
 // Check returns the error that Observe would return.
 func (s *Stages) Check(x, y []float64, weight float64) error {
-	if err := model.CheckFeatures(x, s.o.Dimension, model.MaxMagnitude); err != nil {
-		return err
-	}
-	if err := model.CheckLabels(y, s.o.Outputs); err != nil {
-		return err
-	}
-	return model.CheckWeight(weight)
+	return cmp.Or(model.CheckFeatures(x, s.o.Dimension, model.MaxMagnitude), model.CheckLabels(y, s.o.Outputs), model.CheckWeight(weight))
 }
 
 // fill writes row number of the regressors of x into the row of the room.

@@ -1,6 +1,7 @@
 package kons
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -143,10 +144,7 @@ func (e *Exact) rounds() int { return len(e.inputs) / e.o.Dimension }
 
 // Check returns the error that Observe would return.
 func (e *Exact) Check(x, y []float64, weight float64) error {
-	if err := e.checkFeatures(x); err != nil {
-		return err
-	}
-	if err := e.o.check(y, weight); err != nil {
+	if err := cmp.Or(e.checkFeatures(x), e.o.check(y, weight)); err != nil {
 		return err
 	}
 	if e.Remaining() < 1 {

@@ -1,6 +1,7 @@
 package kons
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -140,10 +141,7 @@ func Cost(r int, o Options, mapBytes uint64) model.Cost {
 // Check returns the error that Observe would return. Labels of the logistic and the
 // squared hinge loss are −1 or 1.
 func (n *Newton) Check(x, y []float64, weight float64) error {
-	if err := n.checkFeatures(x); err != nil {
-		return err
-	}
-	return n.o.check(y, weight)
+	return cmp.Or(n.checkFeatures(x), n.o.check(y, weight))
 }
 
 func (n *Newton) checkFeatures(x []float64) error {

@@ -34,6 +34,7 @@
 package kons
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -129,10 +130,7 @@ func (o *Options) certified() bool {
 
 // check returns the error of labels or a weight that may not be observed.
 func (o *Options) check(y []float64, weight float64) error {
-	if err := o.Loss.CheckLabels(y, o.Outputs); err != nil {
-		return err
-	}
-	return model.CheckWeight(weight)
+	return cmp.Or(o.Loss.CheckLabels(y, o.Outputs), model.CheckWeight(weight))
 }
 
 // step is the change of an output by a round.

@@ -144,23 +144,8 @@ func (o Options) kinds() []kind {
 	return kinds
 }
 
-// experts is the number of experts.
-func (o Options) experts() int {
-	n := 3 + stacks
-	if o.logits() > 0 {
-		n++
-	}
-	if o.keyed() > 0 {
-		n++
-	}
-	if o.many() {
-		n += 2
-	}
-	if o.Tokens > 0 {
-		n += 4
-	}
-	return n
-}
+// experts is the number of experts: the kinds, the stacks and the shares.
+func (o Options) experts() int { return len(o.kinds()) + stacks + 1 }
 
 const stacks = 3
 

@@ -85,27 +85,21 @@ func (l Loss) Slope(f, y float64) float64 {
 
 // CheckLabels accepts a label of the loss for each output.
 func (l Loss) CheckLabels(y []float64, outputs int) error {
-	if err := model.CheckLabels(y, outputs); err != nil {
+	if err := model.CheckLabels(y, outputs); err != nil || l == Squared {
 		return err
 	}
 	for j, v := range y {
-		if err := l.Check(v); err != nil {
-			if len(y) > 1 {
-				err.Field = "labels[" + strconv.Itoa(j) + "]"
-			}
-			return err
+		if v == 1 || v == -1 {
+			continue
 		}
-	}
-	return nil
-}
-
-// Check accepts the labels of the loss.
-func (l Loss) Check(y float64) *model.FieldError {
-	if l != Squared && y != 1 && y != -1 {
-		return &model.FieldError{
+		err := &model.FieldError{
 			Field: "label", Err: model.ErrLabelOutOfRange,
-			Got: strconv.FormatFloat(y, 'g', -1, 64), Want: "-1 or 1 for the " + l.String() + " loss",
+			Got: strconv.FormatFloat(v, 'g', -1, 64), Want: "-1 or 1 for the " + l.String() + " loss",
 		}
+		if len(y) > 1 {
+			err.Field = "labels[" + strconv.Itoa(j) + "]"
+		}
+		return err
 	}
 	return nil
 }

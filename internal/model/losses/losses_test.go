@@ -1,7 +1,6 @@
 package losses_test
 
 import (
-	"errors"
 	"math"
 	"math/rand/v2"
 	"testing"
@@ -53,15 +52,11 @@ func TestScoresThatAreLarge(t *testing.T) {
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	for _, l := range every() {
-		for _, y := range []float64{-1, 1} {
-			err := l.Check(y)
-			assert.True(t, err == nil, "%s rejects %g: %v", l, y, err)
-		}
-		err := l.Check(0.5)
-		if rejected := err != nil; rejected == (l == losses.Squared) {
-			t.Errorf("%s: 0.5 is answered %v", l, err)
-		} else if rejected && !errors.Is(err, model.ErrLabelOutOfRange) {
-			t.Errorf("%s: %v is not %v", l, err, model.ErrLabelOutOfRange)
+		assert.NoError(t, l.CheckLabels([]float64{-1, 1}, 2), l)
+		if err := l.CheckLabels([]float64{0.5}, 1); l == losses.Squared {
+			assert.NoError(t, err)
+		} else {
+			assert.ErrorIs(t, err, model.ErrLabelOutOfRange, l)
 		}
 	}
 }

@@ -8,6 +8,7 @@
 package raker
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -21,6 +22,7 @@ import (
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/mix"
+	"hindsight/internal/model/regret"
 )
 
 // Raker runs online gradient descent in every kernel and mixes the kernels by
@@ -125,13 +127,7 @@ func (r *Raker) split(buffer []float64) (z, room []float64) {
 // Check returns the error that Observe would return. Labels of the logistic and the hinge
 // loss are −1 or 1.
 func (r *Raker) Check(x, y []float64, weight float64) error {
-	if err := r.checkFeatures(x); err != nil {
-		return err
-	}
-	if err := r.options.Loss.CheckLabels(y, r.options.Outputs); err != nil {
-		return err
-	}
-	return model.CheckWeight(weight)
+	return cmp.Or(r.checkFeatures(x), r.options.Loss.CheckLabels(y, r.options.Outputs), model.CheckWeight(weight))
 }
 
 func (r *Raker) checkFeatures(x []float64) error {
@@ -340,6 +336,11 @@ func (r *Raker) bytes(experts int) uint64 {
 		maps += m.Bytes()
 	}
 	return cost(sizes, maps, r.options, experts).StateBytes
+}
+
+// Class is the functions of one kernel, penalized once.
+func (r *Raker) Class() (c regret.Class, known bool) {
+	return regret.Class{Loss: r.options.Loss, Lambda: r.options.Lambda, Maps: r.maps}, true
 }
 
 // LossOf is the loss of a prediction under a label, without its weight.

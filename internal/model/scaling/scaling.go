@@ -4,6 +4,7 @@
 package scaling
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -179,10 +180,7 @@ func (l *Learner) Inner() model.Learner { return l.inner }
 
 // Check reports whether Observe would accept the observation.
 func (l *Learner) Check(x, y []float64, weight float64) error {
-	if err := model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude); err != nil {
-		return err
-	}
-	if err := model.CheckLabels(y, l.o.Outputs); err != nil {
+	if err := cmp.Or(model.CheckFeatures(x, l.o.Dimension, model.MaxMagnitude), model.CheckLabels(y, l.o.Outputs)); err != nil {
 		return err
 	}
 	if l.Remaining() < 1 {
