@@ -3,6 +3,7 @@ package storetest
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -180,6 +181,7 @@ func endGrows(t *testing.T, m storage.Model, stop <-chan struct{}) {
 		case <-stop:
 			return
 		default:
+			runtime.Gosched() // The appenders go first.
 		}
 	}
 }
