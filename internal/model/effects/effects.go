@@ -109,7 +109,7 @@ func (o Options) sources() int { return o.groups() + o.pairs() }
 // several inputs as many with the source that pays most.
 func (o Options) Experts() int {
 	if o.Inputs > 1 {
-		return 2 * Variants
+		return 2*Variants + 1
 	}
 	return Variants
 }
@@ -119,7 +119,10 @@ func (o Options) Experts() int {
 func (o Options) Columns() int { return o.Kinds*o.groups() + o.pairs() }
 
 // limit is the largest number of keys.
-func (o Options) limit() int { return max(o.MaxKeys, o.sources()) }
+func (o Options) limit() int { return max(o.MaxKeys, o.rowKeys()) }
+
+// rowKeys is the largest number of keys of a row: a key of each source, then two shared keys.
+func (o Options) rowKeys() int { return o.sources() + 2*min(1, o.mayShare()) }
 
 // Numbers of a slot: the count of the key, the variances, and for each output the means, the
 // mean label, the last label and the decayed label; then the slopes and the factors.
@@ -146,6 +149,7 @@ type Effects struct {
 	gains []float64
 	// trials are the trials of the sources of several inputs.
 	trials []tried
+	shared shared
 }
 
 // tried is whether a source of several inputs sleeps.
@@ -162,12 +166,13 @@ func New(o Options) *Effects {
 	return &Effects{
 		o: o, table: newTable(o.limit(), o.stride()), losses: make([]float64, Variants*o.Outputs),
 		gains: make([]float64, Variants*several*o.Outputs), trials: make([]tried, several),
+		shared: o.newShared(),
 	}
 }
 
 // Row are the keys of one row.
 type Row struct {
-	// hashes are 0 without a key, slots are none without a known key; by sources.
+	// hashes are 0 without a key, slots are none without a known key; by sources, then the shared keys.
 	hashes []uint64
 	slots  []int32
 	// x are the numbers with slopes, cut to ±mostSlope.
@@ -176,7 +181,7 @@ type Row struct {
 
 // NewRow has no keys.
 func NewRow(o Options) *Row {
-	return &Row{hashes: make([]uint64, o.sources()), slots: make([]int32, o.sources()), x: make([]float64, o.Numbers)}
+	return &Row{hashes: make([]uint64, o.rowKeys()), slots: make([]int32, o.rowKeys()), x: make([]float64, o.Numbers)}
 }
 
 // of returns the numbers of an output among the numbers of a slot.
@@ -249,6 +254,7 @@ func (e *Effects) Say(dst []float64, r *Row, output int) {
 	for k := range more {
 		more[k] = base
 	}
+	dst[2*Variants] = e.sayShared(r, output, base)
 	if source >= 0 && r.slots[source] != none {
 		for k, mu := range of(e.numbers(r.slots[source]), output)[:Variants] {
 			more[k] += mu
@@ -256,7 +262,8 @@ func (e *Effects) Say(dst []float64, r *Row, output int) {
 	}
 }
 
-// Best is what the best variant of single keys says of an output, with the source that pays most.
+// Best is what the best variant of single keys says of an output, with the source that pays most, or what the shared keys
+// say if they pay more.
 func (e *Effects) Best(r *Row, output int) float64 {
 	var said [Variants]float64
 	e.singles(&said, r, output)
@@ -264,7 +271,13 @@ func (e *Effects) Best(r *Row, output int) float64 {
 	if e.o.Inputs == 1 {
 		return single
 	}
-	source := e.paying(output)
+	source, most := e.paying(output), e.pays(output)
+	if source >= 0 {
+		_, most = e.bestOf(output, source)
+	}
+	if _, gain := e.bestShared(output); gain > most {
+		return e.sayShared(r, output, single)
+	}
 	if source < 0 || r.slots[source] == none {
 		return single
 	}
@@ -275,7 +288,7 @@ func (e *Effects) Best(r *Row, output int) float64 {
 // Fill writes the columns of an output after n observations with labels of a mean.
 func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64) {
 	single := e.best(output)
-	for source, slot := range r.slots {
+	for source, slot := range r.slots[:e.o.sources()] {
 		variant := single
 		if source >= e.o.Inputs {
 			variant, _ = e.bestOf(output, source)
@@ -337,26 +350,35 @@ func (e *Effects) Learn(r *Row, n uint64, counts float64, y, v, served []float64
 	for j, labels := range before {
 		e.learnProducts(r, j, &totals, y[j], v[j], labels)
 	}
+	e.learnShared(r, counts, y, v)
 	for j := range y {
 		e.learnOutput(r, j, counts, &totals, y[j], v[j], served[j*e.o.Experts():])
 	}
-	for source, slot := range r.slots {
-		if slot == none {
-			continue
-		}
-		numbers := e.numbers(slot)
-		numbers[countAt] += counts
-		for k, variant := range e.o.variants() {
-			s := numbers[varianceAt+k]
-			left := s - float64(gain(s, totals[k], source >= e.o.Inputs)*s)
-			numbers[varianceAt+k] = math.Min(mostVariance, left+float64(counts*variant.drift))
+	for source, slot := range r.slots[:e.o.sources()] {
+		if slot != none {
+			tighten(e.numbers(slot), counts, &totals, source >= e.o.Inputs, e.o.variants())
 		}
 	}
 	e.try(n + 1)
+	e.meet(r, n+1)
 }
 
-// begin writes the variances and the factors of a new key.
+// tighten learns the variances of a key.
+func tighten(numbers []float64, counts float64, totals *[Variants]float64, several bool, variants [Variants]variant) {
+	numbers[countAt] += counts
+	for k, variant := range variants {
+		s := numbers[varianceAt+k]
+		left := s - float64(gain(s, totals[k], several)*s)
+		numbers[varianceAt+k] = math.Min(mostVariance, left+float64(counts*variant.drift))
+	}
+}
+
+// begin writes the variances and the factors of a new key, or what a shared key begins with.
 func (e *Effects) begin(numbers []float64, hash uint64) {
+	if sourceOf(hash) >= e.o.sources() {
+		e.beginShared(numbers, hash)
+		return
+	}
 	for k, variant := range e.o.variants() {
 		numbers[varianceAt+k] = variant.prior
 	}
@@ -391,7 +413,7 @@ func (e *Effects) learnOutput(r *Row, output int, counts float64, totals *[Varia
 		miss := y - served[k]
 		losses[k] = float64(losses[k]*discount) + float64(counts*float64(miss*miss))
 	}
-	for source, slot := range r.slots {
+	for source, slot := range r.slots[:e.o.sources()] {
 		if slot == none {
 			continue
 		}
@@ -469,20 +491,20 @@ func (o Options) Bytes() uint64 { return bytes(o, o.limit()) }
 
 func bytes(o Options, keys int) uint64 {
 	several := o.sources() - o.Inputs
-	return tableBytes(keys, o.stride()) + uint64(8*Variants*o.Outputs*(1+several)+16*several) + 256
+	return tableBytes(keys, o.stride()) + uint64(8*Variants*o.Outputs*(2+several)+16*(several+o.mayShare())) + 256
 }
 
 // Keys is the number of keys in the table.
 func (e *Effects) Keys() int { return e.used }
 
-// Names are the names of the experts: variants of single keys, then those with the source that pays most.
+// Names are the names of the experts: variants of single keys, those with the source that pays most, then shared keys.
 func Names() (names []string) {
 	for _, kind := range []string{"single", "several"} {
 		for _, v := range (Options{}).variants() {
 			names = append(names, fmt.Sprintf("%s/prior_%g_drift_%g", kind, v.prior, v.drift))
 		}
 	}
-	return names
+	return append(names, "shared")
 }
 
 // ProductNames are the names of the predictions that multiply.

@@ -74,6 +74,7 @@ func (e *Effects) Find(r *Row, values, x []float64) {
 			}
 		}
 	}
+	e.findShared(r.hashes[e.o.sources():], values)
 	for source, hash := range r.hashes {
 		r.slots[source] = none
 		if hash != 0 {

@@ -28,6 +28,7 @@ func (e *Effects) Visit(v *codec.Visitor, n uint64) {
 			v.Corrupt("source %d paid at %d and wakes at %d of %d observations", i, t.paid, t.wakes, n)
 		}
 	}
+	e.shared.visit(v, n)
 	used := e.used
 	v.Count(&used, 16+8*e.o.stored(e.o.Inputs))
 	if v.Reading() && used > e.limit {
@@ -67,7 +68,7 @@ func (e *Effects) read(v *codec.Visitor, n uint64, used int) {
 		if !v.Reading() {
 			return
 		}
-		if source < 0 || source >= e.o.sources() || seen < last || seen >= n || e.find(hash) != none {
+		if source < 0 || source >= e.o.sources()+e.o.mayShare() || seen < last || seen >= n || e.find(hash) != none {
 			v.Corrupt("key %x of row %d after row %d of %d", hash, seen, last, n)
 			return
 		}
