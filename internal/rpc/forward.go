@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,8 @@ const (
 	longestSearch = 10 * time.Second
 	// The pauses between tries grow from firstPause to longestPause.
 	firstPause, longestPause = 5 * time.Millisecond, 100 * time.Millisecond
+	// A previous owner has the time farewell to answer its last calls.
+	farewell = 500 * time.Millisecond
 )
 
 // ownerError is ErrNotOwner for a client. It names the owner if this server knows one.
@@ -116,23 +119,19 @@ type forwarding struct {
 	tracing   *tracing
 	receivers sync.WaitGroup
 	draining  chan struct{}
-	terms     *allTerms
 }
 
 func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) *forwarding {
 	if g, _ := o.Groups.Numbered(0); g.Cluster == nil {
 		return nil
 	}
-	f := &forwarding{
-		groups: hosts{o.Groups}, member: member, places: places(), messages: methodMessages(), tracing: t,
-		draining: draining, terms: newAllTerms(),
+	return &forwarding{
+		groups: hosts{o.Groups}, member: member, places: places(), messages: methodMessages(), tracing: t, draining: draining,
 	}
-	return f
 }
 
 func (f *forwarding) close() {
 	if f != nil {
-		f.terms.close()
 		f.receivers.Wait()
 	}
 }
@@ -323,7 +322,7 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	if err != nil {
 		return nil, err
 	}
-	during, end := f.terms.during(ctx, g)
+	during, end := f.during(ctx, g)
 	defer end()
 	answer := f.messages[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
@@ -332,6 +331,28 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 		return nil, err
 	}
 	return answer, nil
+}
+
+// during returns the context of a call to the current owner of a group. It ends, after the farewell, once another server is the
+// owner: a previous owner that hangs never answers, and the log rejects its changes.
+func (f *forwarding) during(ctx context.Context, g Group) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	first, _ := g.Cluster.Owner()
+	f.receivers.Go(func() {
+		for ctx.Err() == nil {
+			turned := g.Cluster.Turned()
+			owner, _ := g.Cluster.Owner()
+			if first = cmp.Or(first, owner); owner != "" && owner != first {
+				sleep(ctx, farewell)
+				cancel()
+			}
+			select {
+			case <-turned:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return ctx, cancel
 }
 
 func (f *forwarding) conn(search context.Context, g Group) (grpc.ClientConnInterface, error) {

@@ -60,7 +60,7 @@ func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamS
 		return err
 	}
 	description := &grpc.StreamDesc{ServerStreams: info.IsServerStream, ClientStreams: info.IsClientStream}
-	during, end := f.terms.during(ctx, g)
+	during, end := f.during(ctx, g)
 	defer end()
 	if watch {
 		f.receivers.Go(func() {
