@@ -18,7 +18,9 @@ import (
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/types/known/durationpb"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/auth"
 	"hindsight/internal/cluster"
@@ -241,8 +243,8 @@ func (s servers) Owner() (id, address string) {
 	return cmp.Or(owner.ID, owner.Address), owner.Address
 }
 
-func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
-	out := rpc.ClusterStatus{}
+func (s servers) Status(ctx context.Context) *hindsightv1.GetClusterResponse {
+	out := new(hindsightv1.GetClusterResponse)
 	out.Owner, _ = s.Owner()
 	n := s.Node()
 	if n == nil {
@@ -256,16 +258,26 @@ func (s servers) Status(ctx context.Context) rpc.ClusterStatus {
 	}
 	for n := range members {
 		m := &members[n]
-		one := rpc.ClusterServer{
-			ID: m.ID, Address: m.Address, Version: m.Version, Voter: m.Voter, Draining: m.Draining, Reachable: m.Err == nil,
-			Applied: m.Applied, Behind: newest - m.Applied,
+		one := &hindsightv1.Server{
+			Server: m.ID, Address: m.Address, Version: m.Version, Draining: m.Draining, Reachable: m.Err == nil,
+			State: hindsightv1.Server_STATE_JOINING,
 		}
-		if m.Err == nil && m.Age != cluster.Unheard {
-			one.Age = &m.Age
+		switch {
+		case m.ID == out.GetOwner():
+			one.State = hindsightv1.Server_STATE_OWNER
+		case m.Voter:
+			one.State = hindsightv1.Server_STATE_VOTER
+		}
+		if m.Err == nil {
+			behind := newest - m.Applied
+			one.Applied, one.Behind = &m.Applied, &behind
+			if m.Age != cluster.Unheard {
+				one.Age = durationpb.New(m.Age)
+			}
 		}
 		out.Servers = append(out.Servers, one)
 	}
-	slices.SortFunc(out.Servers, func(a, b rpc.ClusterServer) int { return strings.Compare(a.Address, b.Address) })
+	slices.SortFunc(out.GetServers(), func(a, b *hindsightv1.Server) int { return strings.Compare(a.GetAddress(), b.GetAddress()) })
 	return out
 }
 

@@ -2,12 +2,12 @@ package rpc
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -170,15 +170,10 @@ func remembered(request any) bool {
 	return true
 }
 
+// rejected reports whether access rejected the call.
 func rejected(err error) bool {
-	for _, e := range []error{
-		auth.ErrMissing, auth.ErrInvalid, auth.ErrExpired, auth.ErrCertificate, auth.ErrRole, auth.ErrScope, auth.ErrRate, auth.ErrConcurrency,
-	} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	r := find(err)
+	return r != nil && (r.code == codes.Unauthenticated || r.code == codes.PermissionDenied || r.err == auth.ErrRate || r.err == auth.ErrConcurrency)
 }
 
 func (a *access) audited(rule *rule, err error) bool {
@@ -189,7 +184,7 @@ func (a *access) audited(rule *rule, err error) bool {
 const longestName = 80
 
 func (a *access) record(ctx context.Context, p *auth.Principal, r *auth.Record, err error) {
-	r.Time, r.Who, r.Outcome, r.Rejected = a.now(), p, code.Code_OK.String(), err != nil && rejected(err)
+	r.Time, r.Who, r.Outcome, r.Rejected = a.now(), p, code.Code_OK.String(), rejected(err)
 	for n, name := range r.Models {
 		r.Models[n] = name[:min(len(name), longestName)]
 	}

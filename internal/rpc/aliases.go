@@ -9,7 +9,6 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
-	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/confidence"
 )
 
@@ -102,7 +101,7 @@ func comparisonToProto(c *engine.Comparison) *hindsightv1.Comparison {
 	out := &hindsightv1.Comparison{
 		Model: c.ID, Learner: c.Learner, Observations: c.Observations, Behind: c.Behind,
 		Performance: performanceToProto(c.Own, baselines),
-		Classes:     classesToCompare(c.OwnClasses), FollowedClasses: classesToCompare(c.FollowedClasses),
+		Classes:     classPerformanceToProto(c.OwnClasses), FollowedClasses: classPerformanceToProto(c.FollowedClasses),
 	}
 	if d := c.Difference; d != nil {
 		out.Difference = &hindsightv1.LossDifference{
@@ -114,11 +113,4 @@ func comparisonToProto(c *engine.Comparison) *hindsightv1.Comparison {
 		out.Followed = performanceToProto(*c.Followed, baselines)
 	}
 	return out
-}
-
-func classesToCompare(p *classes.Performance) *hindsightv1.ClassPerformance {
-	if p == nil {
-		return nil
-	}
-	return classPerformanceToProto(*p)
 }

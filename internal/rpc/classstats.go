@@ -11,12 +11,16 @@ func classStatsToProto(s *engine.ClassStatistics) *hindsightv1.ClassStats {
 		return nil
 	}
 	out := &hindsightv1.ClassStats{
-		Performance: classPerformanceToProto(s.Whole), Recent: classPerformanceToProto(s.Recent),
+		Performance: classPerformanceToProto(&s.Whole), Recent: classPerformanceToProto(&s.Recent),
 		Reliability: make([]*hindsightv1.ReliabilityBin, len(s.Reliability)),
 		Classes:     make([]*hindsightv1.ClassCounts, len(s.Names)),
 	}
 	for n, b := range s.Reliability {
-		out.Reliability[n] = binToProto(n, b)
+		members := float64(b.Members)
+		out.Reliability[n] = &hindsightv1.ReliabilityBin{
+			Low: float64(n) / classes.Bins, High: float64(n+1) / classes.Bins, Members: b.Members,
+			Predicted: known(b.Expected / members), Found: known(float64(b.Found) / members), // NaN without members.
+		}
 	}
 	for k, name := range s.Names {
 		out.Classes[k] = &hindsightv1.ClassCounts{Class: name}
@@ -34,7 +38,11 @@ func classStatsToProto(s *engine.ClassStatistics) *hindsightv1.ClassStats {
 	return out
 }
 
-func classPerformanceToProto(p classes.Performance) *hindsightv1.ClassPerformance {
+// classPerformanceToProto returns nil for a model without classes.
+func classPerformanceToProto(p *classes.Performance) *hindsightv1.ClassPerformance {
+	if p == nil {
+		return nil
+	}
 	out := &hindsightv1.ClassPerformance{Observations: p.Observations}
 	if p.Observations == 0 {
 		return out
@@ -46,16 +54,5 @@ func classPerformanceToProto(p classes.Performance) *hindsightv1.ClassPerformanc
 		}
 	}
 	out.Prequential, out.Served = means(p.Prequential), means(p.Served)
-	return out
-}
-
-func binToProto(n int, b classes.Bin) *hindsightv1.ReliabilityBin {
-	out := &hindsightv1.ReliabilityBin{
-		Low: float64(n) / classes.Bins, High: float64(n+1) / classes.Bins, Members: b.Members,
-	}
-	if b.Members > 0 {
-		predicted, found := b.Expected/float64(b.Members), float64(b.Found)/float64(b.Members)
-		out.Predicted, out.Found = &predicted, &found
-	}
 	return out
 }

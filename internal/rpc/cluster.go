@@ -50,8 +50,8 @@ type Ownership interface {
 
 // Membership shows and changes the members.
 type Membership interface {
-	// Status asks the members.
-	Status(ctx context.Context) ClusterStatus
+	// Status asks the members. The owner is empty while this server knows no owner.
+	Status(ctx context.Context) *hindsightv1.GetClusterResponse
 	// Addresses returns the addresses of the members as this server knows them. It asks no member.
 	Addresses() []string
 	// Server returns a connection to the cluster port of a member, named by id or address. For this
@@ -64,25 +64,6 @@ type Membership interface {
 	Remove(ctx context.Context, server string) error
 	// Drain moves the ownership of all groups away from this server for the rest of its life.
 	Drain(ctx context.Context) error
-}
-
-// ClusterStatus is the cluster as one server knows it.
-type ClusterStatus struct {
-	// Server is the id of this server. Owner is the id of the owner, empty while this server knows
-	// no owner.
-	Server, Owner string
-	Servers       []ClusterServer
-}
-
-// ClusterServer is one server of a cluster.
-type ClusterServer struct {
-	ID, Address, Version string
-	Voter, Draining      bool
-	// Reachable: the member has answered this server. For other members Applied and Behind are 0.
-	Reachable       bool
-	Applied, Behind uint64
-	// Age is nil if the member does not know it.
-	Age *time.Duration
 }
 
 // clusters serves ClusterService. A server without a cluster has a nil forwarding.
@@ -109,11 +90,8 @@ func (c *clusters) GetCluster(ctx context.Context, r *hindsightv1.GetClusterRequ
 	if err != nil || g.Cluster == nil {
 		return &hindsightv1.GetClusterResponse{}, err
 	}
-	s := g.Cluster.Status(ctx)
-	response := &hindsightv1.GetClusterResponse{Group: r.GetGroup(), Server: s.Server, Owner: s.Owner}
-	for n := range s.Servers {
-		response.Servers = append(response.Servers, serverToProto(&s.Servers[n], s.Owner))
-	}
+	response := g.Cluster.Status(ctx)
+	response.Group = r.GetGroup()
 	if all := c.groups.All(); r.GetGroup() == 0 && len(all) > 1 {
 		for _, g := range all {
 			response.Groups = append(response.Groups, groupToProto(g))
@@ -127,26 +105,6 @@ func groupToProto(g Group) *hindsightv1.Group {
 	_, out.Owner = g.Cluster.Owner()
 	if age := g.Cluster.Age(); age != math.MaxInt64 {
 		out.Age = durationpb.New(age)
-	}
-	return out
-}
-
-func serverToProto(s *ClusterServer, owner string) *hindsightv1.Server {
-	out := &hindsightv1.Server{
-		Server: s.ID, Address: s.Address, Version: s.Version, Reachable: s.Reachable, Draining: s.Draining,
-		State: hindsightv1.Server_STATE_JOINING,
-	}
-	if s.Reachable {
-		out.Applied, out.Behind = &s.Applied, &s.Behind
-	}
-	if s.Age != nil {
-		out.Age = durationpb.New(*s.Age)
-	}
-	switch {
-	case s.ID == owner:
-		out.State = hindsightv1.Server_STATE_OWNER
-	case s.Voter:
-		out.State = hindsightv1.Server_STATE_VOTER
 	}
 	return out
 }

@@ -140,6 +140,3 @@ func AccessTable() string {
 
 // CheckUnary is the interceptor that lets unary calls through.
 func CheckUnary(s *Server) grpc.UnaryServerInterceptor { return s.access.unary }
-
-// PlacedMethods are the methods that have a place in a cluster.
-func PlacedMethods() []string { return slices.Sorted(maps.Keys(places())) }

@@ -31,50 +31,31 @@ const (
 	anywhere place = iota
 	// Every server with a copy of the group answers from its own state.
 	here
-	// The owner answers, because the call changes a model or needs data that only the owner has.
+	// The owner answers: the call changes something, lets followers learn, or needs what only the owner has, such as the
+	// snapshots that a restore uses.
 	atOwner
 	// The owner answers a prediction that is remembered. This server answers other predictions.
 	byRequest
 )
 
-func places() map[string]place {
-	return map[string]place{
-		hindsightv1.PredictionService_Predict_FullMethodName:      byRequest,
-		hindsightv1.PredictionService_PredictBatch_FullMethodName: byRequest,
-		hindsightv1.PredictionService_Observe_FullMethodName:      atOwner,
-		hindsightv1.PredictionService_ObserveBatch_FullMethodName: atOwner,
-		hindsightv1.ModelService_CreateModel_FullMethodName:       atOwner,
-		hindsightv1.ModelService_GetModel_FullMethodName:          here,
-		hindsightv1.ModelService_ListModels_FullMethodName:        anywhere,
-		hindsightv1.ModelService_UpdateModel_FullMethodName:       atOwner,
-		hindsightv1.ModelService_DeleteModel_FullMethodName:       atOwner,
-		hindsightv1.ModelService_UndeleteModel_FullMethodName:     atOwner,
-		hindsightv1.ModelService_GetModelStats_FullMethodName:     here,
-		hindsightv1.ModelService_GetModelHistory_FullMethodName:   here,
-		hindsightv1.ModelService_WatchModel_FullMethodName:        here,
-		hindsightv1.ModelService_ValidateSpec_FullMethodName:      anywhere,
-		hindsightv1.ModelService_InferSpec_FullMethodName:         anywhere,
-		hindsightv1.ModelService_ListLearners_FullMethodName:      anywhere,
-		// A comparison lets followers learn.
-		hindsightv1.ModelService_CompareModels_FullMethodName: atOwner,
-		// Each server has its own snapshots, and a restore uses the owner's.
-		hindsightv1.ModelService_SnapshotModel_FullMethodName: atOwner,
-		hindsightv1.ModelService_ListSnapshots_FullMethodName: atOwner,
-		hindsightv1.ModelService_RestoreModel_FullMethodName:  atOwner,
-		// Only the owner has the complete export of a model that moves.
-		hindsightv1.ModelService_ExportModel_FullMethodName:  atOwner,
-		hindsightv1.ModelService_ImportModel_FullMethodName:  atOwner,
-		hindsightv1.ModelService_SetAlias_FullMethodName:     atOwner,
-		hindsightv1.ModelService_ListAliases_FullMethodName:  anywhere,
-		hindsightv1.ModelService_DeleteAlias_FullMethodName:  atOwner,
-		hindsightv1.ClusterService_GetCluster_FullMethodName: anywhere,
-		hindsightv1.ClusterService_MoveOwner_FullMethodName:  atOwner,
-		// This server passes the call to the server that the request names.
-		hindsightv1.ClusterService_DrainServer_FullMethodName:  anywhere,
-		hindsightv1.ClusterService_RemoveServer_FullMethodName: atOwner,
-		// Group 0 has the list of servers, and its owner moves groups.
-		hindsightv1.ClusterService_RebalanceCluster_FullMethodName: atOwner,
+// placeOf returns the place of a call. Calls of health and reflection are no calls of the API.
+func (f *forwarding) placeOf(method string) place {
+	switch method {
+	case hindsightv1.PredictionService_Predict_FullMethodName, hindsightv1.PredictionService_PredictBatch_FullMethodName:
+		return byRequest
+	case hindsightv1.ModelService_GetModel_FullMethodName, hindsightv1.ModelService_GetModelStats_FullMethodName,
+		hindsightv1.ModelService_GetModelHistory_FullMethodName, hindsightv1.ModelService_WatchModel_FullMethodName:
+		return here
+	case hindsightv1.ModelService_ListModels_FullMethodName, hindsightv1.ModelService_ListAliases_FullMethodName,
+		hindsightv1.ModelService_ValidateSpec_FullMethodName, hindsightv1.ModelService_InferSpec_FullMethodName,
+		hindsightv1.ModelService_ListLearners_FullMethodName, hindsightv1.ClusterService_GetCluster_FullMethodName,
+		hindsightv1.ClusterService_DrainServer_FullMethodName: // It goes to the server that the request names.
+		return anywhere
 	}
+	if _, isAPI := f.messages[method]; !isAPI {
+		return anywhere
+	}
+	return atOwner
 }
 
 const (
@@ -114,7 +95,6 @@ type forwarding struct {
 	// member: the calls come from other servers of the cluster. forwarding does not forward them
 	// again.
 	member    bool
-	places    map[string]place
 	messages  map[string]messages
 	tracing   *tracing
 	receivers sync.WaitGroup
@@ -126,7 +106,7 @@ func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) 
 		return nil
 	}
 	return &forwarding{
-		groups: hosts{o.Groups}, member: member, places: places(), messages: methodMessages(), tracing: t, draining: draining,
+		groups: hosts{o.Groups}, member: member, messages: methodMessages(), tracing: t, draining: draining,
 	}
 }
 
@@ -197,7 +177,7 @@ type fresh interface {
 // ofOwner reports whether the owner of a group must answer a request. It waits up to awaitHere for
 // the observations of min_sequence, and of a log that max_staleness accepts.
 func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, request any) (bool, error) {
-	switch f.places[method] {
+	switch f.placeOf(method) {
 	case anywhere, here:
 		return false, nil
 	case atOwner:
@@ -229,7 +209,7 @@ func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, reques
 }
 
 func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if f.places[info.FullMethod] == anywhere {
+	if f.placeOf(info.FullMethod) == anywhere {
 		return handle(ctx, request)
 	}
 	g, exists := f.groups.of(request)

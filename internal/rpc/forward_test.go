@@ -70,12 +70,6 @@ func observation(n int) *hindsightv1.ObserveRequest {
 	return &hindsightv1.ObserveRequest{Model: "m", ObservationId: "o-" + strconv.Itoa(n), Features: []float64{1, float64(n)}, Target: label(float64(n))}
 }
 
-func TestEveryCallHasAPlace(t *testing.T) {
-	placed, ruled := rpc.PlacedMethods(), rpc.RuledMethods()
-	ruled = slices.DeleteFunc(ruled, func(m string) bool { return m[:len("/hindsight.")] != "/hindsight." })
-	assert.Equal(t, ruled, placed)
-}
-
 // A server that is not the owner sends changes to the owner, and answers reads itself.
 func TestCallsAreForwarded(t *testing.T) {
 	p := servePair(t)

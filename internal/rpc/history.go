@@ -37,13 +37,7 @@ func pointToProto(p *history.Point) *hindsightv1.HistoryPoint {
 	out := &hindsightv1.HistoryPoint{
 		Sequence: p.Sequence, Time: momentToProto(p.Time), Performance: performanceToProto(p.Performance, p.Classes == nil),
 		Regret: known(p.Regret), RegretBound: known(p.RegretBound), ExpertWeights: p.Weights,
-	}
-	if p.Classes != nil {
-		out.Classes = classPerformanceToProto(*p.Classes)
-	}
-	if p.Dictionary > 0 {
-		centres := int32(p.Dictionary)
-		out.Dictionary = &centres
+		Classes: classPerformanceToProto(p.Classes), Dictionary: optional(p.Dictionary > 0, int32(p.Dictionary)),
 	}
 	// Of a point either all levels are known or none is.
 	if len(p.Coverage) > 0 && !math.IsNaN(p.Coverage[0]) {

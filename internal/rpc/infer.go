@@ -40,8 +40,12 @@ func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse,
 	if result.Question != "" {
 		out.Notes = append(out.Notes, result.Question)
 	}
+	kinds := hindsightv1.InferredColumn_KIND_UNSPECIFIED.Descriptor()
 	for _, c := range result.Columns {
-		out.Columns = append(out.Columns, &hindsightv1.InferredColumn{Name: c.Name, Kind: kindToProto(c.Kind), Reason: c.Reason, Notice: c.Notice() != ""})
+		kind := enumNumber(kinds, strings.ReplaceAll(string(c.Kind), " ", "_"))
+		out.Columns = append(out.Columns, &hindsightv1.InferredColumn{
+			Name: c.Name, Kind: hindsightv1.InferredColumn_Kind(kind), Reason: c.Reason, Notice: c.Notice() != "",
+		})
 	}
 	if r.GetValues() {
 		spec := r.GetSpec()
@@ -51,28 +55,4 @@ func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse,
 		out.Values, err = infer.Values(r.GetCsv(), csvField, o, spec)
 	}
 	return out, err
-}
-
-func kindToProto(k infer.Kind) hindsightv1.InferredColumn_Kind {
-	switch k {
-	case infer.Number:
-		return hindsightv1.InferredColumn_KIND_NUMBER
-	case infer.Boolean:
-		return hindsightv1.InferredColumn_KIND_BOOLEAN
-	case infer.Category:
-		return hindsightv1.InferredColumn_KIND_CATEGORY
-	case infer.Moment:
-		return hindsightv1.InferredColumn_KIND_TIME
-	case infer.Label:
-		return hindsightv1.InferredColumn_KIND_LABEL
-	case infer.Class:
-		return hindsightv1.InferredColumn_KIND_CLASS
-	case infer.LeftOut:
-		return hindsightv1.InferredColumn_KIND_LEFT_OUT
-	case infer.Text:
-		return hindsightv1.InferredColumn_KIND_TEXT
-	case infer.Vector:
-		return hindsightv1.InferredColumn_KIND_VECTOR
-	}
-	return hindsightv1.InferredColumn_KIND_UNSPECIFIED
 }

@@ -16,17 +16,11 @@ func inputStatsToProto(inputs []engine.InputStatistics) []*hindsightv1.InputStat
 	for i, in := range inputs {
 		s := &hindsightv1.InputStats{
 			Name: in.Name, Seen: in.Seen, Missing: in.Missing, Categories: uint32(in.Categories),
-			Outside: in.Outside, Keys: uint32(in.Keys),
-		}
-		if in.Seen > 0 {
-			share := in.OutsideShare()
-			s.OutsideShare = &share
+			Outside: in.Outside, OutsideShare: optional(in.Seen > 0, in.OutsideShare()), Keys: uint32(in.Keys),
+			Shift: optional(in.ShiftKnown, in.Shift),
 		}
 		if in.NumbersKnown {
 			s.Low, s.High, s.Mean, s.Deviation = &in.Low, &in.High, &in.Mean, &in.Deviation
-		}
-		if in.ShiftKnown {
-			s.Shift = &in.Shift
 		}
 		out[i] = s
 	}

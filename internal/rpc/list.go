@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 
@@ -238,11 +237,7 @@ func figuresToProto(f *engine.Figures) *hindsightv1.ModelSummary {
 		out.ObserveTime = momentToProto(f.Time)
 	}
 	out.Recent = performanceToProto(f.Recent, f.Classes == nil)
-	if f.Classes != nil {
-		out.RecentClasses = classPerformanceToProto(*f.Classes)
-	}
-	if !math.IsNaN(f.Regret) {
-		out.Regret = &f.Regret
-	}
+	out.RecentClasses = classPerformanceToProto(f.Classes)
+	out.Regret = known(f.Regret)
 	return out
 }

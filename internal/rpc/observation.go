@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"fmt"
-	"math"
 	"slices"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -179,16 +178,13 @@ func (p *predictions) observationFromProto(schema *input.Schema, r *hindsightv1.
 func outcomeToProto(a engine.Answer) *hindsightv1.Outcome {
 	o := &hindsightv1.Outcome{
 		Sequence: a.Sequence, Loss: &a.Loss, Duplicate: a.Duplicate, Class: a.Class, ServedClass: a.ServedClass, SetAside: a.SetAside,
+		Regret: known(a.Regret), RecentLoss: known(a.Recent.Loss), RecentSkill: known(a.Recent.Skill),
 	}
 	if len(a.Predictions) == 1 {
 		o.Prediction = &a.Predictions[0]
 	} else {
 		o.Predictions = a.Predictions
 	}
-	if !math.IsNaN(a.Regret) {
-		o.Regret = &a.Regret
-	}
-	o.RecentLoss, o.RecentSkill = known(a.Recent.Loss), known(a.Recent.Skill)
 	if a.Served {
 		o.ServedLoss = &a.ServedLoss
 		if len(a.ServedPredictions) == 1 {

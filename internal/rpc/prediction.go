@@ -219,17 +219,12 @@ func predictionToProto(p engine.Prediction) *hindsightv1.Prediction {
 	if p.Parts != nil {
 		out.Explanation = partsToProto(p.Parts)
 	}
-	if p.Leverage != model.NoLeverage {
-		out.Leverage = &p.Leverage
-	}
+	out.Leverage = optional(p.Leverage != model.NoLeverage, p.Leverage)
 	if p.Classes != nil || len(p.Values) == 0 {
 		classesToProto(out, &p)
 		return out
 	}
-	if p.Probability > 0 {
-		out.Probability = &p.Probability
-	}
-	out.Intervals = intervalsToProto(&p)
+	out.Probability, out.Intervals = some(p.Probability), intervalsToProto(&p)
 	if len(p.Values) > 1 {
 		out.Values, out.StandardErrors, out.ParametricValues = p.Values, p.StandardErrors, p.Parametric
 		return out

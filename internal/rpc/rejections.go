@@ -1,22 +1,20 @@
 package rpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 )
 
-const otherReason = "OTHER"
-
-// Reasons are those that Options.Rejected receives: the reasons of the API, the codes of
-// rejections without a reason, and OTHER last.
+// Reasons are the reasons that Options.Rejected receives: the reasons of the API, and the codes of rejections without a
+// reason. A server of another version may forward further ones, for which OTHER stands.
 func Reasons() []string {
 	var all []string
 	for n := range hindsightv1.ErrorReason_name {
@@ -27,37 +25,14 @@ func Reasons() []string {
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		all = append(all, codeName(c))
 	}
-	return append(all, otherReason)
+	return append(all, "OTHER")
 }
 
 // rejections turns the errors of handlers into statuses, counts them, and logs those whose cause
 // is hidden from the client.
 type rejections struct {
 	log      *zap.Logger
-	known    map[string]bool
 	rejected func(reason string)
-}
-
-func newRejections(o *Options) *rejections {
-	r := &rejections{log: o.Log, known: map[string]bool{}, rejected: o.Rejected}
-	for _, reason := range Reasons() {
-		r.known[reason] = true
-	}
-	return r
-}
-
-func (r *rejections) count(s *status.Status) {
-	if r.rejected == nil {
-		return
-	}
-	reason := reasonOf(s)
-	if !r.known[reason] {
-		reason = codeName(s.Code())
-	}
-	if !r.known[reason] {
-		reason = otherReason
-	}
-	r.rejected(reason)
 }
 
 func (r *rejections) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
@@ -74,7 +49,9 @@ func (r *rejections) report(ctx context.Context, method string, err error) error
 		return nil
 	}
 	s := statusOf(err)
-	r.count(s)
+	if r.rejected != nil {
+		r.rejected(cmp.Or(reasonOf(s), codeName(s.Code())))
+	}
 	level := zap.DebugLevel
 	message := "call rejected"
 	switch s.Code() {

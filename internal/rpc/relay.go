@@ -15,7 +15,7 @@ import (
 // stream answers a stream or forwards the whole stream. The first message names the model, and so the
 // group.
 func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	at := f.places[info.FullMethod]
+	at := f.placeOf(info.FullMethod)
 	if at == anywhere {
 		return handle(service, stream)
 	}

@@ -43,8 +43,7 @@ type Options struct {
 	Transfers *auth.Budget
 	// Tracer makes a span of every call; nil makes none.
 	Tracer trace.TracerProvider
-	// Rejected receives the reason of every rejected or failed call, one of Reasons; nil is
-	// no receiver.
+	// Rejected receives the reason of every rejected or failed call; nil is no receiver. See Reasons.
 	Rejected func(reason string)
 	// Credentials secure connections; nil is plaintext.
 	Credentials credentials.TransportCredentials
@@ -100,7 +99,7 @@ func New(o Options) *Server {
 	})
 	admission, draining := cmp.Or(o.admission, newAdmission(o.MemoryLimit)), make(chan struct{})
 	admission.transfers = cmp.Or(o.Transfers, admission.transfers)
-	rejections, tracing := newRejections(&o), newTracing(o.Tracer)
+	rejections, tracing := &rejections{o.Log, o.Rejected}, newTracing(o.Tracer)
 	access := newAccess(&o)
 	checkUnary, checkStream := access.interceptors()
 	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}

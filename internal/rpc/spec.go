@@ -37,13 +37,10 @@ func infoToProto(i *engine.Info) *hindsightv1.Model {
 		Inputs: inputsToProto(&i.Spec, i.Inputs), Classes: i.Classes,
 		DisplayName: i.DisplayName, Labels: i.Labels, Annotations: i.Annotations,
 		Etag: i.ETag, UpdateTime: timeToProto(i.Updated), DeleteTime: timeToProto(i.Deleted), PurgeTime: timeToProto(i.Purge),
-		Aliases: i.Aliases, Follows: i.Follows,
+		Aliases: i.Aliases, Follows: i.Follows, MaxPendingLabels: some(i.MaxPending),
 	}
 	if i.LabelTTL > 0 {
 		out.LabelTtl = durationpb.New(time.Duration(i.LabelTTL))
-	}
-	if i.MaxPending > 0 {
-		out.MaxPendingLabels = &i.MaxPending
 	}
 	if i.Figures != nil {
 		out.Summary = figuresToProto(i.Figures)

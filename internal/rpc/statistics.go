@@ -35,21 +35,15 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
 	}
 	p.Certificate, p.SwitchingRegret = known(s.KnownCertificate), s.SwitchingRegret
-	if s.Certified {
-		p.RegretBound = &s.RegretBound
-	}
+	p.RegretBound = optional(s.Certified, s.RegretBound)
 	for _, w := range s.RecentRegret {
 		p.RecentRegret = append(p.RecentRegret, &hindsightv1.RecentRegret{
 			Observations: uint64(w.Rounds), LossSum: w.Loss, HindsightLoss: w.HindsightLoss, Regret: w.Regret(), Gap: w.Gap,
 		})
 	}
 	p.ServedCertificate = known(s.ServedCertificate)
-	if s.Certified || !s.CertificateOK {
-		p.CertificateOk = &s.CertificateOK
-	}
-	if s.Predicted > 0 {
-		p.ServedLossSum = &s.Served.Loss
-	}
+	p.CertificateOk = optional(s.Certified || !s.CertificateOK, s.CertificateOK)
+	p.ServedLossSum = optional(s.Predicted > 0, s.Served.Loss)
 	if s.Digest != [32]byte{} { // Statistics that are not solved for have none.
 		p.StateDigest = hex.EncodeToString(s.Digest[:])
 	}
@@ -59,10 +53,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	if s.RegretRKHS != nil {
 		p.RegretRkhs = known(*s.RegretRKHS)
 	}
-	if s.Dictionary > 0 {
-		centres := int32(s.Dictionary)
-		p.Dictionary = &centres
-	}
+	p.Dictionary = optional(s.Dictionary > 0, int32(s.Dictionary))
 	if m := s.LogLoss; m != nil {
 		p.LogLoss = &hindsightv1.LogLossStats{LossSum: m.Loss, Regret: m.Regret, RegretBound: m.Bound, Experts: expertsToProto(m.Experts)}
 	}
@@ -75,10 +66,7 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 func gateToProto(g model.Gate, observations uint64) *hindsightv1.LabelGateStats {
 	p := &hindsightv1.LabelGateStats{
 		SetAside: g.SetAside, LastSetAside: g.LastSetAside, SetAsideLoss: g.SetAsideLoss,
-		Starts: g.Starts, LastStart: g.LastStart,
-	}
-	if g.Compared {
-		p.RegretBeside = &g.RegretBeside
+		Starts: g.Starts, LastStart: g.LastStart, RegretBeside: optional(g.Compared, g.RegretBeside),
 	}
 	if observations > 0 {
 		p.Share = float64(g.SetAside) / float64(observations)
@@ -86,21 +74,19 @@ func gateToProto(g model.Gate, observations uint64) *hindsightv1.LabelGateStats 
 	return p
 }
 
-// known is nil for NaN, which stands for an unknown number.
-func known(v float64) *float64 {
-	if math.IsNaN(v) {
+// optional returns the value of a field that is set only if it is present.
+func optional[T any](present bool, v T) *T {
+	if !present {
 		return nil
 	}
 	return &v
 }
 
-// some is nil for 0, which stands for a figure that the learner lacks.
-func some(v float64) *float64 {
-	if v == 0 {
-		return nil
-	}
-	return &v
-}
+// known is nil for NaN, which stands for an unknown number.
+func known(v float64) *float64 { return optional(!math.IsNaN(v), v) }
+
+// some is nil for 0, which stands for a figure that a learner lacks, or for no limit.
+func some[N int64 | float64](v N) *N { return optional(v != 0, v) }
 
 func performanceToProto(p account.Performance, baselines bool) *hindsightv1.Performance {
 	out := &hindsightv1.Performance{Observations: p.Observations}
@@ -166,9 +152,7 @@ func effectsToProto(effects []engine.KeyEffect) []*hindsightv1.KeyEffect {
 	for n, e := range effects {
 		out[n] = &hindsightv1.KeyEffect{
 			Input: e.Input, Missing: e.Key.Missing, Effect: e.Value, Observations: e.Observations, Output: int32(e.Output),
-		}
-		if e.Key.Known && !e.Key.Missing {
-			out[n].Category = &e.Key.Text
+			Category: optional(e.Key.Known && !e.Key.Missing, e.Key.Text),
 		}
 	}
 	return out
