@@ -48,17 +48,16 @@ const (
 	ageHeader = "hindsight-age-ms"
 )
 
-func (g *Gateway) unary(w http.ResponseWriter, r *http.Request, c *call) {
-	text, err := g.invoke(w, r, c)
-	if err != nil {
-		f := failed(err)
-		if f.reason() == hindsightv1.ErrorReason_ETAG_MISMATCH.String() && r.Header.Get("If-Match") != "" {
-			f.http = http.StatusPreconditionFailed
-		}
-		g.write(w, f)
-		return
+func (g *Gateway) unary(w http.ResponseWriter, r *http.Request, c *call) error {
+	answer, err := g.invoke(w, r, c)
+	if err == nil {
+		return writeMessage(w, answer)
 	}
-	writeJSON(w, text)
+	f := failed(err)
+	if f.reason() == hindsightv1.ErrorReason_ETAG_MISMATCH.String() && r.Header.Get("If-Match") != "" {
+		f.http = http.StatusPreconditionFailed
+	}
+	return f
 }
 
 // encode writes a message in the JSON of protocol buffers, as one line. Fields without presence are always written.
@@ -70,6 +69,14 @@ func encode(m proto.Message) ([]byte, error) {
 	return text, nil
 }
 
+func writeMessage(w http.ResponseWriter, m proto.Message) error {
+	text, err := encode(m)
+	if err == nil {
+		writeJSON(w, text)
+	}
+	return err
+}
+
 func writeJSON(w http.ResponseWriter, text []byte) {
 	text = append(text, '\n')
 	w.Header().Set("Content-Type", contentJSON)
@@ -77,7 +84,7 @@ func writeJSON(w http.ResponseWriter, text []byte) {
 	_, _ = w.Write(text) //nolint:gosec // It is JSON, and nosniff. An error means that the client has left.
 }
 
-func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byte, error) {
+func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) (proto.Message, error) {
 	request, response := c.request.New(), c.response.New().Interface()
 	if err := c.setQuery(r, request); err != nil {
 		return nil, err
@@ -108,10 +115,7 @@ func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) ([]byt
 	if age := trailer.Get(ageHeader); len(age) > 0 {
 		w.Header().Set(ageHeader, age[0])
 	}
-	if err != nil {
-		return nil, err
-	}
-	return encode(response)
+	return response, err
 }
 
 func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
@@ -312,11 +316,7 @@ func valuesOf(data []byte) int64 {
 }
 
 func invalidJSON(message string) error {
-	const reason = hindsightv1.ErrorReason_INVALID_JSON
-	message = "body: " + message
-	return reject(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "body", Description: message, Reason: reason.String()}},
-	})
+	return invalid("body", hindsightv1.ErrorReason_INVALID_JSON, "body: "+message)
 }
 
 // reason says what is wrong with the JSON of a message, and where. Protojson counts lines and

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -44,6 +43,13 @@ func reject(httpStatus int, c codes.Code, reason hindsightv1.ErrorReason, messag
 	return &failure{httpStatus, s, true}
 }
 
+// invalid rejects a field of a request.
+func invalid(field string, reason hindsightv1.ErrorReason, message string) *failure {
+	return reject(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
+		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason.String()}},
+	})
+}
+
 func shuttingDown() *failure {
 	return reject(http.StatusServiceUnavailable, codes.Unavailable, hindsightv1.ErrorReason_SHUTTING_DOWN, "the server is starting or shutting down",
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
@@ -70,12 +76,8 @@ func methodNotAllowed(w http.ResponseWriter, r *http.Request, allowed []string) 
 
 func (g *Gateway) notFound(r *http.Request) *failure {
 	if t := g.find(r.URL.Path, true); t != nil {
-		const reason = hindsightv1.ErrorReason_INVALID_ID
 		field := strings.Trim(t.segments[3], "{}")
-		message := fmt.Sprintf("%s: got nothing in the path %s, want an id", field, r.URL.Path)
-		return reject(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
-			FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason.String()}},
-		})
+		return invalid(field, hindsightv1.ErrorReason_INVALID_ID, fmt.Sprintf("%s: got nothing in the path %s, want an id", field, r.URL.Path))
 	}
 	message := "nothing is at " + r.Method + " " + r.URL.Path + "; GET /openapi.json lists what is there"
 	if prefix, _, hasVerb := strings.Cut(r.URL.Path, ":"); hasVerb {
@@ -154,9 +156,6 @@ func (f *failure) body() []byte {
 			e.Details = append(e.Details, text)
 		}
 	}
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	// An error of the encoder is impossible: the details were just written as JSON.
-	_ = encoder.Encode(map[string]inner{"error": e})
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	text, _ := json.Marshal(map[string]inner{"error": e}) // An error is impossible: the details are JSON.
+	return text
 }

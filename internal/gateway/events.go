@@ -27,13 +27,17 @@ func outgoing(r *http.Request) context.Context {
 	return r.Context()
 }
 
-func (g *Gateway) stream(w http.ResponseWriter) (leave func(), ok bool) {
+// begin sets the request of a stream, and takes a place for the stream. The caller ends it.
+func (g *Gateway) begin(r *http.Request, c *call, request proto.Message) (ctx context.Context, end func(), err error) {
+	if err := c.set(r, request); err != nil {
+		return nil, nil, err
+	}
 	select {
 	case g.places <- struct{}{}:
-		return func() { <-g.places }, true
+		ctx, cancel := context.WithCancel(outgoing(r))
+		return ctx, func() { cancel(); <-g.places }, nil
 	default:
-		g.write(w, overloaded(fmt.Sprintf("%d streams are open, which is the most", maxStreams)))
-		return nil, false
+		return nil, nil, overloaded(fmt.Sprintf("%d streams are open, which is the most", maxStreams))
 	}
 }
 
@@ -45,23 +49,16 @@ type received struct {
 // events answers WatchModel by server-sent events: outcome, stats and history, their data in
 // JSON. The stream ends when the server drains, or when the client takes nothing for
 // writeTimeout.
-func (g *Gateway) events(w http.ResponseWriter, r *http.Request, c *call) {
+func (g *Gateway) events(w http.ResponseWriter, r *http.Request, c *call) error {
 	request := new(hindsightv1.WatchModelRequest)
-	if err := c.set(r, request); err != nil {
-		g.write(w, err)
-		return
+	ctx, end, err := g.begin(r, c, request)
+	if err != nil {
+		return err
 	}
-	leave, ok := g.stream(w)
-	if !ok {
-		return
-	}
-	defer leave()
-	ctx, cancel := context.WithCancel(outgoing(r))
 	watch, err := g.models.WatchModel(ctx, request)
 	if err != nil {
-		cancel()
-		g.write(w, err)
-		return
+		end()
+		return err
 	}
 	arrived, ended := make(chan received), make(chan struct{})
 	go func() {
@@ -69,10 +66,10 @@ func (g *Gateway) events(w http.ResponseWriter, r *http.Request, c *call) {
 		receive(ctx, watch, arrived)
 	}()
 	defer func() {
-		cancel()
+		end()
 		<-ended
 	}()
-	g.relay(w, r, arrived)
+	return g.relay(w, r, arrived)
 }
 
 func receive(ctx context.Context, watch grpc.ServerStreamingClient[hindsightv1.WatchModelResponse], arrived chan<- received) {
@@ -89,9 +86,8 @@ func receive(ctx context.Context, watch grpc.ServerStreamingClient[hindsightv1.W
 	}
 }
 
-// relay writes what arrives. A rejection before the first event is answered like every
-// rejection.
-func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, arrived <-chan received) {
+// relay writes what arrives. It returns a rejection before the first event.
+func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, arrived <-chan received) error {
 	s := sender{w: w, control: http.NewResponseController(w), now: g.Now}
 	heartbeat := time.NewTicker(g.heartbeat)
 	defer heartbeat.Stop()
@@ -100,26 +96,27 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, arrived <-chan r
 		select {
 		case <-g.draining:
 			if !s.begun {
-				g.write(w, shuttingDown())
+				return shuttingDown()
 			}
-			return
+			return nil
 		case <-r.Context().Done():
-			return
+			return nil
 		case a := <-arrived:
+			if a.err != nil && !s.begun {
+				return a.err
+			}
 			if a.err != nil {
-				if !s.begun {
-					g.write(w, a.err)
-				} else if !errors.Is(a.err, io.EOF) {
+				if !errors.Is(a.err, io.EOF) {
 					_ = s.send("failure", "", failed(a.err).body()) // The end either way.
 				}
-				return
+				return nil
 			}
 			err = s.event(a.event)
 		case <-heartbeat.C:
 			err = s.write([]byte(":\n\n"))
 		}
 		if err != nil {
-			return // The client has left, or takes nothing.
+			return nil //nolint:nilerr // The client has left, or takes nothing.
 		}
 	}
 }
@@ -170,7 +167,6 @@ func (s *sender) write(b []byte) error {
 		header.Set("Content-Type", "text/event-stream")
 		header.Set("Cache-Control", "no-store")
 		header.Set("X-Accel-Buffering", "no") // Or nginx holds events back.
-		header.Set("X-Content-Type-Options", "nosniff")
 		b = append(fmt.Appendf(nil, "retry: %d\n\n", reconnectDelay.Milliseconds()), b...)
 	}
 	_ = s.control.SetWriteDeadline(s.now().Add(writeTimeout)) // Only a writer of a test has none.

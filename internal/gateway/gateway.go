@@ -100,6 +100,7 @@ func New(o Options) (*Gateway, error) {
 }
 
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("X-Content-Type-Options", "nosniff")
 	var body *incoming
 	if r.ContentLength != 0 {
 		body = &incoming{ReadCloser: r.Body, control: http.NewResponseController(w)}

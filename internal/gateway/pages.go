@@ -2,7 +2,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/json"
 	"io/fs"
 	"net"
 	"net/http"
@@ -19,17 +18,17 @@ const consolePolicy = "default-src 'self'; img-src 'self' data:; object-src 'non
 
 // serve answers a call of the API, or a page: the description of the API, or the console at /.
 func (g *Gateway) serve(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("X-Content-Type-Options", "nosniff")
 	path := r.URL.Path
 	switch isRead := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 	case isCall(path):
 		_ = http.NewResponseController(w).SetWriteDeadline(g.Now().Add(answerTimeout)) // Only a writer of a test has none.
 		c, err := g.callOf(w, r)
+		if err == nil {
+			err = c.handle(w, r, c)
+		}
 		if err != nil {
 			g.write(w, err)
-			return
 		}
-		c.handle(w, r, c)
 	case !isRead && g.isPage(path):
 		g.write(w, methodNotAllowed(w, r, []string{http.MethodGet, http.MethodHead}))
 	case !isRead:
@@ -83,11 +82,7 @@ func (g *Gateway) about(r *http.Request) []byte {
 			about.Host = a.IP.String()
 		}
 	}
-	text, err := json.Marshal(about)
-	if err != nil {
-		panic("gateway: " + err.Error()) // A text and a number are JSON.
-	}
-	return text
+	return asJSON(about)
 }
 
 func (g *Gateway) isConsole(name string) bool {

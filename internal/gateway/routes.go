@@ -13,7 +13,6 @@ import (
 	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
 	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/genproto/googleapis/api/annotations"
-	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -40,7 +39,7 @@ type call struct {
 	fields     map[int]string
 	verb       string
 	parameters []protoreflect.FieldDescriptor
-	handle     func(w http.ResponseWriter, r *http.Request, c *call)
+	handle     func(w http.ResponseWriter, r *http.Request, c *call) error
 }
 
 func messageType(m protoreflect.MessageDescriptor) protoreflect.MessageType {
@@ -55,7 +54,7 @@ func messageType(m protoreflect.MessageDescriptor) protoreflect.MessageType {
 // Routes with a verb come first: a name in braces would match their verb.
 func (g *Gateway) routes() []*route {
 	byPath := map[string]*route{}
-	add := func(method, path, body string, rpc protoreflect.MethodDescriptor, handle func(http.ResponseWriter, *http.Request, *call)) {
+	add := func(method, path, body string, rpc protoreflect.MethodDescriptor, handle func(http.ResponseWriter, *http.Request, *call) error) {
 		prefix, verb, _ := strings.Cut(path, ":")
 		c := &call{
 			name: fmt.Sprintf("/%s/%s", rpc.Parent().FullName(), rpc.Name()), request: messageType(rpc.Input()), response: messageType(rpc.Output()),
@@ -292,8 +291,5 @@ func wantOf(f protoreflect.FieldDescriptor) string {
 }
 
 func badParameter(name, message string) *failure {
-	const reason = hindsightv1.ErrorReason_INVALID_PARAMETER
-	return reject(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
-		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: name, Description: message, Reason: reason.String()}},
-	})
+	return invalid(name, hindsightv1.ErrorReason_INVALID_PARAMETER, message)
 }

@@ -183,7 +183,7 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 	}
 	g.record(r, p, "login", done())
 	setCookie(w, r, id, int(expires.Sub(g.Now()).Seconds()))
-	answer(w, signedIn{p.Name, p.Role.String(), p.Models, expires.UTC().Truncate(time.Second)})
+	writeJSON(w, asJSON(signedIn{p.Name, p.Role.String(), p.Models, expires.UTC().Truncate(time.Second)}))
 }
 
 func (g *Guard) tokenOf(w http.ResponseWriter, r *http.Request) (*auth.Principal, error) {
@@ -214,18 +214,17 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 		g.sessions.remove(cookie.Value)
 	}
 	setCookie(w, r, "", -1)
-	answer(w, struct{}{})
+	writeJSON(w, []byte("{}"))
 }
 
 // done stands for success in the audit log.
 func done() *failure { return &failure{http.StatusOK, status.New(codes.OK, ""), false} }
 
-func answer(w http.ResponseWriter, value any) {
+// asJSON encodes texts, numbers and times, which are always JSON.
+func asJSON(value any) []byte {
 	text, err := json.Marshal(value)
 	if err != nil {
-		panic("gateway: " + err.Error()) // Texts and a time are JSON.
+		panic("gateway: " + err.Error())
 	}
-	w.Header().Set("Content-Type", contentJSON)
-	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(append(text, '\n')) // An error means that the client has left.
+	return text
 }

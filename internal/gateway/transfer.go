@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -19,33 +18,25 @@ const (
 
 // export answers with the bytes of a model. An export that fails on its way aborts the
 // connection, so that no client takes a part for the whole.
-func (g *Gateway) export(w http.ResponseWriter, r *http.Request, c *call) {
+func (g *Gateway) export(w http.ResponseWriter, r *http.Request, c *call) error {
 	request := new(hindsightv1.ExportModelRequest)
-	if err := c.set(r, request); err != nil {
-		g.write(w, err)
-		return
+	ctx, end, err := g.begin(r, c, request)
+	if err != nil {
+		return err
 	}
-	leave, ok := g.stream(w)
-	if !ok {
-		return
-	}
-	defer leave()
-	ctx, cancel := context.WithCancel(outgoing(r))
-	defer cancel()
+	defer end()
 	pieces, err := g.models.ExportModel(ctx, request)
 	if err != nil {
-		g.write(w, err)
-		return
+		return err
 	}
 	control := http.NewResponseController(w)
 	for begun := false; ; begun = true {
 		piece, err := pieces.Recv()
 		if errors.Is(err, io.EOF) {
-			return
+			return nil
 		}
 		if err != nil && !begun {
-			g.write(w, err)
-			return
+			return err
 		}
 		if err != nil {
 			panic(http.ErrAbortHandler) // net/http aborts the connection.
@@ -55,39 +46,30 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, c *call) {
 			header.Set("Content-Type", contentBytes)
 			header.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", request.GetModel()+".hindsight"))
 			header.Set("Cache-Control", "no-store")
-			header.Set("X-Content-Type-Options", "nosniff")
 		}
 		_ = control.SetWriteDeadline(g.Now().Add(writeTimeout)) // Only a writer of a test has none.
 		if _, err := w.Write(piece.GetChunk()); err != nil {
-			return // The client has left.
+			return nil //nolint:nilerr // The client has left.
 		}
 	}
 }
 
-func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) {
+func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) error {
 	first := new(hindsightv1.ImportModelRequest)
-	if err := c.set(r, first); err != nil {
-		g.write(w, err)
-		return
+	ctx, end, err := g.begin(r, c, first)
+	if err != nil {
+		return err
 	}
+	defer end()
 	if !isContent(r, contentBytes) {
-		g.write(w, wrongContent(r, contentBytes, "curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE"))
-		return
+		return wrongContent(r, contentBytes, "curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE")
 	}
-	leave, ok := g.stream(w)
-	if !ok {
-		return
-	}
-	defer leave()
-	ctx, cancel := context.WithCancel(outgoing(r))
-	defer cancel()
 	call, err := g.models.ImportModel(ctx)
 	if err != nil {
-		g.write(w, err)
-		return
+		return err
 	}
 	piece := make([]byte, pieceBytes)
-	taken := begin(call, first)
+	taken := accepts(call, first)
 	if !taken {
 		w.Header().Set("Connection", "close") // Or net/http waits for a short body before it answers.
 	}
@@ -102,27 +84,20 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) {
 			break
 		}
 		if readErr != nil {
-			g.write(w, g.incomplete(readErr))
-			return
+			return g.incomplete(readErr)
 		}
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(g.Now().Add(importTimeout)) // Only a writer of a test has none.
 	answer, err := call.CloseAndRecv()
 	if err != nil {
-		g.write(w, err)
-		return
+		return err
 	}
-	text, err := encode(answer)
-	if err != nil {
-		g.write(w, err)
-		return
-	}
-	writeJSON(w, text)
+	return writeMessage(w, answer)
 }
 
-// begin sends the id, and reports whether the server accepts the import, so that a rejected
+// accepts sends the id, and reports whether the server accepts the import, so that a rejected
 // client holds no place by sending no body.
-func begin(call grpc.ClientStreamingClient[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse], first *hindsightv1.ImportModelRequest) bool {
+func accepts(call grpc.ClientStreamingClient[hindsightv1.ImportModelRequest, hindsightv1.ImportModelResponse], first *hindsightv1.ImportModelRequest) bool {
 	if call.Send(first) != nil {
 		return false
 	}

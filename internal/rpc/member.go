@@ -24,19 +24,12 @@ const principalKey = "hindsight-principal-bin"
 // has the models of this group alone. Only the cluster port reads it.
 const groupKey = "hindsight-group"
 
-type carriedPrincipal struct {
-	Name    string    `json:"name"`
-	Subject string    `json:"subject,omitempty"`
-	Role    auth.Role `json:"role"`
-	Models  []string  `json:"models,omitempty"`
-}
-
 func addPrincipal(ctx context.Context, to metadata.MD) {
 	p := auth.FromContext(ctx)
 	if p == nil {
 		return
 	}
-	text, err := json.Marshal(carriedPrincipal{p.Name, p.Subject, p.Role, p.Models})
+	text, err := json.Marshal(p)
 	if err != nil {
 		panic("rpc: " + err.Error()) // Strings and a number always have JSON.
 	}
@@ -50,15 +43,15 @@ func (m members) enter(ctx context.Context, method string) (context.Context, err
 	if len(values) == 0 {
 		return ctx, nil
 	}
-	var p carriedPrincipal
-	if err := json.Unmarshal([]byte(values[0]), &p); err != nil {
+	p := new(auth.Principal)
+	if err := json.Unmarshal([]byte(values[0]), p); err != nil {
 		return nil, fmt.Errorf("%w: the principal of a forwarded call: %w", auth.ErrInvalid, err)
 	}
 	rule := m.rules[method]
 	if rule == nil {
 		return nil, fmt.Errorf("%w: %s has no rule", auth.ErrRole, method)
 	}
-	return rule.carry(ctx, &auth.Principal{Name: p.Name, Subject: p.Subject, Role: p.Role, Models: p.Models}), nil
+	return rule.carry(ctx, p), nil
 }
 
 func (m members) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
