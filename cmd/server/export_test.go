@@ -49,7 +49,7 @@ func WarnExposed(log *zap.Logger, c config.Config, addresses ...net.Addr) {
 func TakesEveryCall(c config.Config, address net.Addr) bool { return takesEveryCall(c, address) }
 
 // WatchAll registers the metrics of the server that have a source, with every number known.
-func WatchAll(m *metrics.Metrics, models metrics.Source) error {
+func WatchAll(m *metrics.Metrics, models func(func(*figures.Live))) error {
 	shown := time.Unix(1, 0)
 	return errors.Join(m.WatchModels(models), m.WatchCluster(func() metrics.Cluster { return metrics.Cluster{} }),
 		watchCalls(m, func() rpc.Stats { return rpc.Stats{} }),

@@ -20,8 +20,7 @@ import (
 	"hindsight/internal/store"
 )
 
-// groups are the groups of models of this server. A server without a cluster has group 0 alone. It implements
-// rpc.Groups and metrics.Source.
+// groups are the groups of models of this server. A server without a cluster has group 0 alone. It implements rpc.Groups.
 type groups struct {
 	// host is nil without a cluster.
 	host *cluster.Host

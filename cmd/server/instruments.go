@@ -59,7 +59,7 @@ func (s *server) count() (err error) {
 
 func (s *server) watch(models *groups, server *rpc.Server) error {
 	limit := float64(s.config.MaxPending)
-	err := errors.Join(s.instruments.WatchModels(models), watchCalls(s.instruments, server.Stats),
+	err := errors.Join(s.instruments.WatchModels(models.Each), watchCalls(s.instruments, server.Stats),
 		watchTotals(s.instruments, limit, models.totals), watchDisks(s.instruments, models.disks))
 	if s.config.BackupTo != "" {
 		err = errors.Join(err, watchBackups(s.instruments, models.backups))

@@ -11,17 +11,13 @@ type Cluster struct {
 	Behind uint64        // Committed entries of the log that this server has not applied.
 	Age    time.Duration // Greatest age of the state of this server; 0 at the owner.
 	Offset time.Duration // Largest difference between the clock of this server and another server's clock.
-	// Members counts the servers by MemberStates.
+	// Members counts the servers by state: owner, voter, joining (without a vote yet) or missing (a voter that does not answer).
 	Members map[string]int
 }
 
-// MemberStates are the states of a server of a cluster. A missing server is a voter that does not answer. A joining
-// server has no vote yet.
-func MemberStates() []string { return []string{"owner", "voter", "joining", "missing"} }
-
 // WatchCluster registers the metrics of a cluster, which a server alone does not have.
 func (m *Metrics) WatchCluster(read func() Cluster) error {
-	for _, state := range MemberStates() {
+	for _, state := range []string{"owner", "voter", "joining", "missing"} {
 		err := m.register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "hindsight_cluster_members", Help: "Servers of the cluster by their state, as this server knows it: owner, voter, joining, or missing for a voter that does not answer.",
 			ConstLabels: prometheus.Labels{"state": state},

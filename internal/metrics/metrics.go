@@ -11,7 +11,6 @@
 package metrics
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -22,9 +21,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// DefaultMaxModels is how many models have series when Options does not say.
-const DefaultMaxModels = 1000
-
 const (
 	counter = prometheus.CounterValue
 	gauge   = prometheus.GaugeValue
@@ -34,7 +30,7 @@ const (
 type Options struct {
 	// Version is the version of the server, for hindsight_build_info.
 	Version string
-	// MaxModels bounds how many models have series. 0 means DefaultMaxModels.
+	// MaxModels bounds how many models have series.
 	MaxModels int
 }
 
@@ -47,34 +43,15 @@ type Metrics struct {
 }
 
 // New registers the instruments that need no source: timings, build information, the Go runtime and the process.
-// The caller may register more at the registry, before and after. After an error some instruments may stay
-// registered.
+// After an error some instruments may stay registered.
 func New(registry prometheus.Registerer, opts Options) (*Metrics, error) {
-	if opts.MaxModels < 0 {
-		return nil, fmt.Errorf("metrics: MaxModels is %d, want at least 0", opts.MaxModels)
-	}
-	if opts.MaxModels == 0 {
-		opts.MaxModels = DefaultMaxModels
-	}
-	if opts.Version == "" {
-		opts.Version = "unknown"
-	}
 	m := &Metrics{registry: registry, models: newModels(opts.MaxModels), Stages: newStages()}
-	err := m.register(append(m.Stages.collectors(), m.models.predict, m.models.observe, buildInfo(opts.Version))...)
-	if err != nil {
-		return nil, err
-	}
-	// A registry may have these two already, as the default one does.
-	for _, c := range []prometheus.Collector{
-		collectors.NewGoCollector(),
-		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-	} {
-		var registered prometheus.AlreadyRegisteredError
-		if err := m.register(c); err != nil && !errors.As(err, &registered) {
-			return nil, err
-		}
-	}
-	return m, nil
+	return m, m.register(m.Stages.queue, m.Stages.commit, m.Stages.learn, m.Stages.fsync, m.models.predict, m.models.observe,
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+			Name: "hindsight_build_info", Help: "The running build; always 1.",
+			ConstLabels: prometheus.Labels{"version": strings.ToValidUTF8(opts.Version, "?"), "go_version": runtime.Version()},
+		}, func() float64 { return 1 }),
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 }
 
 func (m *Metrics) register(all ...prometheus.Collector) error {
@@ -84,17 +61,6 @@ func (m *Metrics) register(all ...prometheus.Collector) error {
 		}
 	}
 	return nil
-}
-
-func buildInfo(version string) prometheus.Collector {
-	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "hindsight_build_info",
-		Help: "The running build; always 1.",
-		ConstLabels: prometheus.Labels{
-			"version":    strings.ToValidUTF8(version, "?"),
-			"go_version": runtime.Version(),
-		},
-	}, func() float64 { return 1 })
 }
 
 // Rejections registers the counter of rejected calls. The function returned counts a call by the reason in its error.

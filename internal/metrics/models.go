@@ -11,12 +11,6 @@ import (
 	"hindsight/internal/engine/figures"
 )
 
-// Source lists the models of the server with their live statistics.
-type Source interface {
-	// Each calls yield once for each model. Every scrape calls Each, one scrape at a time.
-	Each(yield func(*figures.Live))
-}
-
 // models collects the series of models.
 //
 // Lock order: scrape, the locks of the source, mu. Nothing is called under mu but client_golang.
@@ -61,14 +55,15 @@ func newModels(limit int) *models {
 	return m
 }
 
-// WatchModels registers the series of the models of source. Every scrape reads the source. A second call fails.
-func (m *Metrics) WatchModels(source Source) error {
-	return m.register(collector{m.models, source})
+// WatchModels registers the series of models. Every scrape calls each, one scrape at a time, which yields the live
+// statistics of each model. A second call of WatchModels fails.
+func (m *Metrics) WatchModels(each func(yield func(*figures.Live))) error {
+	return m.register(collector{m.models, each})
 }
 
 type collector struct {
 	*models
-	source Source
+	each func(yield func(*figures.Live))
 }
 
 // Timings takes the durations of one model's calls. The zero value drops the durations.
@@ -159,7 +154,7 @@ func (m collector) Collect(ch chan<- prometheus.Metric) {
 	defer m.scrape.Unlock()
 	m.scrapes++
 	without, values := 0, make([]float64, len(m.rows))
-	m.source.Each(func(live *figures.Live) {
+	m.each(func(live *figures.Live) {
 		hasPlace, first := m.read(live, values)
 		if !hasPlace {
 			without++

@@ -45,7 +45,7 @@ func watch(tb testing.TB, limit int) (*metrics.Metrics, *prometheus.Registry, *s
 	tb.Helper()
 	m, registry := newMetrics(tb, metrics.Options{MaxModels: limit})
 	src := new(source)
-	require.NoError(tb, m.WatchModels(src))
+	require.NoError(tb, m.WatchModels(src.Each))
 	return m, registry, src
 }
 
@@ -414,7 +414,7 @@ func TestConcurrentUse(t *testing.T) {
 	const rounds, workers = 100, 4
 	m, registry := newMetrics(t, metrics.Options{MaxModels: 3})
 	h := &host{m: m, models: map[string]bool{}}
-	require.NoError(t, m.WatchModels(h))
+	require.NoError(t, m.WatchModels(h.Each))
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() {

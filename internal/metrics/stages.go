@@ -19,10 +19,6 @@ func newStages() *Stages {
 	}
 }
 
-func (s *Stages) collectors() []prometheus.Collector {
-	return []prometheus.Collector{s.queue, s.commit, s.learn, s.fsync}
-}
-
 // Queue takes how long a call waited for its model's turn.
 func (s *Stages) Queue(seconds float64, trace string) { take(s.queue, seconds, trace) }
 
