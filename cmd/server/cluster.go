@@ -128,10 +128,10 @@ func (r *replicated) watchMembers(ctx context.Context) {
 	defer ticker.Stop()
 	far := map[string]bool{} // The servers whose clocks the log has named.
 	for {
-		states, offset := map[string]int{}, time.Duration(0)
+		seen := &metrics.Cluster{Members: map[string]int{}}
 		if n := r.groups.Load().host.Group(0).Node(); n != nil {
 			for _, one := range n.Members(ctx) {
-				offset = max(offset, one.Offset.Abs())
+				seen.Offset = max(seen.Offset, one.Offset.Abs())
 				if is := one.Offset.Abs() > clockOffset; is != far[one.Address] && one.Err == nil {
 					if far[one.Address] = is; is {
 						r.groups.Load().log.Warn("the clock of another server differs from the clock of this server: the owner's clock decides what expires",
@@ -141,16 +141,15 @@ func (r *replicated) watchMembers(ctx context.Context) {
 				switch {
 				case one.Owner: // read counts the owner.
 				case one.Err != nil:
-					states["missing"]++
+					seen.Members["missing"]++
 				case !one.Voter:
-					states["joining"]++
+					seen.Members["joining"]++
 				default:
-					states["voter"]++
+					seen.Members["voter"]++
 				}
 			}
 		}
-		r.states.Store(&states)
-		r.offset.Store(int64(offset))
+		r.seen.Store(seen)
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -197,21 +196,19 @@ func (g *groups) drain(ctx context.Context) {
 type replicated struct {
 	groups  atomic.Pointer[groups]
 	started time.Time
-	// states counts the servers by state, as of the last request.
-	states atomic.Pointer[map[string]int]
-	// offset is the largest difference of clocks, as of the last request.
-	offset atomic.Int64
+	// seen has the servers by state and the largest difference of clocks, as of the last request.
+	seen atomic.Pointer[metrics.Cluster]
 }
 
 // read returns the cluster as this server knows it: of several groups the largest age.
 func (r *replicated) read() metrics.Cluster {
-	out := metrics.Cluster{Members: map[string]int{}, Offset: time.Duration(r.offset.Load())}
+	out := metrics.Cluster{Members: map[string]int{}}
 	g := r.groups.Load()
 	if g == nil {
 		return out
 	}
-	if states := r.states.Load(); states != nil {
-		out.Members = maps.Clone(*states)
+	if seen := r.seen.Load(); seen != nil {
+		out.Members, out.Offset = maps.Clone(seen.Members), seen.Offset
 	}
 	for n := range g.all {
 		group := g.host.Group(uint32(n))

@@ -19,7 +19,6 @@ import (
 	"hindsight/internal/engine/figures"
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/metrics"
-	"hindsight/internal/rpc"
 	"hindsight/internal/store"
 )
 
@@ -52,7 +51,7 @@ func TakesEveryCall(c config.Config, address net.Addr) bool { return takesEveryC
 func WatchAll(m *metrics.Metrics, models func(func(*figures.Live))) error {
 	shown := time.Unix(1, 0)
 	return errors.Join(m.WatchModels(models), m.WatchCluster(func() metrics.Cluster { return metrics.Cluster{} }),
-		watchCalls(m, func() rpc.Stats { return rpc.Stats{} }),
+		watchCalls(m, func() int64 { return 0 }),
 		watchTotals(m, 1, func() []engine.Totals {
 			return []engine.Totals{{Counters: new(hosted.Counters), ReportCounters: new(figures.ReportCounters), StartCounters: new(engine.StartCounters)}}
 		}),

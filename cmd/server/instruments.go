@@ -59,7 +59,7 @@ func (s *server) count() (err error) {
 
 func (s *server) watch(models *groups, server *rpc.Server) error {
 	limit := float64(s.config.MaxPending)
-	err := errors.Join(s.instruments.WatchModels(models.Each), watchCalls(s.instruments, server.Stats),
+	err := errors.Join(s.instruments.WatchModels(models.Each), watchCalls(s.instruments, server.RequestBytes),
 		watchTotals(s.instruments, limit, models.totals), watchDisks(s.instruments, models.disks))
 	if s.config.BackupTo != "" {
 		err = errors.Join(err, watchBackups(s.instruments, models.backups))
@@ -95,9 +95,9 @@ func largest[T any](of func(T) float64) func([]T) float64 {
 	}
 }
 
-func watchCalls(m *metrics.Metrics, read func() rpc.Stats) error {
+func watchCalls(m *metrics.Metrics, read func() int64) error {
 	return metrics.Watch(m, read,
-		row("hindsight_requests_in_progress_bytes", "Size of the requests and model transfers in progress.", func(s rpc.Stats) float64 { return float64(s.RequestBytes) }))
+		row("hindsight_requests_in_progress_bytes", "Size of the requests and model transfers in progress.", func(bytes int64) float64 { return float64(bytes) }))
 }
 
 // watchTotals shows the figures over all models. A limit of 0 is no limit.

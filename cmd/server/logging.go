@@ -25,7 +25,7 @@ const (
 func newLogger(c config.Config, stderr io.Writer) (*zap.Logger, zap.AtomicLevel) {
 	encoding := zap.NewProductionEncoderConfig()
 	encoding.EncodeTime = zapcore.RFC3339NanoTimeEncoder
-	at := zap.NewAtomicLevelAt(level(c.LogLevel))
+	at, _ := zap.ParseAtomicLevel(c.LogLevel) // Package config has checked the level.
 	enabled := zap.LevelEnablerFunc(func(l zapcore.Level) bool { return l >= zapcore.ErrorLevel || at.Enabled(l) })
 	core := zapcore.NewSamplerWithOptions(
 		zapcore.NewCore(zapcore.NewJSONEncoder(encoding), zapcore.Lock(zapcore.AddSync(stderr)), enabled), time.Second, loggedFirst, loggedThereafter)
@@ -43,17 +43,4 @@ func levels(at zap.AtomicLevel, log *zap.Logger) http.Handler {
 			log.Error("log level changed", zap.Stringer("before", before), zap.Stringer("level", now))
 		}
 	}))
-}
-
-func level(l config.LogLevel) zapcore.Level {
-	switch l {
-	case config.LogDebug:
-		return zapcore.DebugLevel
-	case config.LogWarn:
-		return zapcore.WarnLevel
-	case config.LogError:
-		return zapcore.ErrorLevel
-	case config.LogInfo:
-	}
-	return zapcore.InfoLevel
 }

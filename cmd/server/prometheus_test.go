@@ -207,9 +207,9 @@ func TestPrometheus(t *testing.T) {
 func everyNumber(t *testing.T) prometheus.Gatherer {
 	t.Helper()
 	registry := prometheus.NewRegistry()
-	m := must(metrics.New(registry, metrics.Options{MaxModels: 1}))(t)
+	m := must(metrics.New(registry, metrics.Options{MaxModels: 10}))(t)
 	_, rejections := m.Rejections([]string{"OVERLOADED", "OTHER"})
-	require.NoError(t, errors.Join(rejections, main.WatchAll(m, everyModel{})))
+	require.NoError(t, errors.Join(rejections, main.WatchAll(m, everyModel{}.Each)))
 	everyModel{}.Each(func(live *figures.Live) { m.Timings(live.ID, live.Learner) })
 	return registry
 }

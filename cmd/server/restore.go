@@ -129,13 +129,12 @@ type source struct {
 	m *backup.Manifest
 }
 
-// within calls f with the backups of all groups. It fails if the place lacks a group of the cluster.
-func (s selection) within(ctx context.Context, at time.Time, f func([]source) error) error {
+// sources returns the backups of all groups. It fails if the place lacks a group of the cluster.
+func (s selection) sources(ctx context.Context, at time.Time) (all []source, err error) {
 	groups, err := s.groups(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var all []source
 	of, found := 0, []backup.Group{}
 	for _, group := range groups {
 		place, m, err := s.find(ctx, group, at)
@@ -143,17 +142,17 @@ func (s selection) within(ctx context.Context, at time.Time, f func([]source) er
 			continue
 		}
 		if err != nil {
-			return group.Wrap(err)
+			return nil, group.Wrap(err)
 		}
 		all, found = append(all, source{place, m}), append(found, m.Group)
 		if of = cmp.Or(of, m.Group.Of); of != m.Group.Of {
-			return group.Wrap(fmt.Errorf("the backup is of a cluster of %d groups, and others in %s are of %d", m.Group.Of, *s.from, of))
+			return nil, group.Wrap(fmt.Errorf("the backup is of a cluster of %d groups, and others in %s are of %d", m.Group.Of, *s.from, of))
 		}
 	}
 	if lacks := missing(of, found); len(lacks) > 0 || len(all) == 0 {
-		return fmt.Errorf("%w of all groups in %s: of %d groups it lacks %v", backup.ErrNoBackup, *s.from, of, lacks)
+		return nil, fmt.Errorf("%w of all groups in %s: of %d groups it lacks %v", backup.ErrNoBackup, *s.from, of, lacks)
 	}
-	return f(all)
+	return all, nil
 }
 
 func restore(ctx context.Context, call call) int {
@@ -196,28 +195,29 @@ func (s selection) names(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-func restoreAll(ctx context.Context, dir string, which selection, at time.Time, p *progress) (out outcome, err error) {
-	err = which.within(ctx, at, func(sources []source) error {
-		return filled(dir, func() error {
-			all, groups := []*restored{}, []backup.Group{}
-			for _, from := range sources {
-				r, err := restoreGroup(ctx, dir, from, at, p)
-				if err != nil {
-					return from.m.Group.Wrap(err)
-				}
-				all, groups = append(all, r), append(groups, from.m.Group)
+func restoreAll(ctx context.Context, dir string, which selection, at time.Time, p *progress) (outcome, error) {
+	sources, err := which.sources(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	all, groups := []*restored{}, []backup.Group{}
+	err = filled(dir, func() error {
+		for _, from := range sources {
+			r, err := restoreGroup(ctx, dir, from, at, p)
+			if err != nil {
+				return from.m.Group.Wrap(err)
 			}
-			out = outcomeOf(groups, all)
-			if groups[0] == (backup.Group{}) {
-				return nil
-			}
-			return setGroups(dir, len(groups)) //nolint:contextcheck // A directory is opened whole or not at all.
-		})
+			all, groups = append(all, r), append(groups, from.m.Group)
+		}
+		if groups[0] == (backup.Group{}) {
+			return nil
+		}
+		return setGroups(dir, len(groups)) //nolint:contextcheck // A directory is opened whole or not at all.
 	})
 	if err != nil {
 		return nil, err
 	}
-	return out, nil
+	return outcomeOf(groups, all), nil
 }
 
 func restoreGroup(ctx context.Context, dir string, from source, at time.Time, p *progress) (_ *restored, err error) {

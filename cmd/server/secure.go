@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"time"
@@ -9,8 +10,12 @@ import (
 	"golang.org/x/net/netutil"
 	"google.golang.org/grpc/credentials"
 
+	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/gateway"
+	"hindsight/internal/metrics"
+	"hindsight/internal/rpc"
 )
 
 func (s *server) openTLS() (err error) {
@@ -77,4 +82,22 @@ func knowsClients(c config.Config) bool {
 func takesEveryCall(c config.Config, address net.Addr) bool {
 	a, ok := address.(*net.TCPAddr)
 	return ok && a.IP.IsLoopback() && c.Tokens == "" && c.TLSCert == ""
+}
+
+// openAccess reads who may call. The guard checks HTTP requests, and is nil if it has nothing to do.
+func openAccess(c config.Config, log *zap.Logger, instruments *metrics.Metrics) (*access.Access, *gateway.Guard, error) {
+	a, err := access.Open(access.Options{
+		Tokens: c.Tokens, JWTKeys: c.JWTKeys, JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience,
+		AuditLog: c.AuditLog, Log: log.Named("access"), Now: time.Now,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := watchAccess(instruments, a.Stats); err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("instruments of access: %w", err), a.Close())
+	}
+	if a.Auth == nil && a.Audit() == nil {
+		return a, nil, nil
+	}
+	return a, gateway.NewGuard(gateway.GuardOptions{Auth: a.Auth, Audit: a.Audit(), Status: rpc.StatusOf, Now: time.Now}), nil
 }

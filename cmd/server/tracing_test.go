@@ -182,7 +182,7 @@ func TestTracesWithoutACollector(t *testing.T) {
 
 // logTo is a logger to a buffer, and what answers its level.
 func logTo(stderr *bytes.Buffer) (*zap.Logger, http.Handler) {
-	return server.NewLogger(config.Config{LogLevel: config.LogInfo}, stderr)
+	return server.NewLogger(config.Config{LogLevel: "info"}, stderr)
 }
 
 // The level can be read and set while the server runs, but by no page of another origin.

@@ -48,20 +48,19 @@ func verify(ctx context.Context, call call) int {
 		case *which.list:
 			return which.names(ctx)
 		}
-		var out outcome
-		err := which.within(ctx, time.Time{}, func(sources []source) error {
-			all, groups, found := []*verified{}, []backup.Group{}, error(nil)
-			for _, from := range sources {
-				v, err := verifyBackup(ctx, from, p)
-				if v == nil {
-					return from.m.Group.Wrap(err)
-				}
-				all, groups, found = append(all, v), append(groups, from.m.Group), cmp.Or(found, err)
+		sources, err := which.sources(ctx, time.Time{})
+		if err != nil {
+			return nil, err
+		}
+		all, groups, found := []*verified{}, []backup.Group{}, error(nil)
+		for _, from := range sources {
+			v, err := verifyBackup(ctx, from, p)
+			if v == nil {
+				return nil, from.m.Group.Wrap(err)
 			}
-			out = outcomeOf(groups, all)
-			return found
-		})
-		return out, err
+			all, groups, found = append(all, v), append(groups, from.m.Group), cmp.Or(found, err)
+		}
+		return outcomeOf(groups, all), found
 	})
 }
 

@@ -150,10 +150,5 @@ func (r *reservation) release() {
 	r.released = true
 }
 
-// Stats say what calls hold.
-type Stats struct{ RequestBytes int64 }
-
-// Stats returns what calls hold now.
-func (s *Server) Stats() Stats {
-	return Stats{RequestBytes: s.admission.requests.Held() + s.admission.transfers.Held()}
-}
+// RequestBytes returns what the requests and the model transfers in progress hold.
+func (s *Server) RequestBytes() int64 { return s.admission.requests.Held() + s.admission.transfers.Held() }

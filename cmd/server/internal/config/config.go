@@ -44,7 +44,7 @@ type Config struct {
 	LabelTTL       time.Duration
 	DeletedKept    time.Duration
 
-	LogLevel         LogLevel
+	LogLevel         string
 	MetricsMaxModels int
 	OTLPEndpoint     string // "" uses OTEL_EXPORTER_OTLP_ENDPOINT; without both, no traces.
 
@@ -83,17 +83,6 @@ const (
 	DurabilitySync Durability = "sync"
 	// DurabilityAsync answers before: a power cut may lose the last 100 ms.
 	DurabilityAsync Durability = "async"
-)
-
-// LogLevel is the lowest level that is logged.
-type LogLevel string
-
-// The values of LogLevel.
-const (
-	LogDebug LogLevel = "debug"
-	LogInfo  LogLevel = "info"
-	LogWarn  LogLevel = "warn"
-	LogError LogLevel = "error"
 )
 
 type value struct{ text, origin string }

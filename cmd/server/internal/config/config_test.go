@@ -61,7 +61,7 @@ func defaults() config.Config {
 		IDWindow:         24 * time.Hour,
 		LabelTTL:         24 * time.Hour,
 		DeletedKept:      168 * time.Hour,
-		LogLevel:         config.LogInfo,
+		LogLevel:         "info",
 		MetricsMaxModels: 1000,
 	}
 }
@@ -130,7 +130,7 @@ func everyLoaded() config.Config {
 		IDWindow:         9 * time.Hour,
 		LabelTTL:         11 * time.Hour,
 		DeletedKept:      12 * time.Hour,
-		LogLevel:         config.LogDebug,
+		LogLevel:         "debug",
 		MetricsMaxModels: 12,
 		Tokens:           "/etc/hindsight/tokens",
 		JWTKeys:          "https://id.example/keys",

@@ -63,7 +63,7 @@ func settings(c *Config) []setting {
 		{data, "label-ttl", "24h", duration(time.Millisecond, year, &c.LabelTTL), "how long a prediction stays pending"},
 		{data, "deleted-kept", "168h", duration(0, year, &c.DeletedKept), "how long a deleted model can be restored; 0 purges it at once"},
 
-		{monitoring, "log-level", "info", oneOf(&c.LogLevel, LogDebug, LogInfo, LogWarn, LogError), "lowest level that is logged"},
+		{monitoring, "log-level", "info", oneOf(&c.LogLevel, "debug", "info", "warn", "error"), "lowest level that is logged"},
 		{monitoring, "metrics-max-models", "1000", count(1, 1_000_000, &c.MetricsMaxModels), "maximum number of models with their own metric series"},
 		{monitoring, "otlp-endpoint", "", collector(&c.OTLPEndpoint), "OTLP endpoint for traces: http://HOST:4317 or https://HOST:4317"},
 	}, accessSettings(c), clusterSettings(c))
