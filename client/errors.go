@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/genproto/googleapis/rpc/code"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -72,60 +73,21 @@ var (
 	ErrInternal           error = family(codes.Internal)
 )
 
-// The reasons. A reason that is not here compares by Error.Reason.
+// The reasons that programs branch on. The others compare by Error.Reason.
 var (
 	ErrModelNotFound       error = reason(hindsightv1.ErrorReason_MODEL_NOT_FOUND)
 	ErrPredictionNotFound  error = reason(hindsightv1.ErrorReason_PREDICTION_NOT_FOUND)
-	ErrSnapshotNotFound    error = reason(hindsightv1.ErrorReason_SNAPSHOT_NOT_FOUND)
 	ErrModelExists         error = reason(hindsightv1.ErrorReason_MODEL_EXISTS)
 	ErrObservationConflict error = reason(hindsightv1.ErrorReason_OBSERVATION_CONFLICT)
-	ErrDimensionMismatch   error = reason(hindsightv1.ErrorReason_DIMENSION_MISMATCH)
 	ErrNotFinite           error = reason(hindsightv1.ErrorReason_NOT_FINITE)
-	ErrFeatureOutOfRange   error = reason(hindsightv1.ErrorReason_FEATURE_OUT_OF_RANGE)
 	ErrLabelMissing        error = reason(hindsightv1.ErrorReason_LABEL_MISSING)
-	ErrLabelOutOfRange     error = reason(hindsightv1.ErrorReason_LABEL_OUT_OF_RANGE)
-	ErrLabelKind           error = reason(hindsightv1.ErrorReason_LABEL_KIND)
-	ErrInvalidClass        error = reason(hindsightv1.ErrorReason_INVALID_CLASS)
-	ErrWeightOutOfRange    error = reason(hindsightv1.ErrorReason_WEIGHT_OUT_OF_RANGE)
-	ErrUnknownInput        error = reason(hindsightv1.ErrorReason_UNKNOWN_INPUT)
-	ErrMissingInput        error = reason(hindsightv1.ErrorReason_MISSING_INPUT)
-	ErrInputType           error = reason(hindsightv1.ErrorReason_INPUT_TYPE)
-	ErrInputTooLarge       error = reason(hindsightv1.ErrorReason_INPUT_TOO_LARGE)
-	ErrInvalidSpec         error = reason(hindsightv1.ErrorReason_INVALID_SPEC)
-	ErrInvalidID           error = reason(hindsightv1.ErrorReason_INVALID_ID)
-	ErrInvalidRequest      error = reason(hindsightv1.ErrorReason_INVALID_REQUEST)
-	ErrBatchTooLarge       error = reason(hindsightv1.ErrorReason_BATCH_TOO_LARGE)
-	ErrSpecTooLarge        error = reason(hindsightv1.ErrorReason_SPEC_TOO_LARGE)
 	ErrModelLimit          error = reason(hindsightv1.ErrorReason_MODEL_LIMIT)
 	ErrPendingLimit        error = reason(hindsightv1.ErrorReason_PENDING_LIMIT)
-	ErrObservationLimit    error = reason(hindsightv1.ErrorReason_OBSERVATION_LIMIT)
-	ErrClassLimit          error = reason(hindsightv1.ErrorReason_CLASS_LIMIT)
 	ErrOverloaded          error = reason(hindsightv1.ErrorReason_OVERLOADED)
 	ErrOutcomeUnknown      error = reason(hindsightv1.ErrorReason_OUTCOME_UNKNOWN)
-	ErrStorageFailed       error = reason(hindsightv1.ErrorReason_STORAGE_FAILED)
-	ErrShuttingDown        error = reason(hindsightv1.ErrorReason_SHUTTING_DOWN)
-	ErrStateCorrupt        error = reason(hindsightv1.ErrorReason_STATE_CORRUPT)
 	ErrETagMismatch        error = reason(hindsightv1.ErrorReason_ETAG_MISMATCH)
-	ErrWatcherLimit        error = reason(hindsightv1.ErrorReason_WATCHER_LIMIT)
-	ErrAliasNotFound       error = reason(hindsightv1.ErrorReason_ALIAS_NOT_FOUND)
-	ErrAliasExists         error = reason(hindsightv1.ErrorReason_ALIAS_EXISTS)
 	ErrAliasMismatch       error = reason(hindsightv1.ErrorReason_ALIAS_MISMATCH)
-	ErrAliasLimit          error = reason(hindsightv1.ErrorReason_ALIAS_LIMIT)
-	ErrModelHasAliases     error = reason(hindsightv1.ErrorReason_MODEL_HAS_ALIASES)
-	ErrModelFollows        error = reason(hindsightv1.ErrorReason_MODEL_FOLLOWS)
-	ErrTokenMissing        error = reason(hindsightv1.ErrorReason_TOKEN_MISSING)
-	ErrTokenInvalid        error = reason(hindsightv1.ErrorReason_TOKEN_INVALID)
-	ErrTokenExpired        error = reason(hindsightv1.ErrorReason_TOKEN_EXPIRED)
-	ErrCertificateUnknown  error = reason(hindsightv1.ErrorReason_CERTIFICATE_UNKNOWN)
-	ErrRoleTooLow          error = reason(hindsightv1.ErrorReason_ROLE_TOO_LOW)
-	ErrModelOutOfScope     error = reason(hindsightv1.ErrorReason_MODEL_OUT_OF_SCOPE)
-	ErrRateLimit           error = reason(hindsightv1.ErrorReason_RATE_LIMIT)
-	ErrConcurrencyLimit    error = reason(hindsightv1.ErrorReason_CONCURRENCY_LIMIT)
-	ErrSessionLimit        error = reason(hindsightv1.ErrorReason_SESSION_LIMIT)
 	ErrNotOwner            error = reason(hindsightv1.ErrorReason_NOT_OWNER)
-	ErrNoCluster           error = reason(hindsightv1.ErrorReason_NO_CLUSTER)
-	ErrServerNotFound      error = reason(hindsightv1.ErrorReason_SERVER_NOT_FOUND)
-	ErrServerState         error = reason(hindsightv1.ErrorReason_SERVER_STATE)
 )
 
 // ErrUnreachable says that no server answered.
@@ -227,14 +189,4 @@ func (e *Error) timedOut() bool { return e.Code == codes.DeadlineExceeded }
 func (e *Error) retriable() bool { return e.asked || e.unreachable || e.timedOut() }
 
 // CodeName returns the name of a code in the spelling of the protocol.
-func CodeName(c codes.Code) string {
-	names := [...]string{
-		"OK", "CANCELLED", "UNKNOWN", "INVALID_ARGUMENT", "DEADLINE_EXCEEDED", "NOT_FOUND",
-		"ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",
-		"OUT_OF_RANGE", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "DATA_LOSS", "UNAUTHENTICATED",
-	}
-	if int(c) < len(names) {
-		return names[c]
-	}
-	return c.String()
-}
+func CodeName(c codes.Code) string { return code.Code(c).String() }
