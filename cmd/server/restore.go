@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"hindsight/cmd/server/internal/backup"
+	"hindsight/cmd/server/internal/bucket"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/offline/pitr"
 	"hindsight/internal/store"
@@ -255,7 +256,7 @@ func setGroups(dir string, groups int) error {
 	if err == nil {
 		err = disk.SetGroups(groups)
 	}
-	return errors.Join(err, disk.Close(), backup.SyncDirectory(filepath.Dir(store.GroupDirectory(dir, 1))))
+	return errors.Join(err, disk.Close(), bucket.SyncDirectory(filepath.Dir(store.GroupDirectory(dir, 1))))
 }
 
 // filled fills an empty directory. A mark keeps servers from the directory until fill has
@@ -292,7 +293,7 @@ func filled(dir string, fill func() error) (err error) {
 	if err := os.WriteFile(filepath.Join(dir, "LOCK"), nil, restoredFileMode); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	if err := backup.SyncDirectory(dir); err != nil {
+	if err := bucket.SyncDirectory(dir); err != nil {
 		return err
 	}
 	if err := fill(); err != nil {
@@ -301,7 +302,7 @@ func filled(dir string, fill func() error) (err error) {
 	if err := os.Remove(mark); err != nil {
 		return fmt.Errorf("restore: %w", err)
 	}
-	return backup.SyncDirectory(dir)
+	return bucket.SyncDirectory(dir)
 }
 
 const (

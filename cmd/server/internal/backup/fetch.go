@@ -63,7 +63,7 @@ func (p *Place) Fetch(ctx context.Context, m *Manifest, dir string, report Repor
 		}
 	}
 	for _, d := range directories {
-		if err := SyncDirectory(d); err != nil {
+		if err := bucket.SyncDirectory(d); err != nil {
 			return nil, fmt.Errorf("backup: %w", err)
 		}
 	}

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"hindsight/cmd/server/internal/bucket"
 )
 
 // Group is a group of a cluster of several groups. The zero Group is a server without a cluster, or the one group of a
@@ -41,7 +39,7 @@ func (g Group) Place(place string) string {
 	switch {
 	case !strings.Contains(place, "://") || err != nil:
 		return filepath.Join(place, name)
-	case u.Scheme == bucket.FileScheme:
+	case u.Scheme == "file":
 		u.Path = path.Join(u.Path, name)
 	default:
 		query := u.Query()

@@ -38,7 +38,7 @@ func (p *Place) claim(ctx context.Context, store string, now time.Time) error {
 	}
 	err = p.bucket.Create(ctx, leaseKey, bytes.NewReader(data), int64(len(data)))
 	if err == nil {
-		return p.sync(ctx, leaseKey)
+		return p.bucket.Sync()
 	}
 	if !errors.Is(err, bucket.ErrExists) {
 		return fmt.Errorf("claim the place: %w", err)

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -29,45 +27,28 @@ const (
 )
 
 // Place is a directory or a bucket with backups.
-type Place struct {
-	bucket bucket.Bucket
-	// root is the directory, whose objects are synced, or empty for a bucket.
-	root string
-}
+type Place struct{ bucket bucket.Bucket }
 
 // Open opens a place: a directory, or the URL of a bucket. With create it creates a missing
 // directory.
 func Open(place string, create bool) (*Place, error) {
-	address, root, err := locate(place)
+	root, err := bucket.Directory(place)
+	if err == nil && create && root != "" {
+		err = os.MkdirAll(root, directoryMode)
+	}
+	p := new(Place)
+	if err == nil {
+		p.bucket, err = bucket.Open(place)
+	}
 	if err != nil {
-		return nil, err
-	}
-	p := &Place{root: root}
-	if create && root != "" {
-		if err := os.MkdirAll(root, directoryMode); err != nil {
-			return nil, fmt.Errorf("backup: %w", err)
-		}
-	}
-	if p.bucket, err = bucket.Open(address); err != nil {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
 	return p, nil
 }
 
-// locate returns the URL of a place, and the directory if the place is one.
-func locate(place string) (address, root string, err error) {
-	if address, err = bucket.URL(place); err != nil {
-		return "", "", fmt.Errorf("backup: %w", err)
-	}
-	if u, err := url.Parse(address); err == nil && u.Scheme == bucket.FileScheme {
-		root = bucket.DirectoryOf(u)
-	}
-	return address, root, nil
-}
-
 // Within reports whether a place is dir or a directory inside dir. The place need not exist.
 func Within(place, dir string) (bool, error) {
-	_, root, err := locate(place)
+	root, err := bucket.Directory(place)
 	if err != nil || root == "" {
 		return false, err
 	}
@@ -188,60 +169,4 @@ func (p *Place) read(ctx context.Context, name string) (*Manifest, error) {
 		return nil, fmt.Errorf("backup: %w", err)
 	}
 	return m, nil
-}
-
-// sync makes objects and their directories durable, if the place is a directory.
-func (p *Place) sync(ctx context.Context, keys ...string) error {
-	if p.root == "" {
-		return nil
-	}
-	directories := map[string]bool{}
-	for _, key := range keys {
-		if err := ctx.Err(); err != nil {
-			return fmt.Errorf("interrupted: %w", context.Cause(ctx))
-		}
-		file := filepath.Join(p.root, filepath.FromSlash(key))
-		if err := syncFile(file); err != nil {
-			return err
-		}
-		for dir := filepath.Dir(file); len(dir) >= len(p.root); dir = filepath.Dir(dir) {
-			directories[dir] = true
-			if dir == filepath.Dir(dir) {
-				break
-			}
-		}
-	}
-	for dir := range directories {
-		if err := SyncDirectory(dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func syncFile(name string) error {
-	f, err := os.OpenFile(name, os.O_RDWR, 0) //nolint:gosec // The operator names the place.
-	if err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync %s: %w", name, err)
-	}
-	return nil
-}
-
-// SyncDirectory makes the names in a directory durable. It does nothing on Windows, which cannot
-// sync directories.
-func SyncDirectory(name string) error {
-	if runtime.GOOS == "windows" {
-		return nil
-	}
-	f, err := os.Open(name) //nolint:gosec // The operator names the directory.
-	if err != nil {
-		return fmt.Errorf("sync: %w", err)
-	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return fmt.Errorf("sync %s: %w", name, err)
-	}
-	return nil
 }

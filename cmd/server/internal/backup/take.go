@@ -92,19 +92,17 @@ func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, rep
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	keys, err := p.has(ctx, m)
+	if err = p.has(ctx, m); err == nil {
+		err = p.bucket.Sync()
+	}
+	if err == nil {
+		err = p.publish(ctx, m)
+	}
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	// A killed backup may have written some of the files without a sync.
-	if err := p.sync(ctx, keys...); err != nil {
-		return Taken{}, fmt.Errorf("backup: %w", err)
-	}
-	if err := p.publish(ctx, m); err != nil {
-		return Taken{}, fmt.Errorf("backup: %w", err)
-	}
 	// Whoever has removed the lease or objects meanwhile may have damaged the backup.
-	if _, err = p.has(ctx, m); err == nil {
+	if err = p.has(ctx, m); err == nil {
 		err = p.held(ctx, store)
 	}
 	if err != nil {
@@ -113,16 +111,14 @@ func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, rep
 	return taken, nil
 }
 
-func (p *Place) has(ctx context.Context, m *Manifest) (keys []string, err error) {
+func (p *Place) has(ctx context.Context, m *Manifest) error {
 	objects, err := p.objects(ctx)
 	for _, f := range m.Files {
-		k := key(f.SHA256)
-		if size, ok := objects[k]; err == nil && (!ok || size != f.Bytes) {
-			err = fmt.Errorf("%s is not in the place after it was written", k)
+		if size, ok := objects[key(f.SHA256)]; err == nil && (!ok || size != f.Bytes) {
+			err = fmt.Errorf("%s is not in the place after it was written", key(f.SHA256))
 		}
-		keys = append(keys, k)
 	}
-	return keys, err
+	return err
 }
 
 // nameAfter returns the name of a time, which sorts after names.
@@ -239,7 +235,7 @@ func (p *Place) upload(ctx context.Context, name string, f *File) (err error) {
 	if err := p.bucket.Write(ctx, key(f.SHA256), &checked{from: from, file: f, hash: sha256.New()}, f.Bytes); err != nil {
 		return fmt.Errorf("upload %s: %w", f.Path, err)
 	}
-	return p.sync(ctx, key(f.SHA256))
+	return nil
 }
 
 // checked reads a file, and fails at its end if the digest differs.
@@ -274,7 +270,7 @@ func (p *Place) publish(ctx context.Context, m *Manifest) error {
 	if err := p.bucket.Create(ctx, name, bytes.NewReader(data), int64(len(data))); err != nil {
 		return fmt.Errorf("write the manifest %s: %w", name, err)
 	}
-	return p.sync(context.WithoutCancel(ctx), name) // The backup exists.
+	return p.bucket.Sync()
 }
 
 // Retired counts what Retain removed.

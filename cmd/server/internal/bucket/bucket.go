@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"runtime"
 	"strings"
 )
 
@@ -19,11 +20,7 @@ var (
 	ErrExists = errors.New("the object exists")
 )
 
-// The schemes of URLs of buckets.
-const (
-	FileScheme = "file"
-	s3Scheme   = "s3"
-)
+const s3Scheme = "s3"
 
 // Object is an object of a list. Size is zero for a common prefix, whose Key ends in a slash.
 type Object struct {
@@ -46,38 +43,39 @@ type Bucket interface {
 	Create(ctx context.Context, key string, from io.Reader, size int64) error
 	// Delete removes an object if it exists.
 	Delete(ctx context.Context, key string) error
+	// Sync makes durable what was written, also by a process that was killed.
+	Sync() error
 }
 
-// Open opens a bucket by its URL, for instance s3://bucket?prefix=hindsight/ or file:///var/backups.
-func Open(address string) (Bucket, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", address, err)
-	}
-	var b Bucket
-	switch u.Scheme {
-	case FileScheme:
-		b, err = openDirectory(DirectoryOf(u))
-	case s3Scheme:
-		b, err = openS3(u)
-	default:
-		err = fmt.Errorf("the scheme is %q, want %s or %s", u.Scheme, FileScheme, s3Scheme)
+// Open opens a directory by its path or file:///DIR, or a bucket by a URL such as s3://bucket?prefix=hindsight/.
+func Open(place string) (b Bucket, err error) {
+	dir, err := Directory(place)
+	if err == nil && dir != "" {
+		b, err = openDirectory(dir)
+	} else if err == nil {
+		b, err = openS3(place)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", address, err)
+		return nil, fmt.Errorf("open %s: %w", place, err)
 	}
 	return b, nil
 }
 
-// URL returns a directory as a URL, and a URL unchanged.
-func URL(place string) (string, error) {
-	if strings.Contains(place, "://") {
-		return place, nil
+// Directory returns the absolute path of a place that is a directory, empty for the URL of a bucket.
+func Directory(place string) (string, error) {
+	if !strings.Contains(place, "://") {
+		return filepath.Abs(place)
 	}
-	dir, err := filepath.Abs(place)
-	if err != nil {
-		return "", fmt.Errorf("directory %s: %w", place, err)
+	u, err := url.Parse(place)
+	if err != nil || u.Scheme == s3Scheme {
+		return "", err
 	}
-	u := url.URL{Scheme: FileScheme, Path: "/" + strings.TrimPrefix(filepath.ToSlash(dir), "/")}
-	return u.String(), nil
+	if u.Scheme != "file" {
+		return "", fmt.Errorf("the scheme is %q, want file or %s", u.Scheme, s3Scheme)
+	}
+	root := filepath.FromSlash(u.Path)
+	if runtime.GOOS == "windows" {
+		root = strings.TrimPrefix(root, `\`)
+	}
+	return filepath.Clean(root), nil
 }

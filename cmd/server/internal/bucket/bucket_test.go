@@ -131,9 +131,7 @@ func openS3(t *testing.T) (*server, bucket.Bucket) {
 
 func openDirectory(t *testing.T) bucket.Bucket {
 	t.Helper()
-	address, err := bucket.URL(t.TempDir())
-	require.NoError(t, err)
-	b, err := bucket.Open(address)
+	b, err := bucket.Open(t.TempDir())
 	require.NoError(t, err)
 	return b
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -17,15 +16,6 @@ import (
 const directoryMode = 0o700
 
 type directory struct{ root string }
-
-// DirectoryOf returns the directory of a file:// URL.
-func DirectoryOf(u *url.URL) string {
-	root := filepath.FromSlash(u.Path)
-	if runtime.GOOS == "windows" {
-		root = strings.TrimPrefix(root, `\`)
-	}
-	return filepath.Clean(root)
-}
 
 func openDirectory(root string) (*directory, error) {
 	info, err := os.Stat(root)
@@ -125,10 +115,41 @@ func (d *directory) write(ctx context.Context, key string, from io.Reader, size 
 		}
 	}()
 	_, err = io.CopyN(f, contextReader{ctx, from}, size)
+	if err == nil {
+		err = f.Sync()
+	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
 	return rename(f.Name(), name)
+}
+
+// Sync syncs the directories. Write has synced the files before it renamed them.
+func (d *directory) Sync() error {
+	return filepath.WalkDir(d.root, func(name string, entry fs.DirEntry, err error) error { //nolint:wrapcheck // It names the directory.
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return SyncDirectory(name)
+	})
+}
+
+// SyncDirectory makes the names in a directory durable. It does nothing on Windows, which cannot sync directories.
+func SyncDirectory(name string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(name) //nolint:gosec // The operator names the directory.
+	if err != nil {
+		return fmt.Errorf("sync: %w", err)
+	}
+	if err := errors.Join(f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("sync %s: %w", name, err)
+	}
+	return nil
 }
 
 type contextReader struct {

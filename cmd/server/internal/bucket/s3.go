@@ -22,8 +22,9 @@ type s3 struct {
 }
 
 // openS3 opens s3://BUCKET?prefix=P/&region=R&endpoint=URL&use_path_style=BOOL&profile=NAME. It sends nothing.
-func openS3(u *url.URL) (*s3, error) {
-	if u.Host == "" || strings.Trim(u.Path, "/") != "" {
+func openS3(address string) (*s3, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" || strings.Trim(u.Path, "/") != "" {
 		return nil, errors.New("want s3://BUCKET, or s3://BUCKET?prefix=P/")
 	}
 	b := &s3{name: u.Host}
@@ -137,6 +138,9 @@ func (b *s3) put(ctx context.Context, key string, from io.Reader, size int64, o 
 func (b *s3) Delete(ctx context.Context, key string) error {
 	return wrap(b.client.RemoveObject(ctx, b.name, b.prefix+key, minio.RemoveObjectOptions{}))
 }
+
+// Sync does nothing: S3 answers once an object is durable.
+func (*s3) Sync() error { return nil }
 
 func wrap(err error) error {
 	switch answer := minio.ToErrorResponse(err); {
