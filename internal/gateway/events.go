@@ -116,7 +116,7 @@ func (g *Gateway) relay(w http.ResponseWriter, r *http.Request, arrived <-chan r
 			err = s.write([]byte(":\n\n"))
 		}
 		if err != nil {
-			return nil //nolint:nilerr // The client has left, or takes nothing.
+			return nil // The client has left, or takes nothing.
 		}
 	}
 }

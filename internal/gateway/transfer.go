@@ -49,7 +49,7 @@ func (g *Gateway) export(w http.ResponseWriter, r *http.Request, c *call) error 
 		}
 		_ = control.SetWriteDeadline(g.Now().Add(writeTimeout)) // Only a writer of a test has none.
 		if _, err := w.Write(piece.GetChunk()); err != nil {
-			return nil //nolint:nilerr // The client has left.
+			return nil // The client has left.
 		}
 	}
 }

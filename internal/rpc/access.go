@@ -173,7 +173,8 @@ func remembered(request any) bool {
 // rejected reports whether access rejected the call.
 func rejected(err error) bool {
 	r := find(err)
-	return r != nil && (r.code == codes.Unauthenticated || r.code == codes.PermissionDenied || r.err == auth.ErrRate || r.err == auth.ErrConcurrency)
+	return r != nil && (r.code == codes.Unauthenticated || r.code == codes.PermissionDenied ||
+		r.reason == hindsightv1.ErrorReason_RATE_LIMIT || r.reason == hindsightv1.ErrorReason_CONCURRENCY_LIMIT)
 }
 
 func (a *access) audited(rule *rule, err error) bool {

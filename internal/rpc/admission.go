@@ -151,4 +151,6 @@ func (r *reservation) release() {
 }
 
 // RequestBytes returns what the requests and the model transfers in progress hold.
-func (s *Server) RequestBytes() int64 { return s.admission.requests.Held() + s.admission.transfers.Held() }
+func (s *Server) RequestBytes() int64 {
+	return s.admission.requests.Held() + s.admission.transfers.Held()
+}

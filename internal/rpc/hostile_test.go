@@ -99,7 +99,7 @@ func TestHalfSentCallsEnd(t *testing.T) {
 		assert.True(t, code == want && took >= 200*time.Millisecond, "%s: status %q after %v", method, code, took)
 		assert.NoError(t, errors.Join(response.Body.Close(), body.Close()))
 	}
-	assert.EqualValues(t, 0, s.server.Stats().RequestBytes)
+	assert.EqualValues(t, 0, s.server.RequestBytes())
 }
 
 // Models that are sent in share their memory. One alone may take more.
@@ -113,16 +113,16 @@ func TestTransfersAreBounded(t *testing.T) {
 	}
 	first := begin("first", 2*limit)
 	// The server takes the first chunk while it is alone, and then rejects others.
-	for deadline := time.Now().Add(3 * time.Minute); s.server.Stats().RequestBytes == 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(3 * time.Minute); s.server.RequestBytes() == 0 && time.Now().Before(deadline); {
 		time.Sleep(time.Millisecond)
 	}
-	assert.EqualValues(t, 2*limit, s.server.Stats().RequestBytes)
+	assert.EqualValues(t, 2*limit, s.server.RequestBytes())
 	rejected(t, errOf(begin("second", 1).CloseAndRecv()), codes.ResourceExhausted, "OVERLOADED", "in progress")
 	// Other calls have an account of their own.
 	s.create(t, "m", linear(1))
 	rejected(t, errOf(first.CloseAndRecv()), codes.InvalidArgument, "INVALID_REQUEST", "chunk")
 	rejected(t, errOf(begin("second", 1).CloseAndRecv()), codes.InvalidArgument, "INVALID_REQUEST", "chunk")
-	assert.EqualValues(t, 0, s.server.Stats().RequestBytes)
+	assert.EqualValues(t, 0, s.server.RequestBytes())
 }
 
 // Requests in progress share their memory. One alone is always taken.
@@ -196,7 +196,7 @@ func TestExportIsRejectedBeforeItsBytesAreMade(t *testing.T) {
 		assert.True(t, made <= most, "%s: %d bytes were made for an export that was rejected, want at most %d", model, made, most)
 	}
 	cancel()
-	for s.server.Stats().RequestBytes > 0 { // The handler ends with its call.
+	for s.server.RequestBytes() > 0 { // The handler ends with its call.
 		runtime.Gosched()
 	}
 	s.export(t, "waits")
