@@ -54,6 +54,23 @@ func (d *directory) path(elements ...string) string {
 	return d.fs.PathJoin(append([]string{d.dir}, elements...)...)
 }
 
+func (d *directory) exists(path string) (bool, error) {
+	_, err := d.fs.Stat(path)
+	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
+		return false, fmt.Errorf("store: %w", err)
+	}
+	return err == nil, nil
+}
+
+// forbid returns why if a file exists.
+func (d *directory) forbid(path string, why error) error {
+	there, err := d.exists(path)
+	if there {
+		return fmt.Errorf("%w: %s", why, d.dir)
+	}
+	return err
+}
+
 func (d *directory) syncDirectory(path string) error {
 	opened, err := d.fs.OpenDir(path)
 	if err != nil {

@@ -2,10 +2,8 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
-	iofs "io/fs"
 	"strconv"
 	"strings"
 
@@ -72,8 +70,8 @@ func (s *Store) checkFormat() error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.fs.Stat(s.path(logDirectory)); err != nil && format == 0 {
-		return nil // The directory is new.
+	if there, err := s.exists(s.path(logDirectory)); !there && format == 0 {
+		return err // The directory is new.
 	}
 	s.format.Lock()
 	s.format.number, s.format.version = format, version
@@ -103,11 +101,8 @@ func (s *Store) rejectFormat(format uint32, version string) error {
 // readFormat reads the format of a directory, 0 if it has none.
 func (s *Store) readFormat(dir string) (format uint32, version string, err error) {
 	data, err := s.readSmall(s.fs.PathJoin(dir, formatFile))
-	if errors.Is(err, iofs.ErrNotExist) {
-		return 0, "", nil
-	}
-	if err != nil {
-		return 0, "", fmt.Errorf("store: read the format: %w", err)
+	if err != nil || data == nil {
+		return 0, "", err
 	}
 	text, _ := strings.CutSuffix(string(data), "\n")
 	number, version, _ := strings.Cut(text[:max(0, strings.LastIndexByte(text, ' '))], " ")
@@ -121,10 +116,8 @@ func (s *Store) readFormat(dir string) (format uint32, version string, err error
 
 // readIncoming reads the format of a complete checkpoint of another member, and returns 0 without a checkpoint.
 func (s *Store) readIncoming() (format uint32, version string, err error) {
-	if _, err := s.fs.Stat(s.path(incomingDirectory, completeFile)); errors.Is(err, iofs.ErrNotExist) {
-		return 0, "", nil
-	} else if err != nil {
-		return 0, "", fmt.Errorf("store: read the format: %w", err)
+	if complete, err := s.exists(s.path(incomingDirectory, completeFile)); !complete {
+		return 0, "", err
 	}
 	return s.readFormat(s.path(incomingDirectory))
 }

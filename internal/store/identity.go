@@ -3,9 +3,7 @@ package store
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	iofs "io/fs"
 	"strings"
 )
 
@@ -16,10 +14,7 @@ const identityFile = "identity"
 // Identity returns the identity of the store, empty if the directory was opened without writes and has none yet.
 func (s *Store) Identity() (string, error) {
 	data, err := s.readSmall(s.path(identityFile))
-	if err != nil && !errors.Is(err, iofs.ErrNotExist) {
-		return "", fmt.Errorf("store: read the identity: %w", err)
-	}
-	return strings.TrimSpace(string(data)), nil
+	return strings.TrimSpace(string(data)), err
 }
 
 func (s *Store) beginIdentity() error {
@@ -44,11 +39,8 @@ func (s *Store) writeIdentity(dir, id string) error {
 // swapIdentity takes over the identity of a checkpoint. After a crash the next call does so again.
 func (s *Store) swapIdentity(in string) error {
 	data, err := s.readSmall(s.fs.PathJoin(in, identityFile))
-	if errors.Is(err, iofs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("store: read the identity: %w", err)
+	if err != nil || data == nil {
+		return err
 	}
 	return s.writeIdentity(s.dir, strings.TrimSpace(string(data)))
 }

@@ -50,15 +50,15 @@ func checkpointParts() []string { return []string{snapshots, pendingDirectory, l
 // an emptied directory becomes another member.
 func (s *Store) Member() (string, error) {
 	data, err := s.readSmall(s.path(memberFile))
-	if err == nil {
+	if err != nil {
+		return "", err
+	}
+	if data != nil {
 		id := strings.TrimSpace(string(data))
 		if raw, err := hex.DecodeString(id); err != nil || len(raw) != memberBytes {
 			return "", fmt.Errorf("store: %s is not the id of a member", s.path(memberFile))
 		}
 		return id, nil
-	}
-	if !errors.Is(err, iofs.ErrNotExist) {
-		return "", fmt.Errorf("store: %w", err)
 	}
 	raw := make([]byte, memberBytes)
 	if _, err := rand.Read(raw); err != nil {
@@ -77,13 +77,10 @@ func (s *Store) Member() (string, error) {
 // Groups returns the number of groups of the cluster that the member belongs to. It is 1 before SetGroups.
 func (s *Store) Groups() (int, error) {
 	data, err := s.readSmall(s.path(groupsFile))
-	if errors.Is(err, iofs.ErrNotExist) {
-		return 1, nil
+	if err != nil || data == nil {
+		return 1, err
 	}
-	n := 0
-	if err == nil {
-		n, err = strconv.Atoi(strings.TrimSpace(string(data)))
-	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
 	if err != nil {
 		return 0, fmt.Errorf("store: the number of groups: %w", err)
 	}
@@ -101,27 +98,13 @@ func (s *Store) SetGroups(n int) error {
 	return s.syncDirectory(s.path(memberDirectory))
 }
 
-// checkMember rejects the directory of a member to a server without a cluster.
-func (s *Store) checkMember(member bool) error {
-	_, err := s.fs.Stat(s.path(memberFile))
-	switch {
-	case errors.Is(err, iofs.ErrNotExist), err == nil && member:
-		return nil
-	case err == nil:
-		return fmt.Errorf("%w: %s", ErrMember, s.dir)
-	}
-	return fmt.Errorf("store: %w", err)
-}
 
 // Base returns the base of the checkpoint that the store began with: the checkpoint has all entries of the replicated
 // log up to the base. Base is 0 if the store did not begin with a checkpoint.
 func (s *Store) Base() (uint64, error) {
 	data, err := s.readSmall(s.path(baseFile))
-	switch {
-	case errors.Is(err, iofs.ErrNotExist):
-		return 0, nil
-	case err != nil:
-		return 0, fmt.Errorf("store: %w", err)
+	if err != nil || data == nil {
+		return 0, err
 	}
 	return parseBase(data)
 }
@@ -134,17 +117,6 @@ func parseBase(data []byte) (uint64, error) {
 	return base, nil
 }
 
-// checkSwapped fails with ErrSwapping if swapIncoming would replace the store.
-func (s *Store) checkSwapped() error {
-	_, err := s.fs.Stat(s.path(incomingDirectory, completeFile))
-	switch {
-	case errors.Is(err, iofs.ErrNotExist):
-		return nil
-	case err == nil:
-		return fmt.Errorf("%w: %s", ErrSwapping, s.dir)
-	}
-	return fmt.Errorf("store: %w", err)
-}
 
 // swapIncoming replaces the databases and the snapshots by a complete checkpoint, or removes an incomplete
 // checkpoint. After a crash the next call continues the replacement.
@@ -152,11 +124,11 @@ func (s *Store) swapIncoming() error {
 	in := s.path(incomingDirectory)
 	complete := s.fs.PathJoin(in, completeFile)
 	data, err := s.readSmall(complete)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return s.removeAll(in)
-	}
 	if err != nil {
-		return fmt.Errorf("store: %w", err)
+		return err
+	}
+	if data == nil {
+		return s.removeAll(in)
 	}
 	if _, err := parseBase(data); err != nil {
 		return err
@@ -187,10 +159,10 @@ func (s *Store) swapIncoming() error {
 
 // swap moves a part of a checkpoint into its place. It does nothing if a previous call has moved the part.
 func (s *Store) swap(from, to string) error {
-	if _, err := s.fs.Stat(from); errors.Is(err, iofs.ErrNotExist) {
-		_, err = s.fs.Stat(to)
+	if there, err := s.exists(from); err != nil {
 		return err
-	} else if err != nil {
+	} else if !there {
+		_, err = s.fs.Stat(to)
 		return err
 	}
 	if err := errors.Join(s.removeAll(to), s.fs.Rename(from, to)); err != nil {
@@ -363,13 +335,20 @@ func (d *directory) replaceFile(name string, data []byte) error {
 	return d.fs.Rename(temporary, name)
 }
 
-func (d *directory) readSmall(name string) (_ []byte, err error) {
+// readSmall reads a file, nil if it does not exist.
+func (d *directory) readSmall(name string) (data []byte, err error) {
 	f, err := d.fs.Open(name)
-	if err != nil {
-		return nil, err
+	if errors.Is(err, iofs.ErrNotExist) {
+		return nil, nil
 	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	return io.ReadAll(io.LimitReader(f, smallFile))
+	if err == nil {
+		data, err = io.ReadAll(io.LimitReader(f, smallFile))
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("store: read %s: %w", name, err)
+	}
+	return data, nil
 }
 
 const smallFile = 4 << 10

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/sstable"
@@ -38,17 +37,20 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 		return nil, nil, err
 	}
 	// This check comes first, because an interrupted swap may have removed the log.
-	if err := s.checkSwapped(); err != nil {
+	if err := s.forbid(s.path(incomingDirectory, completeFile), ErrSwapping); err != nil {
 		return nil, nil, err
 	}
 	if err := s.checkThere(logDirectory); err != nil {
 		return nil, nil, err
 	}
-	if err := s.checkRestored(o.Restoring); err != nil {
+	if err := s.checkOptions(o.Restoring, true); err != nil {
 		return nil, nil, err
 	}
-	_, statErr := s.fs.Stat(s.path(asyncMarker))
-	if err := s.checkTail(logDirectory, statErr == nil); err != nil {
+	async, err := s.exists(s.path(asyncMarker))
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := s.checkTail(logDirectory, async); err != nil {
 		return nil, nil, err
 	}
 	s.cache = pebble.NewCache(cacheBytes)
@@ -72,14 +74,11 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 }
 
 func (s *Store) checkThere(name string) error {
-	_, err := s.fs.Stat(s.path(name))
-	switch {
-	case errors.Is(err, os.ErrNotExist):
+	there, err := s.exists(s.path(name))
+	if err == nil && !there {
 		return fmt.Errorf("%w: %s has no %s", ErrNotThere, s.dir, name)
-	case err != nil:
-		return fmt.Errorf("store: %w", err)
 	}
-	return nil
+	return err
 }
 
 // Verified is the progress of Verify.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"syscall"
 
@@ -94,10 +93,8 @@ func (s *Store) Aside() string {
 func (s *Store) pendingAside() (string, error) {
 	for n := 1; ; n++ {
 		aside := s.path(pendingDirectory + ".damaged-" + strconv.Itoa(n))
-		if _, err := s.fs.Stat(aside); errors.Is(err, os.ErrNotExist) {
-			return aside, nil
-		} else if err != nil {
-			return "", fmt.Errorf("store: set damaged predictions aside: %w", err)
+		if taken, err := s.exists(aside); !taken {
+			return aside, err
 		}
 	}
 }

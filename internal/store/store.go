@@ -19,7 +19,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	iofs "io/fs"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -182,10 +181,7 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	if err := s.lockDirectory(); err != nil {
 		return nil, err
 	}
-	if err := s.checkRestored(o.Restoring); err != nil {
-		return nil, err
-	}
-	if err := s.checkMember(o.Member); err != nil {
+	if err := s.checkOptions(o.Restoring, o.Member); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(s.RemoveCheckpoint(), s.beginFormat(o.Member, o.Version), s.swapIncoming(), s.beginIdentity()); err != nil {
@@ -222,15 +218,16 @@ func (s *Store) openDatabases(o Options) (err error) {
 	return s.openPending(cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
 }
 
-func (s *Store) checkRestored(restoring bool) error {
-	_, err := s.fs.Stat(s.path(RestoringMark))
-	switch {
-	case errors.Is(err, iofs.ErrNotExist), err == nil && restoring:
-		return nil
-	case err == nil:
-		return fmt.Errorf("%w: %s", ErrRestoring, s.dir)
+// checkOptions rejects the directory of an unfinished restore, and the directory of a member of a cluster, unless the
+// caller opens it as one.
+func (s *Store) checkOptions(restoring, member bool) (err error) {
+	if !restoring {
+		err = s.forbid(s.path(RestoringMark), ErrRestoring)
 	}
-	return fmt.Errorf("store: %w", err)
+	if err == nil && !member {
+		err = s.forbid(s.path(memberFile), ErrMember)
+	}
+	return err
 }
 
 func (s *Store) makeDirectories() error {

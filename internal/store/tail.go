@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
@@ -121,19 +120,9 @@ func numberOf(name string) (number uint64, isLog, ok bool) {
 
 // readMark reads the syncedFile of a database. A missing or damaged file reads as zero.
 func (d *directory) readMark(directory string) (extents, error) {
-	f, err := d.fs.Open(d.path(directory, syncedFile))
-	if errors.Is(err, os.ErrNotExist) {
-		return extents{}, nil
-	}
-	if err != nil {
-		return extents{}, fmt.Errorf("store: %w", err)
-	}
-	data, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return extents{}, fmt.Errorf("store: read %s: %w", d.path(directory, syncedFile), err)
-	}
-	if len(data) != syncedLength || binary.BigEndian.Uint32(data[32:]) != crc32.Checksum(data[:32], crc32.MakeTable(crc32.Castagnoli)) {
-		return extents{}, nil
+	data, err := d.readSmall(d.path(directory, syncedFile))
+	if err != nil || len(data) != syncedLength || binary.BigEndian.Uint32(data[32:]) != crc32.Checksum(data[:32], crc32.MakeTable(crc32.Castagnoli)) {
+		return extents{}, err
 	}
 	at := func(n int) extent {
 		return extent{binary.BigEndian.Uint64(data[n:]), int64(binary.BigEndian.Uint64(data[n+8:]))}

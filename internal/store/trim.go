@@ -100,19 +100,15 @@ func (d *directory) cut(path string, length int64) error {
 const asyncMarker = "log.async"
 
 func (s *Store) beforeLog(async bool) error {
-	_, err := s.fs.Stat(s.path(asyncMarker))
-	marked := err == nil
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("store: %w", err)
-	}
-	err = s.checkTail(logDirectory, marked)
-	if errors.As(err, new(*TailError)) {
-		return fmt.Errorf("%w: acknowledged commits are lost; restore the directory from a copy, or go on without them by fsck --truncate", err)
-	}
-	if err != nil {
-		return err
+	marked, err := s.exists(s.path(asyncMarker))
+	if err == nil {
+		err = s.checkTail(logDirectory, marked)
 	}
 	switch {
+	case errors.As(err, new(*TailError)):
+		return fmt.Errorf("%w: acknowledged commits are lost; restore the directory from a copy, or go on without them by fsck --truncate", err)
+	case err != nil:
+		return err
 	case marked:
 		return s.trimTail(logDirectory)
 	case !async:
