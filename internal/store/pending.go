@@ -149,33 +149,23 @@ func (s *Store) replacePending(damaged *database, open func() (*database, error)
 // database is damaged, usePending calls f again with the next database. The function f
 // must not call usePending.
 func (s *Store) usePending(ctx context.Context, f func(db *database) error) error {
-	gone, err := s.usePendingUntil(ctx.Done(), f)
-	if gone {
-		return waited(ctx)
-	}
-	return err
-}
-
-// finishPending is usePending without a context.
-func (s *Store) finishPending(f func(db *database) error) error {
-	_, err := s.usePendingUntil(nil, f)
-	return err
-}
-
-func (s *Store) usePendingUntil(done <-chan struct{}, f func(db *database) error) (gone bool, err error) {
 	for {
 		db, err := s.tryPending(f)
 		if err == nil || db == nil || !s.mending || !db.isDamaged() {
-			return false, err
+			return err
 		}
 		select {
 		case <-db.replaced:
 		case <-s.guard.failed:
-			return false, s.Failed()
-		case <-done:
-			return true, nil
+			return s.Failed()
+		case <-ctx.Done():
+			return waited(ctx)
 		}
 	}
+}
+
+func (s *Store) finishPending(f func(db *database) error) error {
+	return s.usePending(context.Background(), f)
 }
 
 func (s *Store) tryPending(f func(db *database) error) (*database, error) {
