@@ -59,6 +59,16 @@ func (g *guard) fail(cause error) error {
 	return g.err()
 }
 
+// change keeps the failure of a change. After a failure nothing is changed, and Pebble sees success.
+func (g *guard) change(do func() error) error {
+	if g.err() == nil {
+		if err := do(); err != nil {
+			_ = g.fail(err)
+		}
+	}
+	return nil
+}
+
 // guardFS is the file system of one database. It hides failures from Pebble.
 // When it is lazy it also leaves out the syncs of write-ahead logs: a commit
 // that asks Pebble for a sync has then been written to the operating system
@@ -159,40 +169,26 @@ func (f *guardFS) Rename(oldName, newName string) error {
 	if f.isApart(newName) {
 		return f.FS.Rename(oldName, newName)
 	}
-	return f.change(func() error { return f.FS.Rename(oldName, newName) })
+	return f.guard.change(func() error { return f.FS.Rename(oldName, newName) })
 }
 
 func (f *guardFS) Link(oldName, newName string) error {
 	if f.isApart(newName) {
 		return f.FS.Link(oldName, newName)
 	}
-	return f.change(func() error { return f.FS.Link(oldName, newName) })
+	return f.guard.change(func() error { return f.FS.Link(oldName, newName) })
 }
 
-func (f *guardFS) change(do func() error) error {
-	if f.guard.err() != nil {
-		return nil //nolint:nilerr // After a failure nothing is changed, and Pebble sees success.
-	}
-	if err := do(); err != nil {
-		_ = f.guard.fail(err)
-	}
-	return nil
-}
+func (f *guardFS) Remove(name string) error { return f.remove(name, f.FS.Remove) }
 
-// Remove implements vfs.FS. A failure does not end writing: Pebble removes the file at the next
-// start.
-func (f *guardFS) Remove(name string) error {
+func (f *guardFS) RemoveAll(name string) error { return f.remove(name, f.FS.RemoveAll) }
+
+// remove does not end writing if it fails: Pebble removes the file at the next start.
+func (f *guardFS) remove(name string, remove func(string) error) error {
 	if f.guard.err() != nil && !f.isApart(name) {
 		return nil // After a failure nothing is changed, and Pebble sees success.
 	}
-	return f.FS.Remove(name)
-}
-
-func (f *guardFS) RemoveAll(name string) error {
-	if f.guard.err() != nil && !f.isApart(name) {
-		return nil // After a failure nothing is changed, and Pebble sees success.
-	}
-	return f.FS.RemoveAll(name)
+	return remove(name)
 }
 
 // GetDiskUsage implements vfs.FS. Pebble paces deletions by it, and would report its error as a
@@ -224,15 +220,7 @@ type guardDir struct {
 	guard *guard
 }
 
-func (d *guardDir) Sync() error {
-	if d.guard.err() != nil {
-		return nil //nolint:nilerr // After a failure nothing is changed, and Pebble sees success.
-	}
-	if err := d.File.Sync(); err != nil {
-		_ = d.guard.fail(err)
-	}
-	return nil
-}
+func (d *guardDir) Sync() error { return d.guard.change(d.File.Sync) }
 
 type guardFile struct {
 	vfs.File
@@ -377,10 +365,10 @@ func (f *guardFile) Close() error {
 	defer f.mu.Unlock()
 	f.mu.closed = true
 	err := f.File.Close()
-	if err == nil {
-		return nil
+	if err != nil {
+		err = f.fs.guard.fail(err)
 	}
-	if err = f.fs.guard.fail(err); f.pretends() {
+	if f.pretends() {
 		return nil
 	}
 	return err
