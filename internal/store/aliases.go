@@ -13,16 +13,14 @@ func aliasKey(name string) []byte { return append([]byte{familyAlias}, name...) 
 func (s *Store) EachAlias(ctx context.Context, f func(name string, value []byte) error) error {
 	return s.logDB.walk(ctx, []byte{familyAlias}, []byte{familyAlias + 1}, func(k, v []byte) error {
 		return f(string(k[1:]), v)
-	}, failed("read the aliases"))
+	}, func(err error) error { return failed("read the aliases", err) })
 }
 
-func failed(what string) func(error) error {
-	return func(err error) error {
-		if err == nil {
-			return nil
-		}
-		return fmt.Errorf("store: %s: %w", what, err)
+func failed(what string, err error) error {
+	if err == nil {
+		return nil
 	}
+	return fmt.Errorf("store: %s: %w", what, err)
 }
 
 // PutAlias implements storage.Aliases.
@@ -44,5 +42,5 @@ func (s *Store) changeAlias(ctx context.Context, name string, fill func(*pebble.
 	if err == nil {
 		err = s.complete(ctx, s.logDB.commitDurably, fill)
 	}
-	return failed(fmt.Sprintf("change the alias %q", name))(err)
+	return failed(fmt.Sprintf("change the alias %q", name), err)
 }

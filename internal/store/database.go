@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -111,10 +112,7 @@ func (db *database) close() (err error) {
 	if db.fs.mark != nil {
 		err = errors.Join(err, db.fs.mark.file.Close())
 	}
-	if err != nil {
-		return fmt.Errorf("store: close: %w", err)
-	}
-	return nil
+	return failed("close", err)
 }
 
 // write waits in room and commits one batch.
@@ -180,37 +178,37 @@ func (db *database) force() error {
 }
 
 func (db *database) get(key []byte) (value []byte, ok bool, err error) {
-	v, closer, err := db.Get(key)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read: %w", err)
-	}
-	value = append([]byte{}, v...)
-	if err := closer.Close(); err != nil {
-		return nil, false, fmt.Errorf("read: %w", err)
-	}
-	return value, true, nil
+	ok, err = db.view(key, func(v []byte) { value = append([]byte{}, v...) })
+	return value, ok, err
 }
 
 // timeOf returns the time in the value of a row, -1 if the row is too short. The
 // result ok says that the row exists.
 func (db *database) timeOf(key []byte) (at int64, ok bool, err error) {
+	ok, err = db.view(key, func(v []byte) {
+		if stored, _, err := splitTimed(v); err == nil {
+			at = stored
+		} else {
+			at = -1
+		}
+	})
+	return at, ok, err
+}
+
+// view calls f with the value of a key, valid during the call. The result ok says that the key exists.
+func (db *database) view(key []byte, f func(value []byte)) (ok bool, err error) {
 	v, closer, err := db.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {
-		return 0, false, nil
+		return false, nil
+	}
+	if err == nil {
+		f(v)
+		err = closer.Close()
 	}
 	if err != nil {
-		return 0, false, fmt.Errorf("read: %w", err)
+		return false, fmt.Errorf("read: %w", err)
 	}
-	if at, _, err = splitTimed(v); err != nil {
-		at = -1
-	}
-	if err := closer.Close(); err != nil {
-		return 0, false, fmt.Errorf("read: %w", err)
-	}
-	return at, true, nil
+	return true, nil
 }
 
 // scan calls f for every key from lower to below upper, until f returns false. Scan returns
@@ -235,6 +233,22 @@ func (db *database) scan(lower, upper []byte, f func(key, value []byte) (bool, e
 		}
 	}
 	return nil
+}
+
+// last returns the last key from lower to below upper and the size of its value, a nil key without one.
+func (db *database) last(lower, upper []byte) (key []byte, size int, err error) {
+	it, err := db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return nil, 0, fmt.Errorf("scan: %w", err)
+	}
+	if it.Last() {
+		value := it.LazyValue()
+		key, size = bytes.Clone(it.Key()), value.Len()
+	}
+	if err := it.Close(); err != nil {
+		return nil, 0, fmt.Errorf("scan: %w", err)
+	}
+	return key, size, nil
 }
 
 // walk calls f for every key from lower to below upper, until f fails or ctx ends. Walk returns

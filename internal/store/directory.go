@@ -73,17 +73,10 @@ func (d *directory) forbid(path string, why error) error {
 
 func (d *directory) syncDirectory(path string) error {
 	opened, err := d.fs.OpenDir(path)
-	if err != nil {
-		return fmt.Errorf("store: open directory %s: %w", path, err)
+	if err == nil {
+		err = errors.Join(opened.Sync(), opened.Close())
 	}
-	err = opened.Sync()
-	if closeErr := opened.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("store: sync directory %s: %w", path, err)
-	}
-	return nil
+	return failed("sync directory "+path, err)
 }
 
 func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, error) {
@@ -161,10 +154,7 @@ func (d *directory) writeFile(name string, data []byte) error {
 }
 
 func (d *directory) removeAll(path string) error {
-	if err := d.fs.RemoveAll(path); err != nil {
-		return fmt.Errorf("store: remove %s: %w", path, err)
-	}
-	return nil
+	return failed("remove "+path, d.fs.RemoveAll(path))
 }
 
 func (d *directory) close(databases ...*database) error {

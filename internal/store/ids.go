@@ -38,10 +38,8 @@ func (m *Model) PutIDs(ctx context.Context, ids []storage.ID) error {
 
 // putIDs remembers ids, through commit. It does not look minted ids up, because they are new and distinct.
 func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool, commit func(func(*pebble.Batch) error) error) error {
-	for _, id := range ids {
-		if err := checkID(id.ID); err != nil {
-			return err
-		}
+	if err := checkIDs(ids); err != nil {
+		return err
 	}
 	s := m.store
 	if err := s.logDB.room(ctx); err != nil {
@@ -58,11 +56,7 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool, commi
 	s.filter.committing.RLock()
 	defer s.filter.committing.RUnlock()
 	err := commit(func(b *pebble.Batch) (err error) {
-		if minted {
-			fresh = len(ids)
-			return m.fillMinted(b, ids)
-		}
-		fresh, err = m.fillIDs(b, ids)
+		fresh, err = m.fillIDs(b, ids, minted)
 		return err
 	})
 	if err != nil {
@@ -72,21 +66,26 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool, commi
 	return nil
 }
 
-// fillIDs puts ids into a batch, deletes the index entries that the ids had before, and
+// fillIDs puts ids into a batch, deletes the index entries that ids which are not minted had before, and
 // returns how many ids are new.
-func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID) (fresh int, err error) {
-	batched := newBatched(len(ids))
+func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID, minted bool) (fresh int, err error) {
+	var batched batched
+	if !minted {
+		batched = newBatched(len(ids))
+	}
 	for _, id := range ids {
-		at := nanoseconds(id.At)
-		replaced, err := batched.replace(m.store.logDB, b, familyID, familyIDAge, m.number, id.ID, at)
+		replaced := false
+		if !minted {
+			replaced, err = batched.replace(m.store.logDB, b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At))
+		}
+		if err == nil {
+			err = m.setID(b, &id)
+		}
 		if err != nil {
 			return 0, err
 		}
 		if !replaced {
 			fresh++
-		}
-		if err := m.setID(b, &id); err != nil {
-			return 0, err
 		}
 	}
 	return fresh, nil
@@ -96,16 +95,6 @@ func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID) (fresh int, err error
 func (m *Model) setID(b *pebble.Batch, id *storage.ID) error {
 	m.store.filter.add(m.number, id.ID)
 	return setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value)
-}
-
-// fillMinted is fillIDs for new, distinct ids.
-func (m *Model) fillMinted(b *pebble.Batch, ids []storage.ID) error {
-	for _, id := range ids {
-		if err := m.setID(b, &id); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // batched holds the times of the rows of an unfinished batch, so that an id that comes twice
@@ -183,10 +172,7 @@ func (s *Store) Forget(ctx context.Context, before time.Time, keep int) error {
 			return fmt.Errorf("store: forget old ids: %w", err)
 		}
 	}
-	if err := s.filter.renew(s.remembered.Load(), s.eachRemembered); err != nil {
-		return fmt.Errorf("store: renew the filter of ids: %w", err)
-	}
-	return nil
+	return failed("renew the filter of ids", s.filter.renew(s.remembered.Load(), s.eachRemembered))
 }
 
 // eachRemembered calls add for every remembered id of all models. An id and its index entry are put and

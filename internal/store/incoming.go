@@ -98,7 +98,6 @@ func (s *Store) SetGroups(n int) error {
 	return s.syncDirectory(s.path(memberDirectory))
 }
 
-
 // Base returns the base of the checkpoint that the store began with: the checkpoint has all entries of the replicated
 // log up to the base. Base is 0 if the store did not begin with a checkpoint.
 func (s *Store) Base() (uint64, error) {
@@ -116,7 +115,6 @@ func parseBase(data []byte) (uint64, error) {
 	}
 	return base, nil
 }
-
 
 // swapIncoming replaces the databases and the snapshots by a complete checkpoint, or removes an incomplete
 // checkpoint. After a crash the next call continues the replacement.

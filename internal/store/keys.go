@@ -126,6 +126,15 @@ func splitRewind(v []byte) (sequence uint64, err error) {
 	return binary.BigEndian.Uint64(v), nil
 }
 
+func checkIDs(ids []storage.ID) error {
+	for n := range ids {
+		if err := checkID(ids[n].ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func checkID(id string) error {
 	if len(id) > storage.MaxID {
 		return fmt.Errorf("%w: %d bytes, at most %d", storage.ErrInvalidID, len(id), storage.MaxID)

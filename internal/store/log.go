@@ -74,10 +74,8 @@ func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 }
 
 func (m *Model) append(ctx context.Context, c storage.Commit) error {
-	for _, id := range c.IDs {
-		if err := checkID(id.ID); err != nil {
-			return err
-		}
+	if err := checkIDs(c.IDs); err != nil {
+		return err
 	}
 	db := m.store.logDB
 	if err := db.room(ctx); err != nil {
@@ -102,12 +100,8 @@ func (m *Model) append(ctx context.Context, c storage.Commit) error {
 		if err := setRecord(b, m.number, c.Record); err != nil {
 			return err
 		}
-		for _, id := range c.IDs {
-			if err := m.setID(b, &id); err != nil {
-				return err
-			}
-		}
-		return nil
+		_, err := m.fillIDs(b, c.IDs, true)
+		return err
 	})
 	if err != nil {
 		m.endChange(0, false)
@@ -156,22 +150,14 @@ func (m *Model) last() (uint64, error) {
 }
 
 func (m *Model) readEnd() (last uint64, err error) {
-	lower, upper := modelRange(familyLog, m.number)
-	it, err := m.store.logDB.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
-		return 0, fmt.Errorf("scan: %w", err)
+	k, _, err := m.store.logDB.last(modelRange(familyLog, m.number))
+	switch {
+	case err != nil || k == nil:
+		return 0, err
+	case len(k) != logKeyLength:
+		return 0, &CorruptError{m.name, 0, fmt.Sprintf("key of %d bytes, want %d", len(k), logKeyLength)}
 	}
-	if it.Last() {
-		if k := it.Key(); len(k) == logKeyLength {
-			last = binary.BigEndian.Uint64(k[9:])
-		} else {
-			err = &CorruptError{m.name, 0, fmt.Sprintf("key of %d bytes, want %d", len(k), logKeyLength)}
-		}
-	}
-	if closeErr := it.Close(); err == nil && closeErr != nil {
-		err = fmt.Errorf("scan: %w", closeErr)
-	}
-	return last, err
+	return binary.BigEndian.Uint64(k[9:]), nil
 }
 
 // First implements storage.Log.

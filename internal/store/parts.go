@@ -39,10 +39,7 @@ func (s *Store) PutPart(ctx context.Context, t storage.Transfer, offset uint64, 
 	if err == nil {
 		err = s.complete(ctx, s.logDB.commitDurably, func(b *pebble.Batch) error { return b.Set(partKey(t, offset), data, nil) })
 	}
-	if err != nil {
-		return fmt.Errorf("store: keep a part of a change: %w", err)
-	}
-	return nil
+	return failed("keep a part of a change", err)
 }
 
 // JoinParts implements storage.Parts.
@@ -71,19 +68,14 @@ func (s *Store) JoinParts(t storage.Transfer, size uint64) ([]byte, error) {
 
 // partsEnd returns the offset behind the last part of a range, 0 without parts.
 func (s *Store) partsEnd(lower, upper []byte) (end uint64, err error) {
-	it, err := s.logDB.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
-	if err != nil {
+	k, size, err := s.logDB.last(lower, upper)
+	switch {
+	case err != nil || k == nil:
 		return 0, err
+	case len(k) != partKeyLength:
+		return 0, fmt.Errorf("%w: key of a part of %d bytes, want %d", storage.ErrCorrupt, len(k), partKeyLength)
 	}
-	if it.Last() {
-		var v []byte
-		if v, err = it.ValueAndErr(); err == nil && len(it.Key()) != partKeyLength {
-			err = fmt.Errorf("%w: key of a part of %d bytes, want %d", storage.ErrCorrupt, len(it.Key()), partKeyLength)
-		} else if err == nil {
-			end = binary.BigEndian.Uint64(it.Key()[partKeyLength-8:]) + uint64(len(v))
-		}
-	}
-	return end, errors.Join(err, it.Close())
+	return binary.BigEndian.Uint64(k[partKeyLength-8:]) + uint64(size), nil
 }
 
 // DropParts implements storage.Parts.
@@ -102,8 +94,5 @@ func (s *Store) DropOtherParts(proposer [proposerLength]byte) error {
 }
 
 func (s *Store) dropParts(fill func(*pebble.Batch) error) error {
-	if err := s.logDB.commitUnsynced(fill); err != nil {
-		return fmt.Errorf("store: drop the parts of a change: %w", err)
-	}
-	return nil
+	return failed("drop the parts of a change", s.logDB.commitUnsynced(fill))
 }

@@ -316,10 +316,7 @@ func (s *Store) Expire(ctx context.Context, now time.Time, f func(storage.Model)
 	err := s.pendingFilter.renew(s.CountPending(), func(add func(model uint64, id string)) error {
 		return s.usePending(ctx, func(db *database) error { return db.eachPending(add) })
 	})
-	if err != nil {
-		return fmt.Errorf("store: renew the filter of pending predictions: %w", err)
-	}
-	return nil
+	return failed("renew the filter of pending predictions", err)
 }
 
 // Time implements storage.Upkeep.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -38,14 +39,11 @@ type RaftEntry struct {
 type RaftLog struct {
 	directory
 	db *database
-	// writing serializes each write with its update of the bounds.
+	// writing serializes each write with its update of first and last.
 	writing sync.Mutex
-	// bounds are the indices of the first and the last entry, 0 in an empty log. The log may have holes.
-	bounds struct {
-		sync.Mutex
-		first, last uint64
-	}
-	closeOnce sync.Once
+	// first and last are the indices of the first and the last entry, 0 in an empty log. The log may have holes.
+	first, last atomic.Uint64
+	closeOnce   sync.Once
 }
 
 const (
@@ -125,23 +123,21 @@ func (l *RaftLog) verify() error {
 // readBounds reads the indices of the first and the last entry. The caller holds writing, unless the log is being
 // opened.
 func (l *RaftLog) readBounds() (err error) {
-	it, err := l.db.NewIter(&pebble.IterOptions{LowerBound: []byte{familyLog}, UpperBound: []byte{familyLog + 1}})
-	if err != nil {
-		return damaged(fmt.Errorf("store: find the ends of the log of Raft: %w", err))
-	}
+	lower, upper := []byte{familyLog}, []byte{familyLog + 1}
 	var first, last uint64
-	if it.First() {
-		first = binary.BigEndian.Uint64(it.Key()[1:])
-		if it.Last() {
-			last = binary.BigEndian.Uint64(it.Key()[1:])
-		}
+	k, _, err := l.db.last(lower, upper)
+	if err == nil && k != nil {
+		last = binary.BigEndian.Uint64(k[1:])
+		err = l.db.scan(lower, upper, func(k, _ []byte) (bool, error) {
+			first = binary.BigEndian.Uint64(k[1:])
+			return false, nil
+		})
 	}
-	if err := it.Close(); err != nil {
-		return damaged(fmt.Errorf("store: find the ends of the log of Raft: %w", err))
+	if err != nil {
+		return damaged(failed("find the ends of the log of Raft", err))
 	}
-	l.bounds.Lock()
-	defer l.bounds.Unlock()
-	l.bounds.first, l.bounds.last = first, last
+	l.first.Store(first)
+	l.last.Store(last)
 	return nil
 }
 
@@ -155,18 +151,10 @@ func (l *RaftLog) Close() (err error) {
 }
 
 // FirstIndex returns the index of the first entry, 0 if the log is empty.
-func (l *RaftLog) FirstIndex() (uint64, error) {
-	l.bounds.Lock()
-	defer l.bounds.Unlock()
-	return l.bounds.first, nil
-}
+func (l *RaftLog) FirstIndex() (uint64, error) { return l.first.Load(), nil }
 
 // LastIndex returns the index of the last entry, 0 if the log is empty.
-func (l *RaftLog) LastIndex() (uint64, error) {
-	l.bounds.Lock()
-	defer l.bounds.Unlock()
-	return l.bounds.last, nil
-}
+func (l *RaftLog) LastIndex() (uint64, error) { return l.last.Load(), nil }
 
 // Entry returns the entry of an index, or ErrNoEntry.
 func (l *RaftLog) Entry(index uint64) (RaftEntry, error) {
@@ -222,15 +210,16 @@ func (l *RaftLog) Append(entries []RaftEntry) error {
 		}
 		return nil
 	}, func() error {
-		l.bounds.Lock()
-		defer l.bounds.Unlock()
+		first, last := l.first.Load(), l.last.Load()
 		for n := range entries {
 			index := entries[n].Index
-			l.bounds.last = max(l.bounds.last, index)
-			if l.bounds.first == 0 || index < l.bounds.first {
-				l.bounds.first = index
+			last = max(last, index)
+			if first == 0 || index < first {
+				first = index
 			}
 		}
+		l.first.Store(first)
+		l.last.Store(last)
 		return nil
 	})
 	if err != nil {

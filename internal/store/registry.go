@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -25,7 +26,7 @@ func (s *Store) Models(ctx context.Context, f func(storage.RegistryEntry) error)
 			return f(e)
 		}
 		return nil
-	}, failed("read the registry"))
+	}, func(err error) error { return failed("read the registry", err) })
 }
 
 // entry decodes a registry entry. The result ok is false if the model was deleted meanwhile.
@@ -76,16 +77,15 @@ func (s *Store) dropHandle(m *Model) {
 // Create implements storage.Registry.
 func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.Model, error) {
 	m, err := s.begin(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("store: create model %q: %w", name, err)
-	}
-	defer s.end(name)
-	if err := s.register(ctx, m, value, nil); err != nil {
+	if err == nil {
+		defer s.end(name)
+		if err = s.register(ctx, m, value, nil); err == nil {
+			return m, nil
+		}
 		m.stage.Store(stageDeleted)
 		s.dropHandle(m)
-		return nil, fmt.Errorf("store: create model %q: %w", name, err)
 	}
-	return m, nil
+	return nil, fmt.Errorf("store: create model %q: %w", name, err)
 }
 
 // Import implements storage.Registry. The last step registers the name. Before it the data are
@@ -94,14 +94,14 @@ func (s *Store) Create(ctx context.Context, name string, value []byte) (storage.
 //
 // Under a position every replica assigns the same number. So Import rejects an import before it takes a number, and a
 // later failure ends all writing to the store.
-func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (storage.Model, error) {
-	err := checkImport(from)
-	if err != nil {
-		return nil, fmt.Errorf("store: import model %q: %w", name, err)
+func (s *Store) Import(ctx context.Context, name string, value []byte, from storage.Import) (_ storage.Model, err error) {
+	defer func() { err = failed(fmt.Sprintf("import model %q", name), err) }()
+	if err := checkImport(from); err != nil {
+		return nil, err
 	}
 	m, err := s.begin(ctx, name)
 	if err != nil {
-		return nil, fmt.Errorf("store: import model %q: %w", name, err)
+		return nil, err
 	}
 	defer s.end(name)
 	_, placed := storage.PositionOf(ctx)
@@ -129,14 +129,12 @@ func (s *Store) Import(ctx context.Context, name string, value []byte, from stor
 		err = errors.Join(err, m.drop(context.WithoutCancel(ctx)))
 	}
 	s.dropHandle(m)
-	return nil, fmt.Errorf("store: import model %q: %w", name, err)
+	return nil, err
 }
 
 func checkImport(from storage.Import) error {
-	for _, id := range from.IDs {
-		if err := checkID(id.ID); err != nil {
-			return err
-		}
+	if err := checkIDs(from.IDs); err != nil {
+		return err
 	}
 	for n := range from.Pending {
 		if err := checkID(from.Pending[n].ID); err != nil {
@@ -308,10 +306,7 @@ func (m *Model) Value() ([]byte, error) {
 			return value, nil
 		}
 	}
-	if err == nil {
-		err = storage.ErrDeleted
-	}
-	return nil, m.failed("read the value", err)
+	return nil, m.failed("read the value", cmp.Or(err, storage.ErrDeleted))
 }
 
 // SetValue implements storage.Model.

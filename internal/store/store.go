@@ -265,7 +265,7 @@ func (s *Store) syncEvery(interval time.Duration, sync func() error) {
 // Sync implements storage.Upkeep. It costs one sync for each database.
 func (s *Store) Sync(ctx context.Context) error {
 	if err := context.Cause(ctx); err != nil {
-		return fmt.Errorf("store: sync: %w", err)
+		return failed("sync", err)
 	}
 	return s.syncAll(func(f func(*database) error) error { return s.usePending(ctx, f) })
 }
@@ -276,10 +276,7 @@ func (s *Store) syncAll(use func(f func(*database) error) error) error {
 	if err == nil {
 		err = use((*database).force)
 	}
-	if err != nil {
-		return fmt.Errorf("store: sync: %w", err)
-	}
-	return nil
+	return failed("sync", err)
 }
 
 // Close syncs, joins every goroutine of the store and closes its files. No other call may run.
