@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"slices"
@@ -184,7 +185,7 @@ func (m *Model) Replay(ctx context.Context, after uint64, f func(storage.Record)
 	}
 	_, upper := modelRange(familyLog, m.number)
 	next := after + 1
-	return m.store.logDB.walk(ctx, key(familyLog, m.number, next), upper, func(k, v []byte) error {
+	err := m.store.logDB.walk(ctx, key(familyLog, m.number, next), upper, func(k, v []byte) error {
 		r, err := decodeRecord(m.name, k, v)
 		if err != nil {
 			return err
@@ -195,6 +196,10 @@ func (m *Model) Replay(ctx context.Context, after uint64, f func(storage.Record)
 		next = r.Last + 1
 		return f(r)
 	}, func(err error) error { return m.failed("replay the log", err) })
+	if errors.Is(err, storage.ErrReached) {
+		return nil
+	}
+	return err
 }
 
 // Truncate implements storage.Log.

@@ -7,7 +7,6 @@ import (
 
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
-	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 )
 
@@ -75,7 +74,7 @@ func (m *Model) Logged(ctx context.Context, after, through uint64) (out []record
 	}
 	err = j.store.Replay(ctx, after, func(r storage.Record) error {
 		if r.First > through {
-			return recovery.ErrReached
+			return storage.ErrReached
 		}
 		decoded, err := record.Decode(r.Data)
 		if err != nil {
@@ -89,11 +88,11 @@ func (m *Model) Logged(ctx context.Context, after, through uint64) (out []record
 			}
 		}
 		if r.Last >= through {
-			return recovery.ErrReached
+			return storage.ErrReached
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, recovery.ErrReached) {
+	if err != nil {
 		return nil, j.id.storagef("read the log for a follower", err)
 	}
 	if uint64(len(out)) != through-after {

@@ -142,7 +142,7 @@ func (j *journal) lastIDs(ctx context.Context, last uint64) (ids []storage.ID, e
 	err = j.store.Replay(ctx, last-1, func(logged storage.Record) error {
 		switch {
 		case logged.First > last:
-			return recovery.ErrReached
+			return storage.ErrReached
 		case len(logged.Data) == 0: // The beginning of an imported model.
 			return nil
 		}
@@ -162,9 +162,6 @@ func (j *journal) lastIDs(ctx context.Context, last uint64) (ids []storage.ID, e
 		}
 		return nil
 	})
-	if errors.Is(err, recovery.ErrReached) {
-		err = nil
-	}
 	return ids, err
 }
 
@@ -269,10 +266,7 @@ func (j *journal) reachable(ctx context.Context, sequence uint64) error {
 func (j *journal) beginsImported(ctx context.Context) (imported bool, err error) {
 	err = j.store.Replay(ctx, 0, func(r storage.Record) error {
 		imported = len(r.Data) == 0
-		return recovery.ErrReached
+		return storage.ErrReached
 	})
-	if errors.Is(err, recovery.ErrReached) {
-		err = nil
-	}
 	return imported, j.id.storagef("read the beginning of the log", err)
 }

@@ -163,11 +163,11 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 		}
 		records, end = append(records, r), logged.Last
 		if end-begin >= rows {
-			return recovery.ErrReached
+			return storage.ErrReached
 		}
 		return nil
 	})
-	if err != nil && !errors.Is(err, recovery.ErrReached) {
+	if err != nil {
 		return false, m.lost(m.id.storagef("read the records of other servers", err))
 	}
 	for n := range records {

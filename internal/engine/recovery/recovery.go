@@ -85,7 +85,7 @@ func (s Source) Replay(ctx context.Context, r Recovered, sequence uint64, learne
 		}
 		return r.Replay(logged, sequence, learned)
 	})
-	if err != nil && !errors.Is(err, ErrReached) {
+	if err != nil {
 		return Recovered{}, fmt.Errorf("replay the log after sequence %d: %w", r.Snapshot, StorageError(r.Cause(err)))
 	}
 	return r, nil
@@ -271,8 +271,6 @@ var ErrStorage = errors.New("storage failed: the server's log says how; if the d
 // ErrUnknown says that the log may or may not have the change.
 var ErrUnknown = errors.New("the change may or may not be made; send the call again, an observation under its id")
 
-// ErrReached ends a replay at its sequence.
-var ErrReached = errors.New("reached")
 
 // DecodeNext decodes the logged record that follows a sequence.
 func DecodeNext(logged storage.Record, sequence uint64) (record.Record, error) {
@@ -292,14 +290,14 @@ func DecodeNext(logged storage.Record, sequence uint64) (record.Record, error) {
 	return r, nil
 }
 
-// Replay applies one logged record up to a sequence. It returns ErrReached after it has applied the sequence.
+// Replay applies one logged record up to a sequence. It returns storage.ErrReached after it has applied the sequence.
 func (m Recovered) Replay(logged storage.Record, through uint64, learned Learned) error {
 	r, err := DecodeNext(logged, m.Sequence())
 	if err != nil {
 		return err
 	}
 	if logged.First > through {
-		return ErrReached
+		return storage.ErrReached
 	}
 	r.Observations = r.Observations[:min(logged.Last, through)-logged.First+1]
 	answers := make([]record.Answer, len(r.Observations))
@@ -312,7 +310,7 @@ func (m Recovered) Replay(logged storage.Record, through uint64, learned Learned
 		return err
 	}
 	if logged.Last > through {
-		return ErrReached
+		return storage.ErrReached
 	}
 	return nil
 }

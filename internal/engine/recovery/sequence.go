@@ -42,12 +42,9 @@ func (s Source) SequenceAt(ctx context.Context, created, at time.Time) (uint64, 
 		case logged.First == first && first > 1:
 			return fmt.Errorf("%w: the log begins at %s", ErrBefore, utc(time.Unix(0, committed)))
 		}
-		return ErrReached
+		return storage.ErrReached
 	})
-	if err != nil && !errors.Is(err, ErrReached) {
-		return 0, err
-	}
-	return sequence, nil
+	return sequence, err
 }
 
 func utc(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
@@ -60,10 +57,10 @@ func (s Source) endingAt(ctx context.Context, sequence uint64) (last *storage.Re
 	err = s.Handle.Replay(ctx, sequence-1, func(logged storage.Record) error {
 		switch {
 		case logged.First > sequence:
-			return ErrReached
+			return storage.ErrReached
 		case logged.Last == sequence: // The beginning of an imported model has no data to decode.
 			last = &storage.Record{First: logged.First, Last: sequence, Data: bytes.Clone(logged.Data)}
-			return ErrReached
+			return storage.ErrReached
 		}
 		r, err := record.Decode(logged.Data)
 		if err != nil {
@@ -71,9 +68,9 @@ func (s Source) endingAt(ctx context.Context, sequence uint64) (last *storage.Re
 		}
 		r.Observations = r.Observations[:sequence-logged.First+1]
 		last = &storage.Record{First: logged.First, Last: sequence, Data: r.Append(nil)}
-		return ErrReached
+		return storage.ErrReached
 	})
-	if errors.Is(err, ErrReached) || errors.Is(err, storage.ErrCorrupt) {
+	if errors.Is(err, storage.ErrCorrupt) {
 		return last, nil // A snapshot of the sequence stands for a damaged record.
 	}
 	return last, err

@@ -37,6 +37,8 @@ var (
 	ErrUnknown = errors.New("storage: the outcome is unknown")
 	// ErrInvalidID: the id is longer than MaxID.
 	ErrInvalidID = errors.New("storage: invalid id")
+	// ErrReached ends a Replay without an error.
+	ErrReached = errors.New("storage: the replay has reached its end")
 )
 
 // MaxID is the longest id, in bytes.
@@ -236,7 +238,7 @@ type Log interface {
 	Append(ctx context.Context, c Commit) error
 	// Replay calls f for every record with Last > after, in order. The data of a record is
 	// valid until f returns. Replay fails with ErrCorrupt on a damaged record, a gap, or a log
-	// that begins after after + 1; it returns errors of f unchanged.
+	// that begins after after + 1. It returns errors of f unchanged, except ErrReached.
 	Replay(ctx context.Context, after uint64, f func(Record) error) error
 	// Truncate removes the records with Last < through, except the last record. It does not
 	// wait for durability.
