@@ -55,13 +55,7 @@ const flagLearnAll = 1
 func (a *Alias) Encode() []byte { return encode(nil, a.visit) }
 
 // DecodeAlias reads the bytes that Encode wrote.
-func DecodeAlias(data []byte) (Alias, error) {
-	var a Alias
-	if err := decode("alias", data, a.visit); err != nil {
-		return Alias{}, err
-	}
-	return a, nil
-}
+func DecodeAlias(data []byte) (Alias, error) { return decode("alias", data, (*Alias).visit) }
 
 func (a *Alias) visit(v *codec.Visitor) {
 	v.Version(versionAlias)
@@ -83,10 +77,7 @@ func (s *Share) visit(v *codec.Visitor) {
 	if v.DelimitedText(&s.Model.ID); s.Model.ID == "" {
 		return
 	}
-	var flags byte
-	if s.LearnAll {
-		flags |= flagLearnAll
-	}
+	flags := flag(flagLearnAll, s.LearnAll)
 	v.Int64(&s.Model.Created)
 	v.Byte(&flags)
 	v.Float(&s.Fraction)

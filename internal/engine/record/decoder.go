@@ -23,11 +23,20 @@ func encode(dst []byte, visit func(*codec.Visitor)) []byte {
 	return out
 }
 
-func decode(what string, data []byte, visit func(*codec.Visitor)) error {
-	if err := codec.Read(data, visit); err != nil {
-		return fmt.Errorf("record: %s: %w", what, err)
+func decode[T any](what string, data []byte, visit func(*T, *codec.Visitor)) (T, error) {
+	var out, none T
+	if err := codec.Read(data, func(v *codec.Visitor) { visit(&out, v) }); err != nil {
+		return none, fmt.Errorf("record: %s: %w", what, err)
 	}
-	return nil
+	return out, nil
+}
+
+// flag is a bit if it is set, else 0.
+func flag(bit byte, set bool) byte {
+	if set {
+		return bit
+	}
+	return 0
 }
 
 // visitInput visits the bytes of a record of named inputs, at least one, or features.

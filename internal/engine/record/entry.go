@@ -103,11 +103,7 @@ func (e *RegistryValue) Encode() []byte { return encode(make([]byte, 0, 64+len(e
 
 // DecodeRegistryValue reads the bytes that Encode wrote.
 func DecodeRegistryValue(data []byte) (RegistryValue, error) {
-	var e RegistryValue
-	if err := decode("registry entry", data, e.visit); err != nil {
-		return RegistryValue{}, err
-	}
-	return e, nil
+	return decode("registry entry", data, (*RegistryValue).visit)
 }
 
 func (e *RegistryValue) visit(v *codec.Visitor) {

@@ -31,29 +31,18 @@ type Pending struct {
 // classifier.
 func (w *Pending) Encode(classifier bool) []byte {
 	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice) + 2*len(w.Probabilities) + len(w.Parametric)
-	var flags byte
-	if w.Inputs != nil {
-		flags |= flagNamed
-	}
-	if classifier {
-		flags |= flagClass
-	} else if len(w.Parametric) > 0 {
-		flags |= flagParametric
-	}
-	if w.Parts != nil {
-		flags |= flagExplained
-	}
+	flags := flag(flagNamed, w.Inputs != nil) | flag(flagClass, classifier) |
+		flag(flagParametric, !classifier && len(w.Parametric) > 0) | flag(flagExplained, w.Parts != nil)
 	return encode(make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs)), func(v *codec.Visitor) { w.visit(v, flags, len(w.Values)) })
 }
 
 // DecodePending reads the bytes that Encode wrote for a model with these outputs. It rejects
 // numbers that must not be served.
 func DecodePending(data []byte, outputs int) (Pending, error) {
-	w := Pending{ClassPrediction: model.ClassPrediction{Class: model.NoClass}}
-	if err := decode("pending prediction", data, func(v *codec.Visitor) { w.visit(v, 0, outputs) }); err != nil {
-		return Pending{}, err
-	}
-	return w, nil
+	return decode("pending prediction", data, func(w *Pending, v *codec.Visitor) {
+		w.Class = model.NoClass
+		w.visit(v, 0, outputs)
+	})
 }
 
 func (w *Pending) visit(v *codec.Visitor, flags byte, outputs int) {
@@ -166,11 +155,7 @@ func (c *Carried) Encode() []byte { return encode(nil, func(v *codec.Visitor) { 
 // DecodeCarried reads the bytes that Encode wrote for a model with these outputs. It decodes
 // every value, and fails if one cannot be read.
 func DecodeCarried(data []byte, outputs int) (Carried, error) {
-	var c Carried
-	if err := decode("carried", data, func(v *codec.Visitor) { c.visit(v, outputs) }); err != nil {
-		return Carried{}, err
-	}
-	return c, nil
+	return decode("carried", data, func(c *Carried, v *codec.Visitor) { c.visit(v, outputs) })
 }
 
 // rowBytes is the least size of a row.
@@ -179,27 +164,27 @@ const rowBytes = 10
 func (c *Carried) visit(v *codec.Visitor, outputs int) {
 	v.Version(versionCarried)
 	c.Metadata.visit(v)
-	n := len(c.IDs)
-	if v.Count(&n, rowBytes); v.Reading() && n > 0 {
-		c.IDs = make([]storage.ID, n)
-	}
-	for k := range c.IDs {
-		r := &c.IDs[k]
+	visitRows(v, &c.IDs, func(r *storage.ID) {
 		visitRow(v, &r.ID, &r.At, &r.Value, func() error {
 			_, err := DecodeSeen(r.Value, outputs)
 			return err
 		})
-	}
-	n = len(c.Pending)
-	if v.Count(&n, rowBytes); v.Reading() && n > 0 {
-		c.Pending = make([]storage.Prediction, n)
-	}
-	for k := range c.Pending {
-		r := &c.Pending[k]
+	})
+	visitRows(v, &c.Pending, func(r *storage.Prediction) {
 		visitRow(v, &r.ID, &r.Expiry, &r.Value, func() error {
 			_, err := DecodePending(r.Value, outputs)
 			return err
 		})
+	})
+}
+
+func visitRows[T any](v *codec.Visitor, rows *[]T, visit func(*T)) {
+	n := len(*rows)
+	if v.Count(&n, rowBytes); v.Reading() && n > 0 {
+		*rows = make([]T, n)
+	}
+	for k := range *rows {
+		visit(&(*rows)[k])
 	}
 }
 

@@ -75,26 +75,10 @@ const (
 	flagsKnown    = flagServed | flagWeight | flagNoted | flagNamed | flagClass | flagLeader
 )
 
-func (o *Observation) flags() (flags byte) {
-	if o.Served != nil {
-		flags |= flagServed
-		if len(o.Served.Notes) > 0 || len(o.Served.Advice) > 0 {
-			flags |= flagNoted
-		}
-	}
-	if o.Weight != 1 {
-		flags |= flagWeight
-	}
-	if o.Inputs != nil {
-		flags |= flagNamed
-	}
-	if o.Class != "" {
-		flags |= flagClass
-	}
-	if o.LeaderLoss != nil {
-		flags |= flagLeader
-	}
-	return flags
+func (o *Observation) flags() byte {
+	return flag(flagServed, o.Served != nil) | flag(flagWeight, o.Weight != 1) |
+		flag(flagNoted, o.Served != nil && (len(o.Served.Notes) > 0 || len(o.Served.Advice) > 0)) |
+		flag(flagNamed, o.Inputs != nil) | flag(flagClass, o.Class != "") | flag(flagLeader, o.LeaderLoss != nil)
 }
 
 // Append appends the record's bytes to dst.
@@ -104,13 +88,7 @@ func (r *Record) Append(dst []byte) []byte {
 
 // Decode reads the bytes that Append wrote. It allocates no more than a small multiple of
 // the data.
-func Decode(data []byte) (Record, error) {
-	var r Record
-	if err := decode("commit record", data, r.visit); err != nil {
-		return Record{}, err
-	}
-	return r, nil
-}
+func Decode(data []byte) (Record, error) { return decode("commit record", data, (*Record).visit) }
 
 // Time reads only the time of a record.
 func Time(data []byte) (int64, error) {

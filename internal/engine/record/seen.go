@@ -84,11 +84,7 @@ func (s *Seen) Append(dst []byte) []byte {
 
 // DecodeSeen reads the bytes that Append wrote for a model with these outputs.
 func DecodeSeen(data []byte, outputs int) (Seen, error) {
-	var s Seen
-	if err := decode("remembered observation", data, func(v *codec.Visitor) { s.visit(v, outputs) }); err != nil {
-		return Seen{}, err
-	}
-	return s, nil
+	return decode("remembered observation", data, func(s *Seen, v *codec.Visitor) { s.visit(v, outputs) })
 }
 
 // SeenSequence reads the sequence of a remembered observation of any model.
@@ -116,16 +112,7 @@ func (s *Seen) visit(v *codec.Visitor, outputs int) {
 // visitHead visits the fields up to the sequence, and reports whether the predictions are classes.
 func (s *Seen) visitHead(v *codec.Visitor) (classified bool) {
 	a := &s.Answer
-	var flags byte
-	if a.Served {
-		flags |= seenServed
-	}
-	if a.SetAside {
-		flags |= seenSetAside
-	}
-	if len(a.Predictions) == 0 {
-		flags |= seenClass
-	}
+	flags := flag(seenServed, a.Served) | flag(seenSetAside, a.SetAside) | flag(seenClass, len(a.Predictions) == 0)
 	v.Version(versionSeen)
 	v.Byte(&flags)
 	v.Bytes(s.Labels[:])
