@@ -21,7 +21,8 @@ func (e *Engine) Hibernate(id string) bool {
 		return false
 	}
 	resident := m.Resident()
-	return m.Hibernate() == hosted.HibernatedNow && resident
+	m.Leave()
+	return resident && !m.Resident()
 }
 
 // AliasLimit bounds the aliases.

@@ -233,23 +233,8 @@ func (m *Model) tryHandOver() bool {
 // SnapshotIfDue hands over the state of an idle model whose newest snapshot is too old.
 func (m *Model) SnapshotIfDue(now time.Time) {
 	if m.snapshotDue(now) {
-		m.SnapshotSoon()
+		m.box.TryDo(m.handOver)
 	}
-}
-
-// SnapshotSoon hands over the state of an idle model.
-func (m *Model) SnapshotSoon() { m.box.TryDo(m.handOver) }
-
-func (m *Model) leave() (later int64) {
-	bytes := m.usage.bytes.Load()
-	switch m.Hibernate() {
-	case HibernatedAfterSnapshot:
-		m.SnapshotSoon()
-	case HibernatedAfterBatch:
-		return bytes
-	case HibernatedNow, HibernatedNever:
-	}
-	return 0
 }
 
 // LastSnapshot writes the state after Join.

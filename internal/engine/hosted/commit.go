@@ -22,7 +22,7 @@ func (m *Model) afterCommit() {
 	if m.snapshots.replayDue(&m.env.Options) || m.snapshotDue(m.env.Now()) {
 		m.handOver()
 	}
-	if m.usage.yields.CompareAndSwap(true, false) && m.hibernate() == HibernatedAfterSnapshot {
+	if m.usage.yields.CompareAndSwap(true, false) && m.hibernate() {
 		m.handOver()
 	}
 }

@@ -316,40 +316,31 @@ func (m *Model) stateBytes() int64 {
 	return bytes + InstanceBytes
 }
 
-// Hibernated says what came of Hibernate.
-type Hibernated int
-
-// The model has left memory or was not resident; stays, because it was used or is broken; needs a
-// snapshot first, because its replay takes long; leaves after its batch.
-const (
-	HibernatedNow Hibernated = iota
-	HibernatedNever
-	HibernatedAfterSnapshot
-	HibernatedAfterBatch
-)
-
-// Hibernate lets a model leave memory.
-func (m *Model) Hibernate() (h Hibernated) {
-	idle := m.box.TryDo(func() { h = m.hibernate() })
+// Leave lets an idle model leave memory now, and a busy one after its batch. It returns the bytes of a busy one.
+func (m *Model) Leave() (later int64) {
+	bytes, due := m.usage.bytes.Load(), false
+	idle := m.box.TryDo(func() { due = m.hibernate() })
 	m.usage.yields.Store(!idle)
-	if !idle {
-		return HibernatedAfterBatch
+	switch {
+	case !idle:
+		return bytes
+	case due:
+		m.box.TryDo(m.handOver)
 	}
-	return h
+	return 0
 }
 
-// hibernate is Hibernate at the model's turn.
-func (m *Model) hibernate() Hibernated {
+// hibernate lets the model leave memory at its turn, or reports that a snapshot is due first, because the replay takes
+// long.
+func (m *Model) hibernate() (due bool) {
 	switch {
 	case m.state.machine == nil || m.state.broken != nil:
-		return HibernatedNever
 	case time.Duration(m.snapshots.replay.Load()) > cheapReplay && !m.env.RestsCold():
-		return HibernatedAfterSnapshot
-	case m.journal.writeIDs(m.env.appends) != nil: // The next commit meets the failure.
-		return HibernatedNever
+		return true
+	case m.journal.writeIDs(m.env.appends) == nil: // Otherwise the next commit meets the failure.
+		m.forget()
 	}
-	m.forget()
-	return HibernatedNow
+	return false
 }
 
 // LeaveIfCold lets the model leave the memory of a cold server, which does not learn.
@@ -417,7 +408,7 @@ func (e *Env) HibernateIdle() {
 			break
 		}
 		seen = append(seen, m)
-		leaving += m.leave()
+		leaving += m.Leave()
 	}
 	for _, m := range seen {
 		e.residents.update(m) // It may have stayed.
