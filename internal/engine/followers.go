@@ -62,11 +62,17 @@ func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 	case err == nil || ctx.Err() != nil:
 		return more
 	case errors.Is(err, replica.ErrRestored):
-		if err = e.continueClaimed(ctx, r.ID()); err == nil {
+		if err = e.claimed(ctx, r.ID(), e.continueFollower); err == nil {
 			return true
 		}
 	case errors.Is(err, replica.ErrStops):
-		err = e.stopClaimed(ctx, r.ID(), err)
+		why := err.Error()
+		err = e.claimed(ctx, r.ID(), func(ctx context.Context, m *hostedModel) error {
+			if m.Registered().Follow == nil {
+				return nil // It was stopped before its name was claimed.
+			}
+			return e.stopFollowing(ctx, m, why)
+		})
 	}
 	if err != nil && ctx.Err() == nil {
 		e.o.Log.Debug("a model cannot follow now", zap.String("model", r.ID()), zap.Error(err))
@@ -79,27 +85,14 @@ func (e *Engine) followersRest() bool {
 	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
 }
 
-// continueClaimed is continueFollower with the claim on the name.
-func (e *Engine) continueClaimed(ctx context.Context, id string) error {
+// claimed calls f with a model and the claim on its name.
+func (e *Engine) claimed(ctx context.Context, id string, f func(context.Context, *hostedModel) error) error {
 	m, release, err := e.lookUpClaimed(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer release()
-	return e.continueFollower(ctx, m)
-}
-
-// stopClaimed is stopFollowing with the claim on the name.
-func (e *Engine) stopClaimed(ctx context.Context, id string, why error) error {
-	m, release, err := e.lookUpClaimed(ctx, id)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if m.Registered().Follow == nil {
-		return nil // It was stopped before its name was claimed.
-	}
-	return e.stopFollowing(ctx, m, why.Error())
+	return f(ctx, m)
 }
 
 // stopFollowing makes a follower a model of its own, durably, and sets aliases in the same write. The model
@@ -157,7 +150,7 @@ func (e *Engine) continueFollower(ctx context.Context, m *hostedModel) error {
 // or the next sweep.
 func (e *Engine) continueFollowers(ctx context.Context, leader *hostedModel) {
 	for _, r := range e.followers.Of(leader.Ref()) {
-		if err := e.continueClaimed(ctx, r.ID()); err != nil {
+		if err := e.claimed(ctx, r.ID(), e.continueFollower); err != nil {
 			e.o.Log.Debug("a follower of a restored model cannot continue now", zap.String("model", r.ID()), zap.Error(err))
 		}
 	}

@@ -271,7 +271,6 @@ var ErrStorage = errors.New("storage failed: the server's log says how; if the d
 // ErrUnknown says that the log may or may not have the change.
 var ErrUnknown = errors.New("the change may or may not be made; send the call again, an observation under its id")
 
-
 // DecodeNext decodes the logged record that follows a sequence.
 func DecodeNext(logged storage.Record, sequence uint64) (record.Record, error) {
 	r, err := record.Decode(logged.Data)
