@@ -11,8 +11,6 @@ type Metrics struct {
 	Stalls       int64
 	StallSeconds float64
 	Failed       bool
-	// Fsyncs counts the syncs of write-ahead logs.
-	Fsyncs uint64
 }
 
 // Metrics reads the figures.
@@ -28,7 +26,7 @@ func (s *Store) Metrics() Metrics {
 			continue
 		}
 		out.DiskBytes += db.Metrics().DiskSpaceUsage()
-		out.Fsyncs += uint64(db.fs.syncs.Load())
+
 		out.Stalls += db.stalls.Load()
 		out.StallSeconds += float64(db.stalled.Load()) / 1e9
 	}
