@@ -137,7 +137,7 @@ func (h *Host) Open(ctx context.Context, number uint32) (_ *Node, err error) {
 func (n *Node) pass(c storage.Change) {
 	if c.Kind == storage.Digested {
 		// The entry is new if this server had all entries at some time since Open, before this one.
-		if l := n.consensus.Load(); l == nil || l.Age() >= n.o.Now().Sub(n.began) {
+		if n.Age() >= n.o.Now().Sub(n.began) {
 			return
 		}
 	}
@@ -251,16 +251,10 @@ func (n *Node) Propose(ctx context.Context, entry []byte) error {
 
 // Owns reports whether this server owns the store: only the owner changes models, after it has applied all earlier
 // changes.
-func (n *Node) Owns() bool {
-	l := n.consensus.Load()
-	return l != nil && l.Owns()
-}
+func (n *Node) Owns() bool { return n.consensus.Load().Owns() }
 
 // Confirm reports whether this server owns the store, and no other server has owned it before the call.
-func (n *Node) Confirm(ctx context.Context) bool {
-	l := n.consensus.Load()
-	return l != nil && l.Confirm(ctx)
-}
+func (n *Node) Confirm(ctx context.Context) bool { return n.consensus.Load().Confirm(ctx) }
 
 // Owner returns the owner that this server knows.
 func (n *Node) Owner() (Member, bool) {
@@ -302,13 +296,7 @@ func (n *Node) look() (Member, bool, <-chan struct{}) {
 }
 
 // Age bounds the age of the state of this server.
-func (n *Node) Age() time.Duration {
-	l := n.consensus.Load()
-	if l == nil {
-		return Unheard
-	}
-	return l.Age()
-}
+func (n *Node) Age() time.Duration { return n.consensus.Load().Age() }
 
 // Checkpoint makes a checkpoint of the local store. It first waits until the previous checkpoint is removed.
 func (n *Node) Checkpoint(ctx context.Context) (string, error) {

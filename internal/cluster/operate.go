@@ -95,7 +95,7 @@ func (n *Node) Members(ctx context.Context) []MemberStatus {
 // most of the log. Changes wait meanwhile. On a server that is not the owner, Move fails with storage.ErrNotOwner.
 func (n *Node) Move(ctx context.Context, to string) error {
 	l := n.consensus.Load()
-	if l == nil || !l.Owns() {
+	if !l.Owns() {
 		return fmt.Errorf("cluster: move the ownership: %w", storage.ErrNotOwner)
 	}
 	if to == "" {
@@ -161,22 +161,15 @@ func (n *Node) raise(ctx context.Context) {
 }
 
 // Held returns why this server applies no further changes although it takes part in the log, nil if it applies them.
-func (n *Node) Held() error {
-	if l := n.consensus.Load(); l != nil {
-		return l.Held()
-	}
-	return nil
-}
+func (n *Node) Held() error { return n.consensus.Load().Held() }
 
 // drain hands the ownership on. If it fails with ErrNoSuccessor, this server stays the owner until another server can
 // own the log.
 func (n *Node) drain(ctx context.Context) error {
-	l := n.consensus.Load()
-	if l == nil || !l.Owns() {
-		return nil
-	}
-	if err := n.handOn(ctx, l); err != nil && l.Owns() {
-		return err
+	if l := n.consensus.Load(); l.Owns() {
+		if err := n.handOn(ctx, l); err != nil && l.Owns() {
+			return err
+		}
 	}
 	return nil
 }
@@ -185,7 +178,7 @@ func (n *Node) drain(ctx context.Context) error {
 // itself. A removed server needs an empty directory to join again.
 func (n *Node) Remove(ctx context.Context, which string) error {
 	l := n.consensus.Load()
-	if l == nil || !l.Owns() {
+	if !l.Owns() {
 		return fmt.Errorf("cluster: remove a member: %w", storage.ErrNotOwner)
 	}
 	n.joining.Lock()

@@ -72,12 +72,6 @@ func (g *gate) leave() {
 	}
 }
 
-func (g *gate) waiting() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.mu.inside
-}
-
 // shut shuts the gate to new proposals, and waits for the calls inside. If the gate is already shut, shut first waits
 // until the gate opens.
 func (g *gate) shut(ctx context.Context) (reopen func(), err error) {

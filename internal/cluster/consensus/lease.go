@@ -161,6 +161,9 @@ func (l *Log) reach(now time.Time) (at time.Time, owns bool) {
 // Confirm reports whether this server owns the log, and no other server has owned it before the call. While the lease lasts,
 // Confirm asks no other server. Otherwise a server that was suspended learns here that it has lost ownership.
 func (l *Log) Confirm(ctx context.Context) bool {
+	if l == nil {
+		return false
+	}
 	begun := l.o.Now()
 	for ctx.Err() == nil && l.Owns() {
 		if at, owns := l.reach(l.o.Now()); owns && !at.Before(begun) {

@@ -356,14 +356,20 @@ func (l *Log) Move(ctx context.Context, to Member) error {
 	return nil
 }
 
-// Owns reports whether this server owns the log: it leads, and has applied all entries of earlier owners.
+// Owns reports whether this server owns the log: it leads, and has applied all entries of earlier owners. A nil log has
+// no owner.
 func (l *Log) Owns() bool {
-	return l.raft.State() == raft.Leader && l.ownedTerm.Load() == l.raft.CurrentTerm() && l.machine.failed.Load() == nil
+	return l != nil && l.raft.State() == raft.Leader && l.ownedTerm.Load() == l.raft.CurrentTerm() && l.machine.failed.Load() == nil
 }
 
 // Held returns why this server applies no further entry although its log goes on: a newer program wrote the next entry.
 // It is nil otherwise.
-func (l *Log) Held() error { return l.machine.held() }
+func (l *Log) Held() error {
+	if l == nil {
+		return nil
+	}
+	return l.machine.held()
+}
 
 // Owner returns the owner that this server knows.
 func (l *Log) Owner() (Member, bool) {
@@ -393,6 +399,9 @@ const Unheard = time.Duration(math.MaxInt64)
 
 // Age bounds the age of the state of this server: the state has all commands that were committed before now - Age.
 func (l *Log) Age() time.Duration {
+	if l == nil {
+		return Unheard
+	}
 	if l.Owns() {
 		l.renew(l.ownedTerm.Load()) // The only voter hears nobody.
 	}
@@ -410,16 +419,11 @@ type Status struct {
 	Term, Last, Committed, Applied uint64
 	// Elections counts how often this server became the owner.
 	Elections uint64
-	// Waiting counts the proposals without an answer.
-	Waiting int
 }
 
 // Status returns the state of the log on this server.
 func (l *Log) Status() Status {
-	return Status{
-		Term: l.raft.CurrentTerm(), Last: l.raft.LastIndex(), Committed: l.raft.CommitIndex(), Applied: l.machine.applied.Load(),
-		Elections: l.elections.Load(), Waiting: l.gate.waiting(),
-	}
+	return Status{l.raft.CurrentTerm(), l.raft.LastIndex(), l.raft.CommitIndex(), l.Applied(), l.elections.Load()}
 }
 
 // Applied returns the index of the last entry that this server has applied.

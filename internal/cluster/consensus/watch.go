@@ -100,6 +100,7 @@ func (l *Log) becomeOwner() {
 	if !l.Owns() {
 		return
 	}
+
 	l.elections.Add(1)
 	l.log.Info("this server owns the models", zap.Uint64("term", term))
 	l.turn.wake()
