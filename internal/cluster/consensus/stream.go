@@ -67,15 +67,53 @@ type Stream struct {
 	closed    chan struct{}
 	closeOnce sync.Once
 
-	// groups accept the connections of the open logs, by the number of the group. conns are the open accepted
-	// connections. background counts a goroutine for each.
+	// groups accept the connections of the open logs, by the number of the group.
 	mu struct {
 		sync.Mutex
-		closed bool
 		groups map[uint32]*port
-		conns  map[net.Conn]struct{}
 	}
+	// accepted are the open accepted connections. background counts a goroutine for each.
+	accepted   connections
 	background sync.WaitGroup
+}
+
+// connections are open connections, which close closes.
+type connections struct {
+	mu     sync.Mutex
+	closed bool
+	open   map[net.Conn]struct{}
+}
+
+// add returns false, and closes the connection, after close.
+func (c *connections) add(conn net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		_ = conn.Close() // Nobody waits for it.
+		return false
+	}
+	if c.open == nil {
+		c.open = map[net.Conn]struct{}{}
+	}
+	c.open[conn] = struct{}{}
+	return true
+}
+
+// drop removes a connection, and closes its outer layer.
+func (c *connections) drop(conn, outer net.Conn) error {
+	c.mu.Lock()
+	delete(c.open, conn)
+	c.mu.Unlock()
+	return outer.Close()
+}
+
+func (c *connections) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	for conn := range c.open {
+		_ = conn.Close() // The other side sees the end in any case.
+	}
 }
 
 // Dialer opens a connection, as net.Dialer.DialContext does.
@@ -102,7 +140,7 @@ func Listen(listener net.Listener, config *tls.Config, failed func(error)) (*Str
 	}
 	s.greetings.left = make(chan struct{}, 1)
 	s.recovered = time.AfterFunc(2*maxAcceptPause, func() { s.rejection.Store(nil) })
-	s.mu.conns, s.mu.groups = map[net.Conn]struct{}{}, map[uint32]*port{}
+	s.mu.groups = map[uint32]*port{}
 	for _, k := range []Kind{Members, Forwarded} {
 		s.kinds[k] = newPort(listener)
 	}
@@ -241,7 +279,7 @@ func (s *Stream) accept() {
 		}
 		pause = 0
 		s.rejection.Store(nil)
-		if !s.add(conn) || !s.greetings.add(conn, s.closed) {
+		if !s.accepted.add(conn) || !s.greetings.add(conn, s.closed) {
 			return
 		}
 		s.background.Go(func() { s.route(conn) })
@@ -263,17 +301,17 @@ func (s *Stream) route(conn net.Conn) {
 	p, secure, err := s.receive(ctx, conn)
 	s.greetings.end(conn)
 	if err != nil {
-		s.failed(errors.Join(fmt.Errorf("cluster: connection from %s: %w", conn.RemoteAddr(), err), s.drop(conn)))
+		s.failed(errors.Join(fmt.Errorf("cluster: connection from %s: %w", conn.RemoteAddr(), err), s.accepted.drop(conn, conn)))
 		return
 	}
 	if p == nil { // The log of the group is not open. The dialer tries again.
-		_ = s.drop(conn)
+		_ = s.accepted.drop(conn, conn)
 		return
 	}
 	select {
-	case p.accepted <- &tracked{Conn: secure, drop: func() error { return s.forget(conn, secure) }}:
+	case p.accepted <- &tracked{Conn: secure, drop: func() error { return s.accepted.drop(conn, secure) }}:
 	case <-p.closed:
-		if err := s.drop(conn); err != nil {
+		if err := s.accepted.drop(conn, conn); err != nil {
 			s.failed(fmt.Errorf("cluster: close a connection: %w", err))
 		}
 	}
@@ -336,39 +374,15 @@ func (s *Stream) receiveMember(conn net.Conn, number []byte) (*port, error) {
 	return p, nil
 }
 
-func (s *Stream) add(conn net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.mu.closed {
-		_ = conn.Close() // Nobody waits for it.
-		return false
-	}
-	s.mu.conns[conn] = struct{}{}
-	return true
-}
-
-func (s *Stream) drop(conn net.Conn) error { return s.forget(conn, conn) }
-
-// forget closes the outer layer of a connection, and removes the connection from the table.
-func (s *Stream) forget(conn, outer net.Conn) error {
-	s.mu.Lock()
-	delete(s.mu.conns, conn)
-	s.mu.Unlock()
-	return outer.Close()
-}
-
 // Close closes the port and every accepted connection, and joins the goroutines of the stream.
 func (s *Stream) Close() error {
 	s.closeOnce.Do(func() { close(s.closed) })
 	s.mu.Lock()
-	s.mu.closed = true
-	conns, groups := s.mu.conns, s.mu.groups
-	s.mu.conns, s.mu.groups = map[net.Conn]struct{}{}, map[uint32]*port{}
+	groups := s.mu.groups
+	s.mu.groups = map[uint32]*port{}
 	s.mu.Unlock()
 	err := s.listener.Close()
-	for conn := range conns {
-		_ = conn.Close() // The other side sees the end in any case.
-	}
+	s.accepted.close()
 	for _, p := range s.kinds {
 		p.close()
 	}
@@ -448,17 +462,13 @@ type layer struct {
 	net.Listener
 	stream *Stream
 	group  uint32
-	mu     struct {
-		sync.Mutex
-		aborted bool
-		dialed  map[net.Conn]struct{}
-	}
+	// dialed are the connections of requests to other servers. Log.Close closes them, because raft waits for these requests
+	// before it ends.
+	dialed connections
 }
 
 func newLayer(s *Stream, group uint32, id string) *layer {
-	l := &layer{Listener: s.Group(group, id), stream: s, group: group}
-	l.mu.dialed = map[net.Conn]struct{}{}
-	return l
+	return &layer{Listener: s.Group(group, id), stream: s, group: group}
 }
 
 // Dial implements raft.StreamLayer, for an address that target returns.
@@ -470,13 +480,10 @@ func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Con
 	if err != nil {
 		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.mu.aborted {
-		return nil, errors.Join(ErrClosed, conn.Close())
+	if !l.dialed.add(conn) {
+		return nil, ErrClosed
 	}
-	l.mu.dialed[conn] = struct{}{}
-	return &requests{Conn: &tracked{Conn: conn, drop: func() error { return l.forget(conn) }}}, nil
+	return &requests{Conn: &tracked{Conn: conn, drop: func() error { return l.dialed.drop(conn, conn) }}}, nil
 }
 
 // requests is a connection whose deadline grows with the bytes written since the deadline was set. The library gives
@@ -498,21 +505,4 @@ func (c *requests) Write(p []byte) (int, error) {
 		}
 	}
 	return c.Conn.Write(p)
-}
-
-func (l *layer) forget(conn net.Conn) error {
-	l.mu.Lock()
-	delete(l.mu.dialed, conn)
-	l.mu.Unlock()
-	return conn.Close()
-}
-
-// abort closes the connections of requests to other servers, because raft waits for these requests before it ends.
-func (l *layer) abort() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.mu.aborted = true
-	for conn := range l.mu.dialed {
-		_ = conn.Close() // The request fails in any case.
-	}
 }
