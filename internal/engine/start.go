@@ -117,26 +117,23 @@ func (e *Engine) lastSnapshots(models []*hostedModel) error {
 	models = slices.DeleteFunc(models, func(m *hostedModel) bool { return !m.Changed() })
 	slices.SortFunc(models, func(a, b *hostedModel) int { return cmp.Compare(b.Replay(), a.Replay()) })
 	deadline := e.o.Now().Add(closing)
-	var errs []error
-	left := 0
+	var first error
+	left, failed := 0, 0
 	for _, m := range models {
 		if e.o.Now().After(deadline) {
 			left++
 		} else if err := m.LastSnapshot(); err != nil {
-			errs = append(errs, err)
+			first = cmp.Or(first, err)
+			failed++
 		}
 	}
 	if left > 0 {
 		e.o.Log.Info("models without a last snapshot: their logs will be replayed", zap.Int("models", left))
 	}
-	switch len(errs) {
-	case 0:
-		return nil
-	case 1:
-		return errs[0]
+	if failed > 1 { // The others have the same disk and as a rule the same cause.
+		return fmt.Errorf("%w; %d more models have no last snapshot either: their logs will be replayed", first, failed-1)
 	}
-	// The others have the same disk and as a rule the same cause.
-	return fmt.Errorf("%w; %d more models have no last snapshot either: their logs will be replayed", errs[0], len(errs)-1)
+	return first
 }
 
 // prefetch loads the first models, one after the other, while there is memory, so that their statistics are

@@ -97,9 +97,7 @@ func (m *Model) load() error {
 	}
 	defer func() { release() }()
 	// The slot comes after the wait for memory: a model that waits holds back no model that fits.
-	select {
-	case env.Loading <- struct{}{}:
-	case <-env.Lifetime.Done():
+	if env.Loading.Take(env.Lifetime, "other models to be loaded") != nil {
 		return ErrClosed
 	}
 	free := sync.OnceFunc(env.Loading.Free)

@@ -71,23 +71,23 @@ func (s *Set) End(why error) { s.each(func(q *queue) { q.end(why) }) }
 type queue struct {
 	mu struct {
 		sync.Mutex
-		ring []Learned
-		// The oldest of the held observations is at ring[first].
-		first, held int
+		// len(held) <= room
+		held []Learned
 		// reported is the sequence of the last observation taken, or passed over by a restore.
 		reported uint64
 		// restored is the sequence of a restore that Points does not know of, else nil.
 		restored *uint64
 		ended    error
 	}
+	room int // immutable
 	// changed has a token after something new.
 	changed chan struct{}
 }
 
 // newQueue holds up to room observations after a sequence.
 func newQueue(room int, sequence uint64) *queue {
-	q := &queue{changed: make(chan struct{}, 1)}
-	q.mu.ring, q.mu.reported = make([]Learned, room), sequence
+	q := &queue{room: room, changed: make(chan struct{}, 1)}
+	q.mu.reported = sequence
 	return q
 }
 
@@ -101,19 +101,15 @@ func (q *queue) signal() {
 // take holds the observations of a record. It costs O(room) at most.
 func (q *queue) take(r *record.Record, answers []record.Answer) {
 	q.mu.Lock()
-	room := len(q.mu.ring)
-	for n := max(0, len(answers)-room); n < len(answers); n++ {
-		if q.mu.held == room {
-			q.mu.first = (q.mu.first + 1) % room
-			q.mu.held--
-		}
+	more := min(len(answers), q.room)
+	q.mu.held = slices.Delete(q.mu.held, 0, max(0, len(q.mu.held)+more-q.room))
+	for n := len(answers) - more; n < len(answers); n++ {
 		o := &r.Observations[n]
 		l := Learned{Answer: answers[n], Features: o.Features, Inputs: o.Inputs, Labels: o.Labels, Class: o.Class, Time: r.Time}
 		if o.Served != nil {
 			l.Notes = o.Served.Notes
 		}
-		q.mu.ring[(q.mu.first+q.mu.held)%room] = l
-		q.mu.held++
+		q.mu.held = append(q.mu.held, l)
 	}
 	q.mu.Unlock()
 	q.signal()
@@ -122,11 +118,9 @@ func (q *queue) take(r *record.Record, answers []record.Answer) {
 func (q *queue) next() (l Learned, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for q.mu.held > 0 {
-		at := q.mu.first
-		l, q.mu.ring[at] = q.mu.ring[at], Learned{}
-		q.mu.first = (at + 1) % len(q.mu.ring)
-		q.mu.held--
+	for len(q.mu.held) > 0 {
+		l, q.mu.held[0] = q.mu.held[0], Learned{}
+		q.mu.held = q.mu.held[1:]
 		if l.Sequence > q.mu.reported { // Else the model learned it before the watch began.
 			l.Omitted = l.Sequence - q.mu.reported - 1
 			q.mu.reported = l.Sequence
@@ -138,8 +132,7 @@ func (q *queue) next() (l Learned, ok bool) {
 
 func (q *queue) restore(sequence uint64) {
 	q.mu.Lock()
-	clear(q.mu.ring)
-	q.mu.held, q.mu.reported, q.mu.restored = 0, sequence, &sequence
+	q.mu.held, q.mu.reported, q.mu.restored = nil, sequence, &sequence
 	q.mu.Unlock()
 	q.signal()
 }
