@@ -81,23 +81,20 @@ func (g *Group) call(ctx context.Context) (n *Node, in context.Context, done fun
 }
 
 // Owns is as Node.Owns.
-func (g *Group) Owns() bool {
-	n := g.node.Load()
-	return n != nil && n.Owns()
-}
+func (g *Group) Owns() bool { return g.log().Owns() }
 
 // Confirm is as Node.Confirm.
-func (g *Group) Confirm(ctx context.Context) bool {
-	n := g.node.Load()
-	return n != nil && n.Confirm(ctx)
-}
+func (g *Group) Confirm(ctx context.Context) bool { return g.log().Confirm(ctx) }
 
 // Age is as Node.Age.
-func (g *Group) Age() time.Duration {
+func (g *Group) Age() time.Duration { return g.log().Age() }
+
+// log returns this server's log of the group, nil if this server has none.
+func (g *Group) log() *consensus.Log {
 	if n := g.node.Load(); n != nil {
-		return n.Age()
+		return n.consensus.Load()
 	}
-	return Unheard
+	return nil
 }
 
 // Owner returns the owner that this server knows. Of a group that this server is no member of, the id is empty.
@@ -138,7 +135,6 @@ func addressesOf(peers []*clusterv1.Peer) []string {
 	return out
 }
 
-// set keeps the address of the owner, empty if it is not known, and the addresses of the members.
 func (g *Group) set(owner string, members []string) {
 	g.found.Lock()
 	defer g.found.Unlock()
@@ -186,7 +182,6 @@ func (g *Group) locate(ctx context.Context) string {
 	return g.search(ctx)
 }
 
-// last returns the owner that the last search has found, empty if it has found none.
 func (g *Group) last() string {
 	g.found.Lock()
 	defer g.found.Unlock()

@@ -70,11 +70,7 @@ func (s memberServer) Hello(ctx context.Context, r *clusterv1.HelloRequest) (*cl
 
 // describe returns the group as this server knows it, nil if this server is no member.
 func (g *Group) describe() *clusterv1.HostedGroup {
-	n := g.node.Load()
-	if n == nil {
-		return nil
-	}
-	l := n.consensus.Load()
+	l := g.log()
 	if l == nil {
 		return nil
 	}
