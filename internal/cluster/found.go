@@ -33,7 +33,6 @@ const (
 	lonelyAfter = 2 * time.Second
 )
 
-// founders returns the addresses of --cluster-join and the server's own address, sorted.
 func (h *Host) founders() []string {
 	out := append(slices.Clone(h.o.Join), h.o.Address)
 	slices.Sort(out)
@@ -111,7 +110,6 @@ func (n *Node) openLog() error {
 	return nil
 }
 
-// has reports whether the local store has all entries up to an index.
 func (n *Node) has(index uint64) bool {
 	base, err := n.local.Base()
 	if err != nil {
@@ -288,7 +286,6 @@ func (n *Node) Joins() bool {
 	return n.mayVote(members) && !slices.ContainsFunc(members, func(m Member) bool { return m.ID == n.self.ID && m.Voter })
 }
 
-// mayVote reports whether a group needs another voter.
 func (n *Node) mayVote(members []Member) bool {
 	voters := 0
 	for _, m := range members {

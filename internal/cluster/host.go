@@ -178,7 +178,6 @@ func (h *Host) Close() error {
 	return h.closed
 }
 
-// directory returns the directory of a group. Group 0 has the data directory itself.
 func (h *Host) directory(number uint32) string {
 	if number == 0 {
 		return h.o.Directory

@@ -166,7 +166,6 @@ func (h *Host) format() (newest uint32) {
 	return newest
 }
 
-// id returns the id of this server as a member of a group, empty if it is none.
 func (h *Host) id(group uint32) string {
 	if n := h.groups[group].node.Load(); n != nil {
 		return n.self.ID
@@ -182,7 +181,6 @@ type answer struct {
 	err    error
 }
 
-// ask asks several servers about a group, concurrently.
 func (h *Host) ask(ctx context.Context, group uint32, addresses []string) []answer {
 	return h.greetEach(ctx, &clusterv1.HelloRequest{Group: group, Id: h.id(group)}, addresses)
 }

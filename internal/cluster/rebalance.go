@@ -190,7 +190,6 @@ func (h *Host) join(ctx context.Context, g *Group, server string) error {
 	return errors.Join(waited, err)
 }
 
-// owner returns the address of a group's owner, empty if none is known.
 func (h *Host) owner(ctx context.Context, g *Group) string {
 	if n := g.node.Load(); n != nil {
 		owner, _ := n.Owner()
@@ -217,7 +216,6 @@ func (h *Host) change(ctx context.Context, g *Group, r *clusterv1.ChangeGroupReq
 	return errors.Join(waited, err)
 }
 
-// until waits until done returns true.
 func (h *Host) until(ctx context.Context, done func() bool) error {
 	for !done() {
 		if err := pause(ctx, pollInterval); err != nil {
@@ -268,7 +266,6 @@ func (h *Host) hasComplete() bool {
 	})
 }
 
-// founded reports whether servers include all servers of Options.Join.
 func (h *Host) founded(servers []string) bool {
 	return !slices.ContainsFunc(h.founders(), func(f string) bool { return !slices.Contains(servers, f) })
 }

@@ -39,7 +39,6 @@ func (c *changes) add(added change) {
 	}
 }
 
-// next removes and returns the queued changes.
 func (c *changes) next() []change {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -120,7 +120,6 @@ func (e *Engine) asOwner(ctx context.Context) error {
 	return e.AwaitChanges(ctx)
 }
 
-// lookUpClaimed is lookUp, with the claim on the model's name.
 func (e *Engine) lookUpClaimed(ctx context.Context, id string) (m *hostedModel, release func(), err error) {
 	if _, err := e.lookUp(id); err != nil {
 		return nil, nil, err

@@ -203,7 +203,6 @@ func (t *table) referredLocked(r record.Ref) *hostedModel {
 	return nil
 }
 
-// byHandle returns the model of a handle of the store, nil for an unknown handle.
 func (t *table) byHandle(handle storage.Model) *hostedModel {
 	if handle == nil {
 		return nil
@@ -219,7 +218,6 @@ func (t *table) expired(handle storage.Model) {
 	}
 }
 
-// live returns the models that are not soft-deleted, in the order of their ids.
 func (t *table) live() []*hostedModel {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

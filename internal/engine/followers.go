@@ -80,7 +80,6 @@ func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 	return false
 }
 
-// followersRest reports whether no follower can learn now.
 func (e *Engine) followersRest() bool {
 	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
 }

@@ -295,7 +295,6 @@ func (e *Engine) leader(f *record.Follow) (*hostedModel, error) {
 	return m, err
 }
 
-// models are the models of a binding that exist.
 func (e *Engine) models(b *alias.Binding) (models []*hosted.Model) {
 	if b == nil {
 		return nil

@@ -149,7 +149,6 @@ func changed(registered *record.RegistryValue, now time.Time) *record.RegistryVa
 	return &next
 }
 
-// checkETag rejects an etag that is given and is not the model's.
 func checkETag(m *hostedModel, given string) error {
 	if now := figures.ETag(m.Registered()); given != "" && given != now {
 		return fmt.Errorf("model %q: %w: the etag is %s, got %s; read the model again", m.ID(), ErrEtag, now, hosted.Brief(given))

@@ -189,7 +189,6 @@ func (e *Engine) purgeOverdue() {
 	}
 }
 
-// purgeIfOverdue purges a model unless it was brought back meanwhile.
 func (e *Engine) purgeIfOverdue(id string) error {
 	m, release, err := e.lookUpClaimed(e.env.Lifetime, id)
 	if err != nil {

@@ -115,7 +115,6 @@ func (db *database) close() (err error) {
 	return failed("close", err)
 }
 
-// write waits in room and commits one batch.
 func (db *database) write(ctx context.Context, o *pebble.WriteOptions, fill func(*pebble.Batch) error) error {
 	if err := db.room(ctx); err != nil {
 		return err

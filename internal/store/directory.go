@@ -36,7 +36,6 @@ func newDirectory(dir string, o Options) directory {
 	return d
 }
 
-// lockDirectory locks the directory against other processes, until the process ends.
 func (d *directory) lockDirectory() error {
 	lock, err := d.fs.Lock(d.path(lockFile))
 	var path *iofs.PathError
@@ -62,7 +61,6 @@ func (d *directory) exists(path string) (bool, error) {
 	return err == nil, nil
 }
 
-// forbid returns why if a file exists.
 func (d *directory) forbid(path string, why error) error {
 	there, err := d.exists(path)
 	if there {

@@ -82,7 +82,6 @@ func (f *filter) may(model uint64, id string) bool {
 	return word.Load()&mask == mask
 }
 
-// begin sets the filter to the hashes of all ids.
 func (f *filter) begin(hashes []uint64) {
 	now := f.room(int64(len(hashes)))
 	for _, hash := range hashes {

@@ -50,7 +50,6 @@ func (g *guard) err() error {
 	return nil
 }
 
-// fail keeps the first failure and returns it.
 func (g *guard) fail(cause error) error {
 	err := fmt.Errorf("store: %w: %w", storage.ErrFailed, cause)
 	if g.first.CompareAndSwap(nil, &err) {

@@ -37,7 +37,6 @@ func checksum(first, last, data []byte) uint32 {
 	return sum
 }
 
-// setRecord puts a record, in the memory of the batch.
 func setRecord(b *pebble.Batch, model uint64, r storage.Record) error {
 	put := b.SetDeferred(logKeyLength, recordHeader+len(r.Data))
 	appendKey(put.Key[:0], familyLog, model, r.Last)

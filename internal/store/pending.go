@@ -181,7 +181,6 @@ func (s *Store) tryPending(f func(db *database) error) (*database, error) {
 	return s.pendingDB, err
 }
 
-// syncPending does the syncs that the lazy file system left out.
 func (s *Store) syncPending() error {
 	return s.finishPending(func(db *database) error { return db.fs.syncLogs() })
 }

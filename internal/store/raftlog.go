@@ -98,7 +98,6 @@ func OpenRaftLog(dir string, o Options) (_ *RaftLog, err error) {
 	return l, nil
 }
 
-// damaged adds storage.ErrCorrupt to an error of Pebble that means damage.
 func damaged(err error) error {
 	if pebble.IsCorruptionError(err) {
 		return errors.Join(storage.ErrCorrupt, err)

@@ -270,7 +270,6 @@ func (s *Store) Sync(ctx context.Context) error {
 	return s.syncAll(func(f func(*database) error) error { return s.usePending(ctx, f) })
 }
 
-// syncAll syncs both databases, pending through use.
 func (s *Store) syncAll(use func(f func(*database) error) error) error {
 	err := s.logDB.force()
 	if err == nil {

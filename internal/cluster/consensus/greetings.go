@@ -57,7 +57,6 @@ func (g *greetings) add(conn net.Conn, stop <-chan struct{}) bool {
 	}
 }
 
-// end removes a connection, if the connection is there.
 func (g *greetings) end(conn net.Conn) {
 	g.mu.Lock()
 	g.mu.arrivals = slices.DeleteFunc(g.mu.arrivals, func(a stranger) bool { return a.conn == conn })

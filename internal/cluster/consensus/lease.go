@@ -119,7 +119,6 @@ func (l *Log) tell(to raft.ServerID, term uint64) message {
 	return m
 }
 
-// answered records that a follower has answered a request that was sent at the time begun.
 func (l *Log) answered(to raft.ServerID, term, number uint64, begun time.Time) {
 	l.contacts.answer(l.o.Now(), to, term, number, begun)
 	select {

@@ -228,7 +228,6 @@ func (l *Log) admitted() error {
 	return nil
 }
 
-// fail reports the first failure of the log.
 func (l *Log) fail(err error) {
 	select {
 	case l.failed <- err:
@@ -444,7 +443,7 @@ func (l *Log) Close() error {
 	l.closeOnce.Do(func() {
 		l.gate.end(proposalTimeout)
 		close(l.stop)
-		l.layer.abort()
+		l.layer.dialed.close()
 		// An owner without connections steps down, and raft answers its proposals. After Shutdown raft may never
 		// answer a proposal that is committed but not applied.
 		l.gate.end(stepDownTimeout)

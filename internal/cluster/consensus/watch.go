@@ -11,7 +11,6 @@ import (
 	"go.uber.org/zap"
 )
 
-// elect calls becomeOwner after each election of this server.
 func (l *Log) elect() {
 	for {
 		select {
@@ -121,7 +120,6 @@ func (s *stall) stalled(now time.Time, leads bool, writes uint64) bool {
 	return now.Sub(s.since) >= stallTimeout
 }
 
-// transferTime is the time of bytes at minRate.
 func transferTime(bytes int) time.Duration {
 	return time.Duration(bytes) * (time.Second / minRate)
 }

@@ -108,7 +108,6 @@ func leastLoaded(of map[string]int, servers []string, group int) string {
 	})
 }
 
-// complete gives a group as many members as it needs.
 func (p *plan) complete(g *planned) {
 	want := min(Replicas, len(p.servers))
 	for len(g.Members) > want {

@@ -63,7 +63,6 @@ func (c *call) addKeys(set map[uint64]struct{}) {
 	set[c.keys[0]], set[c.keys[1]] = struct{}{}, struct{}{}
 }
 
-// left reports whether the caller has stopped waiting.
 func (c *call) left() bool { return c.claimed.Load() }
 
 // wait waits for the answer. If ctx ends first, the outcome is unknown.
@@ -139,7 +138,6 @@ func (b *batcher) close() {
 
 func errClosed() error { return fmt.Errorf("the store is closed: %w", storage.ErrNotOwner) }
 
-// add puts a command at the end of the queue.
 func (b *batcher) add(c *call) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -158,14 +156,12 @@ func (b *batcher) signal() {
 	}
 }
 
-// flight returns the entry of a serial, nil if it is not in flight.
 func (b *batcher) flight(serial uint64) *flight {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.mu.flights[serial]
 }
 
-// send proposes entries until ctx ends.
 func (b *batcher) send(ctx context.Context) {
 	for {
 		if f := b.take(); f != nil {

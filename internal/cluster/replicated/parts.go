@@ -31,7 +31,6 @@ type pace struct {
 	usual       time.Duration
 }
 
-// next returns the size of the next part.
 func (p *pace) next() int {
 	p.parts++
 	if p.parts%probeEvery == 1 {
@@ -40,7 +39,6 @@ func (p *pace) next() int {
 	return p.size
 }
 
-// took records the time of a part.
 func (p *pace) took(size int, d time.Duration) {
 	const some = 10 * time.Millisecond
 	switch {

@@ -116,7 +116,6 @@ func (s *Store) handle(name string, m storage.Model) *Model {
 	return out
 }
 
-// model returns the handle of a number, nil for an unknown number.
 func (s *Store) model(number uint64) *Model {
 	s.models.RLock()
 	defer s.models.RUnlock()
@@ -240,7 +239,6 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 	return s.wait(ctx, sent)
 }
 
-// wait queues a command, and returns the answer of Apply.
 func (s *Store) wait(ctx context.Context, sent *call) (*Model, error) {
 	if err := s.batcher.add(sent); err != nil {
 		return nil, err

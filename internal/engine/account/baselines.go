@@ -84,7 +84,6 @@ func (a *Account) read(notes []float64) []float64 {
 	return notes
 }
 
-// intervalNotes returns the notes of the interval of an output: σ and the radii.
 func (a *Account) intervalNotes(notes []float64, output int) []float64 {
 	width := 1 + len(a.levels)
 	return notes[2*len(a.labels.means)+output*width:][:width]

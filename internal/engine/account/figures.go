@@ -28,7 +28,6 @@ func (f *Figures) Skill() float64 {
 	return 1 - f.Loss/best
 }
 
-// add adds times the sums of other figures; times is 1 or −1.
 func (f *Figures) add(by *Figures, times float64) {
 	f.Loss += float64(times * by.Loss)
 	f.RunningMean += float64(times * by.RunningMean)

@@ -65,7 +65,6 @@ func (b *Binding) public() *Share {
 	return &Share{Model: s.Model.ID, Fraction: s.Fraction, LearnAll: s.LearnAll, Started: time.Unix(0, s.Started)}
 }
 
-// sameShare reports whether two shares differ at most in when they began.
 func sameShare(a, b *record.Share) bool {
 	return a.Model == b.Model && a.Fraction == b.Fraction && a.LearnAll == b.LearnAll
 }

@@ -20,7 +20,6 @@ type encoder struct {
 	buffers  sync.Pool
 }
 
-// newEncoder returns the encoder of a spec, nil without named inputs.
 func newEncoder(spec model.Spec) *encoder {
 	if len(spec.Inputs) == 0 {
 		return nil

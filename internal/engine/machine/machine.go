@@ -346,7 +346,6 @@ type Input struct {
 	Record   *input.Record
 }
 
-// features returns the features of an input, and a buffer for release.
 func (m *Machine) features(in Input) (x []float64, buffer *[]float64) {
 	if m.encoder == nil {
 		return in.Features, nil

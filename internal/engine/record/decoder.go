@@ -31,7 +31,6 @@ func decode[T any](what string, data []byte, visit func(*T, *codec.Visitor)) (T,
 	return out, nil
 }
 
-// flag is a bit if it is set, else 0.
 func flag(bit byte, set bool) byte {
 	if set {
 		return bit

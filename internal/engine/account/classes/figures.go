@@ -35,7 +35,6 @@ func (f *Figures) Skill() float64 {
 	return 1 - f.Errors/best
 }
 
-// add adds times the sums of other figures; times is 1 or −1.
 func (f *Figures) add(by *Figures, times float64) {
 	f.Errors += float64(times * by.Errors)
 	f.LogLoss += float64(times * by.LogLoss)

@@ -185,7 +185,6 @@ func (h *History) widen(experts int) {
 
 const fewPoints = 8
 
-// reserve makes room for one more row.
 func (h *History) reserve() {
 	width := h.width()
 	if len(h.words)+width <= cap(h.words) {

@@ -66,7 +66,6 @@ func (s Shape) add(to []float64, p *account.Performance, c *classes.Performance)
 	}
 }
 
-// read reads the sums of a row.
 func (s Shape) read(p *Point, row []uint32) {
 	if s.Classes {
 		p.Classes = new(classes.Performance)

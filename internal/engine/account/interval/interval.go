@@ -308,7 +308,6 @@ func (v *level) account(n uint64, label, lower, upper float64) {
 	}
 }
 
-// hit reports whether the observation n, one of the newest, was covered.
 func (v *level) hit(n uint64) bool { return v.hits[n%recent/64]>>(n%recent%64)&1 != 0 }
 
 // Statistics describe the intervals of one level. Unknown figures are NaN.
