@@ -51,10 +51,7 @@ func (s *Store) loadRegistry() (readable bool, err error) {
 		}
 		return true, nil
 	})
-	if err != nil {
-		return false, fmt.Errorf("store: read the registry: %w", err)
-	}
-	return readable, nil
+	return readable, failed("read the registry", err)
 }
 
 // loadNewest finds the newest model number. In a directory without positions it skips all numbers with data, so that

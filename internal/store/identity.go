@@ -22,11 +22,13 @@ func (s *Store) beginIdentity() error {
 	if err != nil || id != "" {
 		return err
 	}
+	return s.writeIdentity(s.dir, randomID())
+}
+
+func randomID() string {
 	raw := make([]byte, memberBytes)
-	if _, err := rand.Read(raw); err != nil {
-		return fmt.Errorf("store: draw an identity: %w", err)
-	}
-	return s.writeIdentity(s.dir, hex.EncodeToString(raw))
+	_, _ = rand.Read(raw) // It never returns an error.
+	return hex.EncodeToString(raw)
 }
 
 func (s *Store) writeIdentity(dir, id string) error {

@@ -3,7 +3,6 @@ package store
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -60,14 +59,10 @@ func (s *Store) Member() (string, error) {
 		}
 		return id, nil
 	}
-	raw := make([]byte, memberBytes)
-	if _, err := rand.Read(raw); err != nil {
-		return "", fmt.Errorf("store: draw the id of a member: %w", err)
-	}
 	if err := s.fs.MkdirAll(s.path(memberDirectory), directoryMode); err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}
-	id := hex.EncodeToString(raw)
+	id := randomID()
 	if err := s.replaceFile(s.path(memberFile), []byte(id+"\n")); err != nil {
 		return "", fmt.Errorf("store: %w", err)
 	}
@@ -81,10 +76,7 @@ func (s *Store) Groups() (int, error) {
 		return 1, err
 	}
 	n, err := strconv.Atoi(strings.TrimSpace(string(data)))
-	if err != nil {
-		return 0, fmt.Errorf("store: the number of groups: %w", err)
-	}
-	return n, nil
+	return n, failed("the number of groups", err)
 }
 
 // GroupsIn is Groups of a directory that need not be open.
@@ -110,10 +102,7 @@ func (s *Store) Base() (uint64, error) {
 
 func parseBase(data []byte) (uint64, error) {
 	base, err := strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
-	if err != nil {
-		return 0, fmt.Errorf("store: the base of a checkpoint: %w", err)
-	}
-	return base, nil
+	return base, failed("the base of a checkpoint", err)
 }
 
 // swapIncoming replaces the databases and the snapshots by a complete checkpoint, or removes an incomplete
@@ -269,10 +258,7 @@ func (in *Incoming) Write(p []byte) (int, error) {
 	}
 	_, _ = in.digest.Write(p)               // A hash never fails.
 	n, err := in.file.Write(bytes.Clone(p)) // A vfs.File may modify the bytes that it writes.
-	if err != nil {
-		return n, fmt.Errorf("store: receive a checkpoint: %w", err)
-	}
-	return n, nil
+	return n, failed("receive a checkpoint", err)
 }
 
 // End ends the file. It fails if the digest of the file is not sum.
@@ -343,10 +329,7 @@ func (d *directory) readSmall(name string) (data []byte, err error) {
 		data, err = io.ReadAll(io.LimitReader(f, smallFile))
 		err = errors.Join(err, f.Close())
 	}
-	if err != nil {
-		return nil, fmt.Errorf("store: read %s: %w", name, err)
-	}
-	return data, nil
+	return data, failed("read "+name, err)
 }
 
 const smallFile = 4 << 10

@@ -171,10 +171,7 @@ func (m *Model) First() (first uint64, err error) {
 		first = r.First
 		return false, err
 	})
-	if err != nil {
-		return 0, m.failed("find the beginning of the log", err)
-	}
-	return first, nil
+	return first, m.failed("find the beginning of the log", err)
 }
 
 // Replay implements storage.Log.

@@ -132,10 +132,7 @@ func (m *Model) ReadSnapshot(sequence uint64) ([]byte, error) {
 		return nil, m.failed(what, err)
 	}
 	data, err := io.ReadAll(f)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, m.failed(what, err)
-	}
-	return data, nil
+	return data, m.failed(what, errors.Join(err, f.Close()))
 }
 
 func (m *Model) openSnapshot(sequence uint64) (vfs.File, error) {
@@ -203,8 +200,5 @@ func (m *Model) SetSnapshotAside(sequence uint64) (place string, err error) {
 	if err == nil {
 		err = m.store.syncDirectory(m.directory())
 	}
-	if err != nil {
-		return "", m.failed(fmt.Sprintf("set aside the snapshot %d", sequence), err)
-	}
-	return place, nil
+	return place, m.failed(fmt.Sprintf("set aside the snapshot %d", sequence), err)
 }

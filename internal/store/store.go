@@ -297,8 +297,5 @@ func (s *Store) Close() error {
 // Available returns the bytes that the disk has free for this process.
 func (s *Store) Available() (uint64, error) {
 	usage, err := s.fs.GetDiskUsage(s.dir)
-	if err != nil {
-		return 0, fmt.Errorf("store: free space of %s: %w", s.dir, err)
-	}
-	return usage.AvailBytes, nil
+	return usage.AvailBytes, failed("free space of "+s.dir, err)
 }

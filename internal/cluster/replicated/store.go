@@ -93,9 +93,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("replicated: %w", err)
 	}
 	var proposer [16]byte
-	if _, err := rand.Read(proposer[:]); err != nil {
-		return nil, fmt.Errorf("replicated: draw the id of the proposer: %w", err)
-	}
+	_, _ = rand.Read(proposer[:]) // It never returns an error.
 	s.batcher = newBatcher(ctx, &o, proposer)
 	return s, nil
 }
