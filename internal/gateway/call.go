@@ -343,42 +343,106 @@ func reason(data []byte, m protoreflect.MessageDescriptor, err error) string {
 	var line, column int
 	if _, err := fmt.Sscanf(text, "(line %d:%d): ", &line, &column); err == nil {
 		_, text, _ = strings.Cut(text, "): ")
-		if strings.HasPrefix(text, "unknown field") {
-			var value any
-			_ = json.Unmarshal(data, &value) // A prefix without fields names no candidate.
-			if of := withUnknown(m, value); of != nil {
-				text += ", want " + fieldNames(of)
-			}
+		var value any
+		if json.Unmarshal(data, &value) == nil {
+			text = cmp.Or(misfit(m, value, ""), text)
 		}
 		return fmt.Sprintf("line %d, column %d: %s", line, column, text)
 	}
 	return text
 }
 
-func withUnknown(m protoreflect.MessageDescriptor, value any) protoreflect.MessageDescriptor {
-	object, _ := value.(map[string]any)
-	if strings.HasPrefix(string(m.FullName()), "google.protobuf.") {
-		return nil // A Struct has any field.
+// misfit says which field of a body the message has not, or has of another kind. It is empty if all seem to fit.
+func misfit(m protoreflect.MessageDescriptor, value any, path string) string {
+	object, isObject := value.(map[string]any)
+	switch known := m.ParentFile().Package() == "google.protobuf"; {
+	case known && m.Name() != "Struct": // A text.
+		return ""
+	case !isObject:
+		return wants(path, value, "an object")
+	case known: // A Struct has any field.
+		return ""
 	}
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		f := cmp.Or(m.Fields().ByJSONName(name), m.Fields().ByTextName(name))
 		if f == nil {
-			return m
+			return fmt.Sprintf("unknown field %.80q, want %s", path+name, fieldNames(m))
 		}
-		values, isList := object[name].([]any)
-		if !isList {
-			values = []any{object[name]}
-		}
-		for _, value := range values {
-			if f.Message() == nil || f.IsMap() {
-				break
-			}
-			if of := withUnknown(f.Message(), value); of != nil {
-				return of
-			}
+		if says := misfitField(f, object[name], path+name); says != "" {
+			return says
 		}
 	}
-	return nil
+	return ""
+}
+
+func misfitField(f protoreflect.FieldDescriptor, value any, path string) string {
+	values, isList := value.([]any)
+	switch {
+	case value == nil || f.IsMap():
+		return ""
+	case f.IsList() && !isList:
+		return wants(path, value, "a list")
+	case !f.IsList():
+		values = []any{value}
+	}
+	for n, v := range values {
+		at := path
+		if f.IsList() {
+			at = fmt.Sprintf("%s[%d]", path, n)
+		}
+		says := ""
+		if f.Message() != nil {
+			says = misfit(f.Message(), v, at+".")
+		} else if want := wanted(f, v); want != "" {
+			says = wants(at, v, want)
+		}
+		if says != "" {
+			return says
+		}
+	}
+	return ""
+}
+
+// wanted is what the field has in place of a value, empty if the value fits. A text of digits is a number too.
+func wanted(f protoreflect.FieldDescriptor, value any) string {
+	text, isText := value.(string)
+	_, isNumber := value.(float64)
+	switch f.Kind() {
+	case protoreflect.BoolKind:
+		if _, ok := value.(bool); !ok {
+			return "true or false"
+		}
+	case protoreflect.StringKind, protoreflect.BytesKind:
+		if !isText {
+			return "a text"
+		}
+	case protoreflect.EnumKind:
+		if !isNumber && f.Enum().Values().ByName(protoreflect.Name(text)) == nil {
+			names := make([]string, f.Enum().Values().Len())
+			for n := range names {
+				names[n] = string(f.Enum().Values().Get(n).Name())
+			}
+			return strings.Join(names, ", ")
+		}
+	default:
+		if _, err := strconv.ParseFloat(text, 64); !isNumber && err != nil {
+			return "a number"
+		}
+	}
+	return ""
+}
+
+func wants(path string, value any, want string) string {
+	got := "a list"
+	switch v := value.(type) {
+	case map[string]any:
+		got = "an object"
+	case string:
+		got = fmt.Sprintf("%.80q", v)
+	case nil, bool, float64:
+		got = strings.TrimSpace(fmt.Sprint(v))
+	}
+	return strings.TrimPrefix(fmt.Sprintf("%s: got %s, want %s", strings.TrimSuffix(path, "."), got, want), ": ")
 }
 
 func fieldNames(m protoreflect.MessageDescriptor) string {

@@ -41,7 +41,7 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	if err != nil {
 		return fmt.Errorf("--train: %w", err)
 	}
-	e.Say("learned %s of %s", command.Count(result.Acknowledged, "row"), p.train)
+	e.Say("learned %s of --train", command.Count(result.Acknowledged, "row"))
 	return nil
 }
 
