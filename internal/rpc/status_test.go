@@ -323,25 +323,24 @@ func rejectionsOfHTTP(t *testing.T) map[string]rejection {
 	found := map[string]rejection{}
 	for _, name := range files {
 		file := must(parser.ParseFile(token.NewFileSet(), name, nil, 0))(t)
-		constants := map[string]string{}
 		ast.Inspect(file, func(node ast.Node) bool {
-			switch node := node.(type) {
-			case *ast.ValueSpec: // const reason = hindsightv1.ErrorReason_…
-				for i, value := range node.Values {
-					constants[node.Names[i].Name] = reasonOf(value, nil)
-				}
-			case *ast.CallExpr:
-				if f, ok := node.Fun.(*ast.Ident); !ok || f.Name != "reject" || len(node.Args) < 4 {
-					return true
-				}
-				reason := reasonOf(node.Args[2], constants)
-				code, known := grpc[selected(node.Args[1])]
-				assert.True(t, reason != "" && known, "%s: a rejection that the reference cannot read", name)
-				status, known := statuses[selected(node.Args[0])]
+			call, ok := node.(*ast.CallExpr)
+			if !ok {
+				return true
+			}
+			f, _ := call.Fun.(*ast.Ident)
+			switch {
+			case f == nil:
+			case f.Name == "invalid":
+				found[reasonOf(call.Args[1])] = rejection{code: codes.InvalidArgument, http: http.StatusBadRequest}
+			case f.Name == "reject" && reasonOf(call.Args[2]) != "": // Function invalid has the reason of its caller.
+				code, known := grpc[selected(call.Args[1])]
+				assert.True(t, known, "%s: a rejection that the reference cannot read", name)
+				status, known := statuses[selected(call.Args[0])]
 				if !known { // That of the code.
 					status = runtime.HTTPStatusFromCode(code)
 				}
-				found[reason] = rejection{code: code, http: status}
+				found[reasonOf(call.Args[2])] = rejection{code: code, http: status}
 			}
 			return true
 		})
@@ -350,11 +349,8 @@ func rejectionsOfHTTP(t *testing.T) map[string]rejection {
 	return found
 }
 
-// reasonOf is the name of a reason, or of a constant of the file.
-func reasonOf(e ast.Expr, constants map[string]string) string {
-	if name, ok := e.(*ast.Ident); ok {
-		return constants[name.Name]
-	}
+// reasonOf is the name of a reason, empty for a variable.
+func reasonOf(e ast.Expr) string {
 	name, _ := strings.CutPrefix(selected(e), "ErrorReason_")
 	return name
 }
