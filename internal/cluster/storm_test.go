@@ -107,7 +107,7 @@ type writer struct {
 }
 
 func (w *writer) run(ctx context.Context) {
-	for n := 0; ctx.Err() == nil; {
+	for n := 0; pauseFor(ctx, 100*time.Microsecond) == nil; { // An election needs the processors.
 		for _, s := range w.servers {
 			s.swapping.RLock() // Who uses a store leaves before it closes.
 			if node := s.node(); node.Owns() {
