@@ -503,7 +503,7 @@ func TestKeysOfAURL(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- f.Run(ctx) }()
 	<-asked
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(3 * time.Minute); ; {
 		if _, err := f.Auth.Token(token); err == nil {
 			break
 		} else if time.Now().After(end) {

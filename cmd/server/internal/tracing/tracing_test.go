@@ -48,7 +48,7 @@ func TestOpen(t *testing.T) {
 			require.NoError(t, err)
 			on := spans.Provider() != nil
 			assert.True(t, on == c.on && (spans != nil) == c.on, "on: %v, want %v", on, c.on)
-			limit, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			limit, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			assert.NoError(t, spans.Close(limit))
 		})
