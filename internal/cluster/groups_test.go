@@ -105,6 +105,14 @@ func ownerOf(t *testing.T, group uint32, machines ...*machine) *machine {
 	return out
 }
 
+// disown lets another machine own a group.
+func disown(t *testing.T, group uint32, m *machine, machines ...*machine) {
+	t.Helper()
+	eventually(t, fmt.Sprintf("another owner of group %d", group), func() bool {
+		return ownerOf(t, group, machines...) != m || m.host.Group(group).Node().Move(t.Context(), "") == nil
+	})
+}
+
 // hosted returns the number of groups of models that machines have and own.
 func hosted(machines ...*machine) (has, owns map[*machine]int) {
 	has, owns = map[*machine]int{}, map[*machine]int{}
@@ -237,10 +245,7 @@ func TestGroups(t *testing.T) {
 	haveGroups(t, 2, all...)
 
 	leaves := ownerOf(t, 1, all...)
-	eventually(t, "another server owns group 0", func() bool {
-		first := ownerOf(t, 0, all...)
-		return first != leaves || first.host.Group(0).Node().Move(t.Context(), "") == nil
-	})
+	disown(t, 0, leaves, all...)
 	id := leaves.host.Group(0).Node().Self().ID
 	mayLeave := func() error { // A busy server may not answer in time.
 		err := cluster.ErrNotReachable
@@ -316,10 +321,7 @@ func TestKilledWhileRemoved(t *testing.T) {
 	add(t, 1, machines...)
 	haveGroups(t, 1, machines...)
 	leaves := machines[0]
-	eventually(t, "another server owns group 1", func() bool {
-		owner := ownerOf(t, 1, machines...)
-		return owner != leaves || owner.host.Group(1).Node().Move(t.Context(), "") == nil
-	})
+	disown(t, 1, leaves, machines...)
 	members := func() []cluster.Member { return ownerOf(t, 1, machines[1:]...).host.Group(1).Node().Status().Members }
 	leaves.dies = true
 	eventually(t, "the removal", func() bool {
@@ -396,7 +398,7 @@ func TestAnotherOwnerAfterLeaving(t *testing.T) {
 	machines := startBalanced(t, 3)
 	leaves := ownerOf(t, 0, machines...)
 	rebalance(t, []string{leaves.address}, machines...)
-	require.NoError(t, leaves.host.Group(0).Node().Move(t.Context(), ""))
+	disown(t, 0, leaves, machines...)
 	<-time.After(3 * time.Second) // The owner of group 0 looks every second.
 	eventually(t, "the groups have owners", func() bool {
 		err := ownerOf(t, 0, machines...).host.MayLeave(t.Context(), leaves.address)

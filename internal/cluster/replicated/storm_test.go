@@ -51,10 +51,12 @@ type worker struct {
 	maybe  map[string]bool
 }
 
-const workerOperations = 120
-
 func (w *worker) run() {
-	for range workerOperations {
+	operations := 120
+	if testing.Short() {
+		operations = 60
+	}
+	for range operations {
 		if !w.onOwner() {
 			return
 		}
