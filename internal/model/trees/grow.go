@@ -40,6 +40,8 @@ type open struct {
 	gain  float64
 	input int // Of the drawn inputs.
 	code  uint8
+	// below are the rows of the best split that go left.
+	below int64
 }
 
 // grower grows a tree over the rows of a fit. One grower serves all columns.
@@ -66,11 +68,11 @@ func newGrower(slots, leaves, groups, inputs int) grower {
 
 // smallLeaf is the most rows of a leaf that keeps no histograms: if such a leaf is split, the
 // rows of both parts are counted.
-const smallLeaf = 384
+const smallLeaf = 128
 
-// places is the most leaves that have histograms at a time. Half of the leaves that would fit the slots
-// suffice: if more leaves are large, later ones are counted as small leaves are.
-func places(slots int) int { return slots/(2*smallLeaf) + spare + 1 }
+// places is the most leaves that have histograms at a time. A sixth of the leaves that would fit the slots
+// suffices: if more leaves are large, later ones are counted as small leaves are.
+func places(slots int) int { return slots/(6*smallLeaf) + spare + 1 }
 
 // spare is the number of places that a split may take.
 const spare = 2
@@ -196,18 +198,24 @@ func (g *grower) find(leaf int, leastSide float64, c *cuts) {
 	if float64(l.count) < 2*leastSide {
 		return
 	}
-	most := parent
+	most, in := parent, (*[groupSize]int64)(nil)
 	for group := range g.groups() {
 		edges := uint8(0)
 		for _, input := range g.drawn[group*lanes:][:lanes] {
 			edges = max(edges, c.counts[input])
 		}
-		if s := best(g.histogram(leaf, group), int(edges), l.packed, leastSide); s.score > most {
+		h := g.histogram(leaf, group)
+		if s := best(h, int(edges), l.packed, leastSide); s.score > most {
 			most = s.score
-			l.input, l.code = group*lanes+s.lane, uint8(s.code)
+			l.input, l.code, in = group*lanes+s.lane, uint8(s.code), h
 		}
 	}
-	l.gain = most - parent
+	if l.gain = most - parent; in != nil {
+		l.below = 0
+		for at := l.input % lanes; at <= int(l.code)+lanes-1; at += lanes {
+			l.below += in[at]
+		}
+	}
 }
 
 // widest is the leaf of the largest gain, or −1 without a gain.
@@ -230,8 +238,8 @@ func (g *grower) split(at int, t *tree, c *cuts) (smaller, larger int, derived b
 	*n = node{cut: c.of(int(input))[l.code/lanes], input: input, left: uint16(t.size)}
 	t.nodes[t.size], t.nodes[t.size+1] = node{}, node{}
 	t.size += 2
-	rows := g.rows[l.begin:][:l.count]
-	left, packed := g.part(rows, c.codes[int(input)*c.slots:][:c.slots], l.code)
+	left, packed := int(countOf(l.below)), l.below
+	part(g.rows[l.begin:][:l.count], g.room, c.codes[int(input)*c.slots:][:c.slots], l.code)
 	g.leaves = append(g.leaves, open{
 		node: int(n.left) + 1, begin: l.begin + left, count: l.count - left, packed: l.packed - packed,
 	})
@@ -247,20 +255,6 @@ func (g *grower) split(at int, t *tree, c *cuts) (smaller, larger int, derived b
 	}
 	g.leaves[larger].place, g.leaves[smaller].place = place, g.take()
 	return smaller, larger, derived
-}
-
-// part moves the rows that go left to the front, in order, and returns their number and sum.
-func (g *grower) part(rows []uint16, codes []uint8, split uint8) (left int, packed int64) {
-	right, room := 0, g.room[:len(rows)]
-	for _, i := range rows {
-		rows[left], room[right] = i, i
-		goesRight := (int64(split) - int64(codes[i])) >> 63 // −1 or 0.
-		packed += g.packed[i] &^ goesRight
-		left += 1 + int(goesRight)
-		right -= int(goesRight)
-	}
-	copy(rows[left:], room[:right])
-	return left, packed
 }
 
 // finish writes the values of the leaves.

@@ -15,6 +15,15 @@ func addRows(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes][
 	addRowsAMD64(&h[0], &rows[0], len(rows), &packed[0], &codes[0][0], &codes[1][0], &codes[2][0], &codes[3][0])
 }
 
+// part moves the rows that go left to the front, both sides in order. The slice room has space for the rows.
+func part(rows, room []uint16, codes []uint8, split uint8) {
+	if len(rows) == 0 {
+		return
+	}
+	right := partAMD64(&rows[0], len(rows), &room[0], &codes[0], split)
+	copy(rows[len(rows)-right:], room[:right])
+}
+
 // derive subtracts the histogram of a part from its parent's.
 func derive(parent, counted *[groupSize]int64) {
 	if !cpu.X86.HasAVX2 {
@@ -79,6 +88,11 @@ func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
 //
 //go:noescape
 func addRowsAMD64(h *int64, rows *uint16, n int, packed *int64, first, second, third, fourth *uint8)
+
+// partAMD64 is part of n rows, not 0, but leaves the rows that go right in the room and returns their number.
+//
+//go:noescape
+func partAMD64(rows *uint16, n int, room *uint16, codes *uint8, split uint8) (right int)
 
 // deriveAVX2 is deriveGo.
 //

@@ -30,6 +30,34 @@ row:
 	JNE     row
 	RET
 
+// func partAMD64(rows *uint16, n int, room *uint16, codes *uint8, split uint8) (right int)
+TEXT ·partAMD64(SB), NOSPLIT, $0-48
+	MOVQ    rows+0(FP), SI
+	MOVQ    n+8(FP), CX
+	MOVQ    room+16(FP), DI
+	MOVQ    codes+24(FP), R8
+	MOVBLZX split+32(FP), DX
+	LEAQ    (SI)(CX*2), CX
+	MOVQ    SI, R9 // Where the next row goes that goes left.
+	XORQ    R10, R10
+
+row:
+	MOVWLZX (SI), AX
+	MOVBLZX (R8)(AX*1), BX
+	MOVW    AX, (R9)
+	MOVW    AX, (DI)(R10*2)
+	XORL    R11, R11
+	CMPL    DX, BX
+	SETCS   R11           // 1 if the code is above the split.
+	ADDQ    R11, R10
+	ADDQ    $2, SI
+	XORL    $1, R11
+	LEAQ    (R9)(R11*2), R9
+	CMPQ    SI, CX
+	JNE     row
+	MOVQ    R10, right+40(FP)
+	RET
+
 // func deriveAVX2(parent, counted *int64)
 TEXT ·deriveAVX2(SB), NOSPLIT, $0-16
 	MOVQ parent+0(FP), SI

@@ -293,6 +293,7 @@ type naiveLeaf struct {
 	gain    float64
 	input   int
 	cut     float32
+	held    bool // It has histograms.
 }
 
 func (l *naiveLeaf) sum() (sum int64) {
@@ -380,7 +381,14 @@ func (f *naiveForest) grow(kind trees.Kind, bag []sample, inputs []int) *naiveTr
 		f.queue(3 * int64(len(bag)))
 	}
 	f.queue(350 * groups)
-	leaves[0].search(inputs, f.cuts, least)
+	free := (f.capacity+window.Slack)/768 + 2 // Places of histograms.
+	search := func(l *naiveLeaf) {
+		l.search(inputs, f.cuts, least)
+		if l.held = len(l.samples) > 128 && free >= 2; !l.held {
+			free++
+		}
+	}
+	search(leaves[0])
 	for len(leaves) < most {
 		var widest *naiveLeaf
 		for _, l := range leaves {
@@ -392,22 +400,26 @@ func (f *naiveForest) grow(kind trees.Kind, bag []sample, inputs []int) *naiveTr
 			f.queue(0)
 			break
 		}
-		count := int64(len(widest.samples))
-		f.queue(2 * count)
+		held := widest.held
+		f.queue(2 * int64(len(widest.samples)))
 		right := widest.split()
 		if leaves = append(leaves, right); len(leaves) == most {
 			break
 		}
-		smaller := min(int64(len(widest.samples)), int64(len(right.samples)))
-		for range groups {
-			f.queue(3 * smaller)
+		smaller, larger := widest, right
+		if len(right.samples) < len(widest.samples) {
+			smaller, larger = right, widest
 		}
-		if count <= 384 { // A leaf of few rows has no histograms.
-			f.queue(3 * groups * (count - smaller))
+		for range groups {
+			f.queue(3 * int64(len(smaller.samples)))
+		}
+		if free--; !held {
+			f.queue(3 * groups * int64(len(larger.samples)))
+			free--
 		}
 		f.queue(groups * (60 + 2*350))
-		widest.search(inputs, f.cuts, least)
-		right.search(inputs, f.cuts, least)
+		search(smaller)
+		search(larger)
 	}
 	for _, l := range leaves {
 		l.node.value = int64(math.RoundToEven(float64(float64(l.sum())*(0.2*4096)) / float64(len(l.samples)+2)))
