@@ -71,17 +71,18 @@ func (l *Learner) solveAbreast(b *abreast) {
 		size := e.features.size
 		features, solved := b.features[:size*qr.Abreast], b.solved[:size*qr.Abreast]
 		for n, s := range b.each {
-			e.features.fill(s.z[:size], s, &l.bandwidths)
-			for at, v := range s.z[:size] {
+			z := s.solved.maps[i].z
+			e.features.fill(z, s, &l.bandwidths)
+			for at, v := range z {
 				features[at*qr.Abreast+n] = v
 			}
-			l.adviseDescents(s, e, s.z[:size])
+			l.adviseDescents(s, e, z)
 		}
 		for f, factor := range e.factors {
 			copy(solved, features)
 			factor.SolveAbreast(solved, b.priors, &b.squares)
 			for n, s := range b.each {
-				priors := s.solutions[f].Priors
+				priors := s.solved.maps[i].factors[f].Priors
 				for c := range priors {
 					priors[c] = b.priors[c*qr.Abreast+n]
 				}

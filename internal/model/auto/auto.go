@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"sync"
+	"sync/atomic"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/loops"
@@ -45,9 +46,11 @@ type Learner struct {
 	// what the lineup knows.
 	fixedBytes, memoryBytes uint64
 	state
-	// scratch is the scratch of observations; pool lends scratch to predictions.
+	// scratch is the scratch of observations; pool lends scratch to predictions. newest are the solutions of
+	// the newest prediction, or nil.
 	scratch *scratch
 	pool    sync.Pool
+	newest  atomic.Pointer[solved]
 }
 
 // state is the stored state.
@@ -182,22 +185,20 @@ type scratch struct {
 	lags []float64
 	seen uint64
 	last []float64
-	// columns are the scaled inputs and lags; in, angles and affine are parts of maps, z a
-	// map's features, and rows the features with their labels.
-	columns, in, angles, affine, z, rows []float64
+	// columns are the scaled inputs and lags; in, angles and affine are parts of maps.
+	columns, in, angles, affine []float64
 	// advice are the predictions of the experts, by outputs, final the predictions of b and the
 	// stacks. residuals are the last y − b, values are v, and answers the predictions of the levels.
 	advice, final, residuals, values, answers []float64
 	// weights are the weights of a mixture.
 	weights []float64
-	// turns and solutions belong to the forgetting factors. Their rows are the last entries
-	// of turned and solved, whose ends are aligned: see qr.NewRow.
-	turns          []qr.Turn
-	solutions      []qr.Solution
-	turned, solved [][]float64
-	stack          stackScratch
-	awake          [complete + 1][]bool
-	finalAwake     [complete + 1][]bool
+	solved  *solved
+	// row are features with their labels. The last entries of absorbed, whose end is aligned, are a copy for
+	// each factor: see qr.NewRow. room is what qr.Absorb wants.
+	row, absorbed, room []float64
+	stack               stackScratch
+	awake               [complete + 1][]bool
+	finalAwake          [complete + 1][]bool
 	// keyed is nil without effects of keys.
 	keyed         *keyedScratch
 	opening       openingScratch
@@ -217,16 +218,12 @@ func (l *Learner) newScratch() *scratch {
 		lags: make([]float64, len(l.lags)), last: make([]float64, o.Outputs),
 		columns: make([]float64, o.columns()), in: make([]float64, o.columns()),
 		angles: make([]float64, o.Frequencies), affine: make([]float64, o.affine()),
-		z: make([]float64, widest), rows: make([]float64, widest+2*o.Outputs),
+		solved: newSolved(o, l.plan), row: make([]float64, widest+2*o.Outputs), absorbed: qr.NewRow(widest + 2*o.Outputs),
+		room:   make([]float64, qr.AbsorbRoom(widest)),
 		advice: make([]float64, k*o.Outputs), final: make([]float64, finalists*o.Outputs),
 		residuals: make([]float64, o.Outputs), values: make([]float64, o.Outputs), answers: make([]float64, o.Outputs),
 		weights: make([]float64, k), stack: newStackScratch(k), opening: l.newOpeningScratch(),
 		numbers: make([]float64, o.inputs()), keyed: newKeyedScratch(o), wide: newWideScratch(o),
-	}
-	for range l.plan.forgettings {
-		s.turned, s.solved = append(s.turned, qr.NewRow(widest+2*o.Outputs)), append(s.solved, qr.NewRow(widest))
-		s.turns = append(s.turns, qr.Turn{Priors: make([]float64, 2*o.Outputs)})
-		s.solutions = append(s.solutions, qr.Solution{Priors: make([]float64, 2*o.Outputs)})
 	}
 	for st := range s.awake {
 		s.awake[st], s.finalAwake[st] = make([]bool, k), make([]bool, finalists)
@@ -298,7 +295,11 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 	defer l.pool.Put(s)
 	bucket := l.ahead(p.Horizon)
-	l.answer(s, l.split(s, x), l.lags, l.n, bucket < 0)
+	x = l.split(s, x)
+	l.answer(s, x, l.lags, l.n, bucket < 0)
+	if stageAfter(l.n) == complete {
+		l.leave(s, x)
+	}
 	l.say(p, s, bucket)
 	return nil
 }
@@ -380,22 +381,9 @@ func (l *Learner) baselines(s *scratch, fresh bool) {
 // solve writes the advice of all other experts.
 func (l *Learner) solve(s *scratch) {
 	for i := range l.experts {
-		e := &l.experts[i]
-		z := s.z[:e.features.size]
-		e.features.fill(z, s, &l.bandwidths)
-		if len(e.factors) > 0 {
-			for f, factor := range e.factors {
-				t := &s.solutions[f]
-				t.Factor, t.Z = factor, s.solved[f][len(s.solved[f])-len(z):]
-				copy(t.Z, z)
-			}
-			qr.SolveTogether(s.solutions)
-			for f := range e.factors {
-				t := &s.solutions[f]
-				l.advise(s, e.at+2*f, t.Priors, t.Square/l.plan.forgettings[f])
-			}
-		}
-		l.adviseDescents(s, e, z)
+		l.solveMap(s, i)
+		l.adviseFactors(s, i)
+		l.adviseDescents(s, &l.experts[i], s.solved.maps[i].z)
 	}
 	if l.screen != nil {
 		l.adviseWide(s)

@@ -90,7 +90,7 @@ func (o Options) bytes(p Plan) uint64 {
 	mixers := mix.Bytes(experts) + mix.Bytes(finalists) + stacks*qr.Bytes(stackSize(experts), 1) +
 		8*uint64(4*(experts+finalists)+8+14+2*experts+2*overshoots+2)
 	columns := (moments.Numbers+1)*(o.inputs()+k) + o.remembered()*k
-	scratch := 3*o.columns() + 2*widest*len(p.forgettings) + (experts+finalists+4)*k + 2*stacks*stackSize(experts)
+	scratch := 3*o.columns() + 5*widest + 2*o.solvedNumbers(p) + (experts+finalists+4)*k + 2*stacks*stackSize(experts)
 	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + o.keyedBytes() + o.wideBytes() + 1024
 }
 

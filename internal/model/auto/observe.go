@@ -113,7 +113,7 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 	l.n++
 	l.counted += r.counts
 	if now == complete {
-		l.rotateAll(s, r)
+		l.absorbAll(s, r, served == nil && l.take(s, r.x))
 		if served == nil || stageAfter(served.seen) == complete {
 			l.stackRounds++
 		}
@@ -144,24 +144,27 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 	}
 }
 
-// rotate teaches the row to every expert but the baselines, and writes their advice of before.
-func (l *Learner) rotate(s *scratch, r row) {
+// absorb teaches the row to every expert but the baselines, and writes their advice of before. If known, the
+// solutions are in the scratch.
+func (l *Learner) absorb(s *scratch, r row, known bool) {
 	for i := range l.experts {
-		e := &l.experts[i]
-		z := s.z[:e.features.size]
-		e.features.fill(z, s, &l.bandwidths)
+		if !known {
+			l.solveMap(s, i)
+		}
+		l.adviseFactors(s, i)
+		e, m := &l.experts[i], &s.solved.maps[i]
 		if len(e.factors) > 0 {
-			l.rotateFactors(s, e, z, r)
+			l.absorbFactors(s, e, m, r)
 		}
 		if len(e.descents) > 0 {
-			l.descendAll(s, e, z, r)
+			l.descendAll(s, e, m.z, r)
 		}
 	}
 }
 
-// rotateAll is rotate with the regressions on all inputs.
-func (l *Learner) rotateAll(s *scratch, r row) {
-	l.rotate(s, r)
+// absorbAll is absorb with the regressions on all inputs.
+func (l *Learner) absorbAll(s *scratch, r row, known bool) {
+	l.absorb(s, r, known)
 	if l.screen != nil {
 		l.adviseWide(s)
 		l.learnWide(s, r)
@@ -173,10 +176,11 @@ func earlier(r qr.Rotation, weight float64) float64 {
 	return r.Leverage / float64(float64(r.Gamma*r.Gamma)*weight)
 }
 
-func (l *Learner) rotateFactors(s *scratch, e *expertMap, z []float64, r row) {
-	size, root := len(z), math.Sqrt(r.weight)
-	first := s.rows[:size+2*l.o.Outputs]
-	copy(first, z)
+// absorbFactors overwrites the solutions.
+func (l *Learner) absorbFactors(s *scratch, e *expertMap, m *solvedMap, r row) {
+	size, root := len(m.z), math.Sqrt(r.weight)
+	first, turned := s.row[:size+2*l.o.Outputs], s.absorbed[len(s.absorbed)-size-2*l.o.Outputs:]
+	copy(first, m.z)
 	for j, y := range r.y {
 		label := l.mixers[j].scaledLabel(y)
 		first[size+2*j] = label
@@ -186,18 +190,13 @@ func (l *Learner) rotateFactors(s *scratch, e *expertMap, z []float64, r row) {
 		loops.Scale(first, root)
 	}
 	for f, factor := range e.factors {
-		t := &s.turns[f]
-		t.Factor, t.Row, t.Root = factor, s.turned[f][len(s.turned[f])-len(first):], math.Sqrt(l.plan.forgettings[f])
-		copy(t.Row, first)
-	}
-	qr.RotateTogether(s.turns)
-	for f, factor := range e.factors {
-		t := &s.turns[f]
-		for i := range t.Priors {
-			t.Priors[i] /= root // The row is √w z.
+		v := m.factors[f].Z
+		if root != 1 {
+			loops.Scale(v, root)
 		}
-		l.advise(s, e.at+2*f, t.Priors, earlier(t.Rotation, r.weight))
-		e.renewals[f].renew(factor, ridge, l.n, t.Row, t.Priors)
+		copy(turned, first)
+		factor.AbsorbDiscounted(turned, v, s.room[:qr.AbsorbRoom(size)], math.Sqrt(l.plan.forgettings[f]))
+		e.renewals[f].renew(factor, ridge, l.n, turned, m.factors[f].Priors)
 	}
 }
 

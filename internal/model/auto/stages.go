@@ -78,7 +78,7 @@ func (l *Learner) replay() {
 	for i, r := range l.kept {
 		l.n = uint64(i + 1)
 		l.present(l.scratch, r.x, r.lags, r.seen)
-		l.rotate(l.scratch, r)
+		l.absorb(l.scratch, r, false)
 	}
 	l.n = n
 }

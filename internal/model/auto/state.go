@@ -31,6 +31,7 @@ func (l *Learner) Restore(state []byte) error {
 		return fmt.Errorf("auto: restore %d experts: %w", l.plan.experts(), err)
 	}
 	l.state = fresh
+	l.newest.Store(nil)
 	return nil
 }
 

@@ -40,11 +40,12 @@ cosines:
 	VSUBSD X13, X12, X12; \
 	VMOVSD X14, entry
 
-// DIAGONAL turns an entry of the diagonal, which never decreases.
+// DIAGONAL turns an entry of the diagonal, which decreases by the root at BX at most.
 #define DIAGONAL(row, c, g, copy) \
 	VMOVSD (row), X13; \
 	VMULSD c, X13, X14; \
 	VMULSD g, X12, X15; \
+	VMULSD (BX), X13, X13; \
 	VADDSD X15, X14, X14; \
 	VMAXSD X13, X14, X14; \
 	VMOVSD X14, copy; \
@@ -66,12 +67,12 @@ cosines:
 	ANDQ $-8, row; \
 	LEAQ 8(above)(row*8), row
 
-// func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)
+// func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int, root float64)
 //
 // DI, SI, R8 and R9 are the rows of a panel, R10 is w. R11 is how many entries the first
 // row has, R12 how many rows are left. CX is where the copies of the labels go, DX where
 // those of the diagonal, R14 the columns.
-TEXT ·absorbAVX2(SB), NOSPLIT, $0-80
+TEXT ·absorbAVX2(SB), NOSPLIT, $0-88
 	MOVQ data+0(FP), DI
 	MOVQ row+8(FP), R10
 	MOVQ c+16(FP), AX
@@ -103,6 +104,7 @@ panel:
 	SUBQ   R12, DX
 	SHLQ   $3, DX
 	ADDQ   diagonal+40(FP), DX
+	LEAQ   root+80(FP), BX
 	VMOVSD (R10), X12
 	DIAGONAL(DI, X0, X4, (DX))
 	VMOVSD 8(R10), X12

@@ -149,11 +149,11 @@ func SubstituteAbreast(z, data, priors []float64, squares *[Abreast]float64, ord
 
 // AbsorbRows turns the first full > 0 rows of a factor, a multiple of Panel. It does nothing and
 // returns false if the processor has no AVX2: see qr.Factor.Absorb.
-func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns int) bool {
+func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns int, root float64) bool {
 	if !cpu.X86.HasAVX2 {
 		return false
 	}
-	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns)
+	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns, root)
 	return true
 }
 
@@ -259,7 +259,7 @@ func substituteAbreastAVX2(z, data, priors, squares *float64, order, columns int
 // absorbAVX2 is AbsorbRows of full > 0 rows, the first of so many entries.
 //
 //go:noescape
-func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int)
+func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int, root float64)
 
 // distancesAVX2 is distancesGo of count blocks, not 0, and columns > 0.
 //

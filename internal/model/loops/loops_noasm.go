@@ -34,7 +34,7 @@ func SubstituteAbreast(_, _, _ []float64, _ *[Abreast]float64, _, _ int) bool { 
 func TurnGroups([]Group, []float64, int, int, []float64, []float64) int { return 0 }
 
 // AbsorbRows does nothing.
-func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int) bool { return false }
+func AbsorbRows(_, _, _, _, _, _, _ []float64, _, _ int, _ float64) bool { return false }
 
 // Distances writes squared distances.
 func Distances(dst, blocks []float32, stride int, z, weights []float32) (rows int) {

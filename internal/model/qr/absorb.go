@@ -19,6 +19,8 @@ func AbsorbRoom(r int) int { return 2*r + 1 }
 //	t_i² = t_{i−1}² + v_i²,  c_i = t_{i−1}/t_i,  g_i = v_i/(t_i t_{i−1})
 //	[R u]_i ← c_i [R u]_i + g_i w,  w ← w − v_i [R u]_i of before,  w = [zᵀ yᵀ] at first
 //
+// AbsorbDiscounted has root [R u] and v/root in place of [R u] and v.
+//
 // The row of Rotate is w/t, with the same relative rounding.
 //
 // The row holds z and then y, r+k numbers, and is overwritten: its label part is left
@@ -29,36 +31,44 @@ func AbsorbRoom(r int) int { return 2*r + 1 }
 // Source: Gill, Golub, Murray and Saunders, Methods for Modifying Matrix Factorizations
 // (Mathematics of Computation 28, 1974), Method C1, in the form that Fletcher and Powell
 // (1974) take where the diagonal grows much.
-func (f *Factor) Absorb(row, v, room []float64) Rotation {
+func (f *Factor) Absorb(row, v, room []float64) Rotation { return f.AbsorbDiscounted(row, v, room, 1) }
+
+// AbsorbDiscounted is RotateDiscounted as Absorb is Rotate, given v of the factor before the discount.
+func (f *Factor) AbsorbDiscounted(row, v, room []float64, root float64) Rotation {
 	r := f.order
 	if len(row) != r+f.columns || len(v) != r || len(room) != AbsorbRoom(r) {
 		panic("qr: Absorb wants a row of order+columns numbers, a solution and its room")
 	}
 	squares, g := room[:r+1], room[r+1:]
 	squares[0] = 1
-	total := 0.0 // t² less 1, with all digits.
+	total, inverse := 0.0, 1/root // t² less 1, with all digits.
 	for i, p := range v {
+		p *= inverse
 		total += float64(p * p)
 		squares[i+1] = 1 + total
 	}
-	root := math.Sqrt(squares[r])
-	rotation := Rotation{Gamma: 1 / root, Leverage: total / squares[r]}
+	norm := math.Sqrt(squares[r])
+	rotation := Rotation{Gamma: 1 / norm, Leverage: total / squares[r]}
 	loops.Cosines(squares, g, v)
-	full := r &^ (panel - 1)
-	if full == 0 || !loops.AbsorbRows(f.data[f.row(0):], row, squares, g, v, f.diagonal, f.right, full, f.columns) {
-		absorbGo(f, row, squares, g, v, full)
+	if root != 1 {
+		loops.Scale(squares[:r], root)
+		loops.Scale(g, inverse)
 	}
-	f.absorbLast(row, squares, g, v, full)
+	full := r &^ (panel - 1)
+	if full == 0 || !loops.AbsorbRows(f.data[f.row(0):], row, squares, g, v, f.diagonal, f.right, full, f.columns, root) {
+		absorbGo(f, row, squares, g, v, full, root)
+	}
+	f.absorbLast(row, squares, g, v, full, root)
 	for j := r; j < len(row); j++ {
-		row[j] /= root
+		row[j] /= norm
 	}
 	return rotation
 }
 
 // absorbGo turns the first full rows, a multiple of panel.
-func absorbGo(f *Factor, row, c, g, v []float64, full int) {
+func absorbGo(f *Factor, row, c, g, v []float64, full int, root float64) {
 	for i := 0; i < full; i += panel {
-		f.corner(row[i:], c, g, v, i, panel)
+		f.corner(row[i:], c, g, v, i, panel, root)
 		w := row[i+panel:]
 		r0, r1, r2, r3 := f.rowSlice(i)[4:], f.rowSlice(i + 1)[3:], f.rowSlice(i + 2)[2:], f.rowSlice(i + 3)[1:]
 		r0, r1, r2, r3 = r0[:len(w)], r1[:len(w)], r2[:len(w)], r3[:len(w)]
@@ -83,23 +93,24 @@ func absorbGo(f *Factor, row, c, g, v []float64, full int) {
 }
 
 // absorbLast turns the rows from full on, fewer than panel.
-func (f *Factor) absorbLast(row, c, g, v []float64, full int) {
-	f.corner(row[full:], c, g, v, full, len(row)-full)
+func (f *Factor) absorbLast(row, c, g, v []float64, full int, root float64) {
+	f.corner(row[full:], c, g, v, full, len(row)-full, root)
 	for k := full; k < f.order; k++ {
 		f.copyRow(k, f.rowSlice(k))
 	}
 }
 
 // corner turns the entries of a panel from row i on in so many columns.
-func (f *Factor) corner(w, c, g, v []float64, i, columns int) {
+func (f *Factor) corner(w, c, g, v []float64, i, columns int, root float64) {
 	for k := i; k < min(i+panel, f.order); k++ {
 		own := f.rowSlice(k)
 		for j, x := range w[k-i : columns] {
 			a := own[j]
 			turned := float64(c[k]*a) + float64(g[k]*x)
-			if j > 0 || turned > a { // The diagonal never decreases.
-				own[j] = turned
+			if least := float64(root * a); j == 0 && !(turned > least) { // A diagonal decreases by the discount alone.
+				turned = least
 			}
+			own[j] = turned
 			w[k-i+j] = x - float64(v[k]*a)
 		}
 	}
