@@ -167,10 +167,12 @@ function Beside({ model, set }: { model: Model; set: (id: string) => void }) {
   );
 }
 
-/** withNow adds the newest statistics to the points, if they are newer than the newest point. */
+/** withNow adds the newest statistics to the points, or to the newest point if it is as new: some learners have regrets in statistics alone. */
 function withNow(points: HistoryPoint[], { observations, regret, regretBound, dictionary }: Stats, time: boolean): { x: number[]; points: HistoryPoint[] } {
-  const behind = number(observations) > number(points[points.length - 1]?.sequence);
+  const last = points[points.length - 1];
+  const ahead = number(last?.sequence) - number(observations);
   const now = { sequence: observations, time: new Date().toISOString(), regret, regretBound, dictionary } as unknown as HistoryPoint;
-  const all = behind ? [...points, now] : points;
+  const newest = last && ahead === 0 ? [...points.slice(0, -1), { ...now, ...last }] : points;
+  const all = ahead < 0 ? [...points, now] : newest;
   return { x: placesOf(all, time), points: all };
 }
