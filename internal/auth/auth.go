@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -43,27 +44,14 @@ const (
 	Admin
 )
 
-func (r Role) String() string {
-	switch r {
-	case Read:
-		return "read"
-	case Write:
-		return "write"
-	case Admin:
-		return "admin"
-	case None:
-	}
-	return "none"
-}
+func roleNames() []string { return []string{"none", "read", "write", "admin"} }
+
+func (r Role) String() string { return roleNames()[r] }
 
 // ParseRole reads the name of a role that a principal may have.
 func ParseRole(name string) (Role, bool) {
-	for _, r := range []Role{Read, Write, Admin} {
-		if name == r.String() {
-			return r, true
-		}
-	}
-	return None, false
+	r := max(Role(slices.Index(roleNames(), name)), None)
+	return r, r > None
 }
 
 // Principal is an authenticated caller. A nil *Principal is a caller of a server without tokens,
@@ -110,15 +98,7 @@ func (p *Principal) Has(role Role) error {
 
 // Sees reports whether the principal may see the model or alias of this name.
 func (p *Principal) Sees(model string) bool {
-	if p == nil || len(p.Models) == 0 {
-		return true
-	}
-	for _, prefix := range p.Models {
-		if strings.HasPrefix(model, prefix) {
-			return true
-		}
-	}
-	return false
+	return p.SeesAll() || slices.ContainsFunc(p.Models, func(prefix string) bool { return strings.HasPrefix(model, prefix) })
 }
 
 // Prefixes returns the prefixes in Models; empty is all.

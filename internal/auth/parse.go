@@ -118,7 +118,7 @@ func (e *Entry) readModels(n *yaml.Node) string {
 		nodes = n.Content
 	}
 	for _, item := range nodes {
-		if !isScalar(item) || !IsPrefix(item.Value) || slices.Contains(e.Models, item.Value) {
+		if !isScalar(item) || !isPrefix(item.Value) || slices.Contains(e.Models, item.Value) {
 			return wantModels
 		}
 		e.Models = append(e.Models, item.Value)
@@ -126,8 +126,8 @@ func (e *Entry) readModels(n *yaml.Node) string {
 	return need(len(e.Models) > 0 && len(e.Models) <= maxModels, wantModels)
 }
 
-// IsPrefix reports whether a model id can begin with a text.
-func IsPrefix(s string) bool {
+// isPrefix reports whether a model id can begin with a text.
+func isPrefix(s string) bool {
 	for n, c := range []byte(s) {
 		letter := ('a' <= c && c <= 'z') || ('0' <= c && c <= '9')
 		if !letter && (n == 0 || !strings.ContainsRune("._-", rune(c))) {

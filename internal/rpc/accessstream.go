@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"context"
 	"slices"
 
 	"google.golang.org/grpc"
@@ -18,7 +17,7 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	if err == nil && p != nil {
 		err = p.Has(rule.role)
 	}
-	checked := &checkedStream{ServerStream: stream, access: a, rule: rule, principal: p, ctx: stream.Context()}
+	checked := &checkedStream{tracedStream: tracedStream{stream, stream.Context()}, access: a, rule: rule, principal: p}
 	if err == nil {
 		if p != nil {
 			checked.ctx = rule.carry(checked.ctx, p)
@@ -33,18 +32,14 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 
 // checkedStream checks each message of a stream, because a principal may expire during it.
 type checkedStream struct {
-	grpc.ServerStream
+	tracedStream
 	access    *access
 	rule      *rule
 	principal *auth.Principal
-	//nolint:containedctx // A grpc.ServerStream has its context.
-	ctx context.Context
 	// names are the models of the messages. Only calls whose handler alone reads the stream name
 	// models.
 	names []string
 }
-
-func (s *checkedStream) Context() context.Context { return s.ctx }
 
 func (s *checkedStream) RecvMsg(m any) error {
 	if err := s.ServerStream.RecvMsg(m); err != nil {

@@ -70,10 +70,7 @@ func aliasesHere(e *engine.Engine) (any, error) {
 }
 
 func (m *models) DeleteAlias(ctx context.Context, r *hindsightv1.DeleteAliasRequest) (*hindsightv1.DeleteAliasResponse, error) {
-	if err := m.groups.engine(r.GetAlias()).DeleteAlias(ctx, r.GetAlias()); err != nil {
-		return nil, err
-	}
-	return new(hindsightv1.DeleteAliasResponse), nil
+	return new(hindsightv1.DeleteAliasResponse), m.groups.engine(r.GetAlias()).DeleteAlias(ctx, r.GetAlias())
 }
 
 func aliasToProto(a *engine.Alias) *hindsightv1.Alias {

@@ -131,15 +131,12 @@ func (c *clusters) changeServer(group uint32, server string, do func(Cluster) er
 }
 
 func (c *clusters) MoveOwner(ctx context.Context, r *hindsightv1.MoveOwnerRequest) (*hindsightv1.MoveOwnerResponse, error) {
-	err := c.change(r.GetGroup(), func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
-	if err != nil {
-		return nil, err
-	}
-	return &hindsightv1.MoveOwnerResponse{Group: r.GetGroup()}, nil
+	response := &hindsightv1.MoveOwnerResponse{Group: r.GetGroup()}
+	return response, c.change(r.GetGroup(), func(c Cluster) error { return c.Move(ctx, r.GetServer()) })
 }
 
 func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRequest) (*hindsightv1.DrainServerResponse, error) {
-	err := c.changeServer(r.GetGroup(), r.GetServer(), func(cluster Cluster) error {
+	return new(hindsightv1.DrainServerResponse), c.changeServer(r.GetGroup(), r.GetServer(), func(cluster Cluster) error {
 		conn, err := cluster.Server(r.GetServer())
 		switch {
 		case err != nil:
@@ -152,29 +149,18 @@ func (c *clusters) DrainServer(ctx context.Context, r *hindsightv1.DrainServerRe
 		_, err = hindsightv1.NewClusterServiceClient(conn).DrainServer(c.forward.outgoing(ctx, Group{}), r)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return new(hindsightv1.DrainServerResponse), nil
 }
 
 func (c *clusters) RemoveServer(ctx context.Context, r *hindsightv1.RemoveServerRequest) (*hindsightv1.RemoveServerResponse, error) {
-	err := c.changeServer(r.GetGroup(), r.GetServer(), func(cluster Cluster) error { return cluster.Remove(ctx, r.GetServer()) })
-	if err != nil {
-		return nil, err
-	}
-	return new(hindsightv1.RemoveServerResponse), nil
+	remove := func(cluster Cluster) error { return cluster.Remove(ctx, r.GetServer()) }
+	return new(hindsightv1.RemoveServerResponse), c.changeServer(r.GetGroup(), r.GetServer(), remove)
 }
 
 func (c *clusters) RebalanceCluster(ctx context.Context, r *hindsightv1.RebalanceClusterRequest) (*hindsightv1.RebalanceClusterResponse, error) {
 	response := new(hindsightv1.RebalanceClusterResponse)
-	err := c.change(0, func(Cluster) error {
+	return response, c.change(0, func(Cluster) error {
 		step, left, err := c.groups.Rebalance(ctx, r.GetLeaving())
 		response.Step, response.Left = step, uint32(max(left, 0))
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return response, nil
 }

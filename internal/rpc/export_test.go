@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/auth"
-	"hindsight/internal/model/input"
 )
 
 // The translation of specs, which the API shows only after defaults are
@@ -45,25 +43,8 @@ func Sentinels() []error {
 	return out
 }
 
-// TableReasons are the reasons of the table, some of them more than once.
-func TableReasons() []string {
-	var out []string
-	for _, r := range table() {
-		out = append(out, r.reason.String())
-	}
-	return out
-}
-
-// Records are lent as a server lends them.
-type Records struct{ records }
-
-// Of is the record of a request's inputs.
-func (r *Records) Of(schema *input.Schema, inputs *structpb.Struct) (*input.Record, error) {
-	return r.of(schema, inputs)
-}
-
-// GiveBack takes a record back.
-func (r *Records) GiveBack(record *input.Record) { r.giveBack(record) }
+// RecordOf is the record of a request's inputs.
+var RecordOf = recordOf
 
 // HeldBytes is what a request is counted with.
 var HeldBytes = heldBytes

@@ -3,7 +3,6 @@ package rpc
 import (
 	"fmt"
 	"maps"
-	"sync"
 
 	"google.golang.org/protobuf/types/known/structpb"
 
@@ -13,43 +12,17 @@ import (
 	"hindsight/internal/model/input"
 )
 
-// records is a pool of the records that named inputs are decoded into. The texts of a record
-// belong to its request.
-type records struct{ pool sync.Pool }
-
-// of returns the record of a request's inputs, nil if the request has none. The record has a
-// value for each input of the schema; the engine checks the values. For a model without named
-// inputs it is empty, and the engine rejects it. The caller gives it back. Cost: O(inputs),
-// without allocation once the pool is filled.
-func (r *records) of(schema *input.Schema, inputs *structpb.Struct) (*input.Record, error) {
+// recordOf returns the record of a request's inputs, nil if the request has none. The engine checks the values, and rejects
+// the empty record of a model without named inputs. The names must be the names of the schema.
+func recordOf(schema *input.Schema, inputs *structpb.Struct) (*input.Record, error) {
 	if inputs == nil {
 		return nil, nil
 	}
-	record, ok := r.pool.Get().(*input.Record)
-	if !ok {
-		record = new(input.Record)
-	}
+	record := new(input.Record)
 	if schema == nil {
 		return record, nil
 	}
-	if err := fromStruct(schema, record, inputs); err != nil {
-		r.giveBack(record)
-		return nil, err
-	}
-	return record, nil
-}
-
-// giveBack returns a record to the pool, empty. The record may be nil.
-func (r *records) giveBack(record *input.Record) {
-	if record != nil {
-		record.Reset(0)
-		r.pool.Put(record)
-	}
-}
-
-// fromStruct reads a record. Its names must be the names of the schema.
-func fromStruct(schema *input.Schema, record *input.Record, from *structpb.Struct) error {
-	values, known := from.GetFields(), 0
+	values, known := inputs.GetFields(), 0
 	record.Reset(schema.Len())
 	for i := range schema.Len() {
 		if v, ok := values[schema.Name(i)]; ok {
@@ -58,9 +31,9 @@ func fromStruct(schema *input.Schema, record *input.Record, from *structpb.Struc
 		}
 	}
 	if known < schema.Len() || known < len(values) {
-		return schema.Check(record, maps.Keys(values))
+		return record, schema.Check(record, maps.Keys(values))
 	}
-	return nil
+	return record, nil
 }
 
 // setValue sets input i. A value without a kind is null.
@@ -110,8 +83,7 @@ func storedToProto(schema *input.Schema, stored []byte) (*structpb.Struct, error
 
 func hasInputs(r *hindsightv1.ObserveRequest) bool { return r.GetInputs() != nil }
 
-// rowsFromProto returns the rows of a batch, and the name of their field. The caller gives their
-// records back, also after an error.
+// rowsFromProto returns the rows of a batch, and the name of their field.
 func (p *predictions) rowsFromProto(t engine.Target, r *hindsightv1.PredictBatchRequest) (rows []engine.Row, list string, err error) {
 	list = "rows"
 	n := len(r.GetRows())
@@ -129,7 +101,7 @@ func (p *predictions) rowsFromProto(t engine.Target, r *hindsightv1.PredictBatch
 		rows[n].Features = row.GetFeatures()
 	}
 	return rows, list, engine.CheckRows(len(r.GetInputs()), func(n int) (err error) {
-		rows[n].Inputs, err = p.records.of(t.Schema(), r.GetInputs()[n])
+		rows[n].Inputs, err = recordOf(t.Schema(), r.GetInputs()[n])
 		return err
 	})
 }

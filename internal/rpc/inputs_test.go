@@ -20,7 +20,6 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
-	"hindsight/internal/model/modeltest"
 	"hindsight/internal/rpc"
 )
 
@@ -68,7 +67,6 @@ func goodRow(tb testing.TB, given string) *structpb.Struct {
 // the input, what came and what is wanted.
 func TestRecordsOfRequests(t *testing.T) {
 	schema := schemaOf(t, shop)
-	var records rpc.Records
 	for given, c := range map[string]struct {
 		sentinel error
 		message  string
@@ -97,10 +95,9 @@ func TestRecordsOfRequests(t *testing.T) {
 		`{"ware": "` + long(257) + `"}`:     {input.ErrInputTooLarge, `inputs.ware: got a text of 257 bytes, want at most 256 bytes`},
 		`{"` + long(500) + `": "anything"}`: {input.ErrUnknownInput, `inputs.` + long(64) + `…: got a name that no input has, want one of load, price, open, city, ware, at, größe`},
 	} {
-		r, err := records.Of(schema, goodRow(t, given))
+		r, err := rpc.RecordOf(schema, goodRow(t, given))
 		if err == nil {
 			err = schema.Settle(r)
-			records.GiveBack(r)
 		}
 		if c.sentinel == nil {
 			assert.NoError(t, err, given)
@@ -111,41 +108,22 @@ func TestRecordsOfRequests(t *testing.T) {
 	}
 	left := goodRow(t, `{}`)
 	delete(left.GetFields(), "open")
-	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrMissingInput) || err.Error() != "inputs.open: got nothing, want true or false, or 1 or 0, or null if it is missing" {
+	if _, err := rpc.RecordOf(schema, left); !errors.Is(err, input.ErrMissingInput) || err.Error() != "inputs.open: got nothing, want true or false, or 1 or 0, or null if it is missing" {
 		t.Errorf("a name that is left out: %v", err)
 	}
 	delete(left.GetFields(), "price")
 	left.Fields["prices"] = structpb.NewNumberValue(1)
-	if _, err := records.Of(schema, left); !errors.Is(err, input.ErrUnknownInput) || !strings.Contains(err.Error(), `"price"`) {
+	if _, err := rpc.RecordOf(schema, left); !errors.Is(err, input.ErrUnknownInput) || !strings.Contains(err.Error(), `"price"`) {
 		t.Errorf("a name in place of another: %v", err)
 	}
-	if r, err := records.Of(schema, nil); r != nil || err != nil {
+	if r, err := rpc.RecordOf(schema, nil); r != nil || err != nil {
 		t.Errorf("a request without inputs: %v, %v", r, err)
 	}
-	none, err := records.Of(nil, left)
+	none, err := rpc.RecordOf(nil, left)
 	assert.True(t, err == nil && none != nil && none.Len() == 0, "inputs of a model without any: %v, %v", none, err)
 }
 
 func long(n int) string { return strings.Repeat("x", n) }
-
-// A record that was lent before has nothing of the request before.
-func TestRecordsAreLentClean(t *testing.T) {
-	schema := schemaOf(t, shop)
-	var records rpc.Records
-	full, empty := goodRow(t, `{}`), goodRow(t, `{"load": null, "city": null, "at": null, "größe": null, "open": null, "ware": null}`)
-	fresh := new(rpc.Records)
-	want := must(fresh.Of(schema, empty))(t)
-	for range 100 {
-		for _, from := range []*structpb.Struct{full, empty} {
-			r := must(records.Of(schema, from))(t)
-			if from == empty && !bytes.Equal(r.Append(nil), want.Append(nil)) {
-				t.Fatalf("%x, want %x", r.Append(nil), want.Append(nil))
-			}
-			records.GiveBack(r)
-			require.True(t, r.Len() == 0, "a record that was given back has values")
-		}
-	}
-}
 
 // FuzzRecords: any inputs become a record or a rejection that names one. The bytes of a
 // settled record are read back as the same record.
@@ -155,16 +133,14 @@ func FuzzRecords(f *testing.F) {
 		seed := must(proto.Marshal(goodRow(f, given)))(f)
 		f.Add(seed)
 	}
-	var records rpc.Records
 	encoder := input.NewEncoder(schema)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var from structpb.Struct
 		if proto.Unmarshal(data, &from) != nil {
 			t.Skip()
 		}
-		r, err := records.Of(schema, &from)
+		r, err := rpc.RecordOf(schema, &from)
 		if err == nil {
-			defer records.GiveBack(r)
 			err = schema.Settle(r)
 		}
 		if err != nil {
@@ -209,29 +185,6 @@ func twenty(tb testing.TB) (*input.Schema, *structpb.Struct) {
 	add("holiday", `"boolean": {}`, structpb.NewNullValue())
 	add("at", `"time": {}`, structpb.NewStringValue("2026-11-21T18:00:00Z"))
 	return schemaOf(tb, "["+strings.Join(inputs, ",")+"]"), from
-}
-
-// Beyond the decoding of the Struct, the record of a request allocates its bytes alone:
-// it is lent.
-func TestRecordsAreLentWithoutAllocating(t *testing.T) {
-	if modeltest.RaceDetector {
-		t.Skip("the race detector makes a pool lose what it holds")
-	}
-	schema, from := twenty(t)
-	e := input.NewEncoder(schema)
-	var records rpc.Records
-	var x []float64
-	allocations := testing.AllocsPerRun(100, func() {
-		r, err := records.Of(schema, from)
-		if err == nil {
-			err = schema.Settle(r)
-		}
-		require.NoError(t, err)
-		x = e.Encode(x[:0], r)
-		_ = r.Append(nil)
-		records.GiveBack(r)
-	})
-	assert.LessOrEqual(t, allocations, 1.0, "%g allocations", allocations)
 }
 
 // A request of records is counted with the memory that it takes, which is several times

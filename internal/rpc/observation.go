@@ -39,12 +39,11 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 	if err != nil {
 		return nil, "", err
 	}
-	o, err := p.observationFromProto(target.Schema(), r)
+	o, err := observationFromProto(target.Schema(), r)
 	if err != nil {
 		return nil, "", err
 	}
 	o.Maker = target.Maker
-	defer p.records.giveBack(o.Inputs)
 	if ticket, err = target.Submit(ctx, []engine.Observation{o}); err != nil {
 		return nil, "", alone(err)
 	}
@@ -97,14 +96,6 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 		return nil, err
 	}
 	defer route.Done()
-	defer func() {
-		for _, b := range parts {
-			for n := range b.observations {
-				p.records.giveBack(b.observations[n].Inputs)
-				b.observations[n].Inputs = nil
-			}
-		}
-	}()
 	if err := engine.CheckRows(len(r.GetObservations()), func(n int) error {
 		row := r.GetObservations()[n]
 		if err := sameModel(r, row); err != nil {
@@ -122,7 +113,7 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 			left := len(r.GetObservations()) - n
 			at, parts = len(parts), append(parts, &part{target: target.Target, rows: make([]int, 0, left), observations: make([]engine.Observation, 0, left)})
 		}
-		o, err := p.observationFromProto(target.Schema(), row)
+		o, err := observationFromProto(target.Schema(), row)
 		o.Maker = target.Maker
 		b := parts[at]
 		b.rows, b.observations = append(b.rows, n), append(b.observations, o)
@@ -145,9 +136,8 @@ func sameModel(r *hindsightv1.ObserveBatchRequest, row *hindsightv1.ObserveReque
 	return engine.Invalid("model", fmt.Sprintf("%q", row.GetModel()), fmt.Sprintf("the batch's model %q, or nothing", r.GetModel()))
 }
 
-// observationFromProto reads an observation; the engine checks its numbers. The caller gives its
-// record back.
-func (p *predictions) observationFromProto(schema *input.Schema, r *hindsightv1.ObserveRequest) (engine.Observation, error) {
+// observationFromProto reads an observation; the engine checks its numbers.
+func observationFromProto(schema *input.Schema, r *hindsightv1.ObserveRequest) (engine.Observation, error) {
 	o := engine.Observation{
 		PredictionID: r.GetPredictionId(), Features: r.GetFeatures(),
 		ObservationID: r.GetObservationId(), Weight: 1,
@@ -171,7 +161,7 @@ func (p *predictions) observationFromProto(schema *input.Schema, r *hindsightv1.
 		}
 	}
 	var err error
-	o.Inputs, err = p.records.of(schema, r.GetInputs())
+	o.Inputs, err = recordOf(schema, r.GetInputs())
 	return o, err
 }
 

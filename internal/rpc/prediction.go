@@ -21,7 +21,6 @@ type predictions struct {
 	hindsightv1.UnimplementedPredictionServiceServer
 	groups  hosts
 	maxRows int
-	records records
 }
 
 func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest) (*hindsightv1.PredictResponse, error) {
@@ -44,11 +43,10 @@ func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest
 	if err != nil {
 		return nil, err
 	}
-	record, err := p.records.of(target.Schema(), r.GetInputs())
+	record, err := recordOf(target.Schema(), r.GetInputs())
 	if err != nil {
 		return nil, err
 	}
-	defer p.records.giveBack(record)
 	answers, err := target.Predict(ctx, []engine.Row{{Features: r.GetFeatures(), Inputs: record, Horizon: int(r.GetHorizon())}}, o)
 	if err != nil {
 		return nil, alone(err)
@@ -106,11 +104,6 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 		return nil, err
 	}
 	rows, list, err := p.rowsFromProto(target, r)
-	defer func() {
-		for n := range rows {
-			p.records.giveBack(rows[n].Inputs)
-		}
-	}()
 	if err != nil {
 		return nil, atRow(err, list)
 	}

@@ -2,14 +2,21 @@ package rpc
 
 import (
 	"cmp"
+	"context"
 	"encoding/hex"
+	"fmt"
 	"math"
 	"slices"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/classes"
 	"hindsight/internal/engine/account/drift"
+	"hindsight/internal/engine/account/history"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/model"
 )
@@ -169,6 +176,138 @@ func importancesToProto(importances []model.Importance) []*hindsightv1.InputImpo
 			name = featureName(i.From, nil)
 		}
 		out[n] = &hindsightv1.InputImportance{Input: name, Gain: i.Gain, Permutation: i.Permutation}
+	}
+	return out
+}
+
+func classStatsToProto(s *engine.ClassStatistics) *hindsightv1.ClassStats {
+	if s == nil {
+		return nil
+	}
+	out := &hindsightv1.ClassStats{
+		Performance: classPerformanceToProto(&s.Whole), Recent: classPerformanceToProto(&s.Recent),
+		Reliability: make([]*hindsightv1.ReliabilityBin, len(s.Reliability)),
+		Classes:     make([]*hindsightv1.ClassCounts, len(s.Names)),
+	}
+	for n, b := range s.Reliability {
+		members := float64(b.Members)
+		out.Reliability[n] = &hindsightv1.ReliabilityBin{
+			Low: float64(n) / classes.Bins, High: float64(n+1) / classes.Bins, Members: b.Members,
+			Predicted: known(b.Expected / members), Found: known(float64(b.Found) / members), // NaN without members.
+		}
+	}
+	for k, name := range s.Names {
+		out.Classes[k] = &hindsightv1.ClassCounts{Class: name}
+		if k < len(s.Classes) { // A class that a learner has known from the start has no counts yet.
+			c := s.Classes[k]
+			out.Classes[k].Observed, out.Classes[k].Errors = c.Observed, c.Errors
+			out.Classes[k].Predicted, out.Classes[k].Expected = c.Predicted, c.Expected
+		}
+	}
+	if r := s.Ranking; r != nil && r.Class < len(s.Names) {
+		out.Ranking = &hindsightv1.ClassRanking{
+			Class: s.Names[r.Class], Auc: r.AUC, F1: r.F1, Precision: r.Precision, Recall: r.Recall, Threshold: r.Threshold,
+		}
+	}
+	return out
+}
+
+// classPerformanceToProto returns nil for a model without classes.
+func classPerformanceToProto(p *classes.Performance) *hindsightv1.ClassPerformance {
+	if p == nil {
+		return nil
+	}
+	out := &hindsightv1.ClassPerformance{Observations: p.Observations}
+	if p.Observations == 0 {
+		return out
+	}
+	means := func(f classes.Figures) *hindsightv1.ClassFigures {
+		return &hindsightv1.ClassFigures{
+			ErrorRate: f.Errors / p.Observations, LogLoss: f.LogLoss / p.Observations, BrierScore: f.Brier / p.Observations,
+			MajorityErrorRate: f.Majority / p.Observations, LastClassErrorRate: f.Last / p.Observations, Skill: known(f.Skill()),
+		}
+	}
+	out.Prequential, out.Served = means(p.Prequential), means(p.Served)
+	return out
+}
+
+func inputStatsToProto(inputs []engine.InputStatistics) []*hindsightv1.InputStats {
+	out := make([]*hindsightv1.InputStats, len(inputs))
+	for i, in := range inputs {
+		s := &hindsightv1.InputStats{
+			Name: in.Name, Seen: in.Seen, Missing: in.Missing, Categories: uint32(in.Categories),
+			Outside: in.Outside, OutsideShare: optional(in.Seen > 0, in.OutsideShare()), Keys: uint32(in.Keys),
+			Shift: optional(in.ShiftKnown, in.Shift),
+		}
+		if in.NumbersKnown {
+			s.Low, s.High, s.Mean, s.Deviation = &in.Low, &in.High, &in.Mean, &in.Deviation
+		}
+		out[i] = s
+	}
+	return out
+}
+
+// maxWeights bounds the weights in the statistics, over all outputs.
+const maxWeights = 100
+
+// weightsToProto returns the weights with the largest effects, then weights of unknown effect by
+// size. The sort is stable.
+func weightsToProto(weights []model.Weight, names []string) []*hindsightv1.FeatureWeight {
+	sorted := slices.SortedStableFunc(slices.Values(weights), func(a, b model.Weight) int {
+		return cmp.Or(cmp.Compare(math.Abs(b.Effect), math.Abs(a.Effect)), cmp.Compare(math.Abs(b.Value), math.Abs(a.Value)))
+	})
+	out := make([]*hindsightv1.FeatureWeight, min(len(sorted), maxWeights))
+	for n := range out {
+		w := sorted[n]
+		out[n] = &hindsightv1.FeatureWeight{
+			Feature: featureName(w.Input, names), Weight: w.Value, Effect: known(w.Effect), Output: int32(w.Output),
+		}
+	}
+	return out
+}
+
+func featureName(input int, names []string) string {
+	switch {
+	case input == model.NoInput:
+		return ""
+	case input < len(names):
+		return names[input]
+	default:
+		return fmt.Sprintf("x[%d]", input)
+	}
+}
+
+func (m *models) GetModelHistory(ctx context.Context, r *hindsightv1.GetModelHistoryRequest) (*hindsightv1.GetModelHistoryResponse, error) {
+	h, err := m.groups.engine(r.GetModel()).ModelHistory(ctx, r.GetModel())
+	if err != nil {
+		return nil, err
+	}
+	out := &hindsightv1.GetModelHistoryResponse{
+		Points: make([]*hindsightv1.HistoryPoint, len(h.Points)), Experts: h.Experts,
+		Drifts: make([]*hindsightv1.DriftMark, len(h.Changes)),
+	}
+	for n := range h.Points {
+		out.Points[n] = pointToProto(&h.Points[n])
+	}
+	for n, change := range h.Changes {
+		out.Drifts[n] = &hindsightv1.DriftMark{Sequence: change.Sequence, Time: momentToProto(change.Time), Rise: change.Rise}
+	}
+	return out, nil
+}
+
+func momentToProto(nanoseconds int64) *timestamppb.Timestamp {
+	return timestamppb.New(time.Unix(0, nanoseconds))
+}
+
+func pointToProto(p *history.Point) *hindsightv1.HistoryPoint {
+	out := &hindsightv1.HistoryPoint{
+		Sequence: p.Sequence, Time: momentToProto(p.Time), Performance: performanceToProto(p.Performance, p.Classes == nil),
+		Regret: known(p.Regret), RegretBound: known(p.RegretBound), ExpertWeights: p.Weights,
+		Classes: classPerformanceToProto(p.Classes), Dictionary: optional(p.Dictionary > 0, int32(p.Dictionary)),
+	}
+	// Of a point either all levels are known or none is.
+	if len(p.Coverage) > 0 && !math.IsNaN(p.Coverage[0]) {
+		out.Realised = p.Coverage
 	}
 	return out
 }

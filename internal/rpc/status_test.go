@@ -67,21 +67,6 @@ func TestEverySentinelHasARow(t *testing.T) {
 	assert.True(t, found >= 20, "%d sentinels found", found)
 }
 
-// Package client has a sentinel for every reason of the table, and for no other.
-func TestEveryReasonHasASentinelOfTheClient(t *testing.T) {
-	source := must(os.ReadFile("../../client/errors.go"))(t)
-	var sentinels []string
-	for _, found := range regexp.MustCompile(`(?m)^\tErr\w+ +error = reason\(hindsightv1\.ErrorReason_([A-Z_]+)\)$`).FindAllStringSubmatch(string(source), -1) {
-		sentinels = append(sentinels, found[1])
-	}
-	slices.Sort(sentinels)
-	// Two errors of the table may have one reason; a sentinel is there once.
-	reasons := rpc.TableReasons()
-	slices.Sort(reasons)
-	reasons = slices.Compact(reasons)
-	assert.True(t, slices.Equal(sentinels, reasons), "sentinels of the client %v\nreasons of the table %v", sentinels, reasons)
-}
-
 // reason is that of the ErrorInfo of a status.
 func reason(s *status.Status) string {
 	for _, d := range s.Details() {

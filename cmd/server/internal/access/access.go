@@ -95,39 +95,35 @@ func (a *Access) Run(ctx context.Context) error {
 		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return every(ctx, fileInterval, func() { a.Reload() }) })
+	group.Go(func() error {
+		for pause(ctx, fileInterval) {
+			a.Reload()
+		}
+		return nil
+	})
 	if a.keys != nil && a.keys.url != "" {
 		group.Go(func() error {
-			for ctx.Err() == nil && a.keys.set.Load() == nil {
+			for wait := time.Duration(0); pause(ctx, wait); {
 				a.fetchKeys(ctx)
-				pause(ctx, firstInterval)
+				if wait = urlInterval; a.keys.set.Load() == nil {
+					wait = firstInterval
+				}
 			}
-			return every(ctx, urlInterval, func() { a.fetchKeys(ctx) })
+			return nil
 		})
 	}
 	return group.Wait()
 }
 
-// pause waits until the context ends at the latest.
-func pause(ctx context.Context, d time.Duration) {
+// pause returns after d, or false when the context ends.
+func pause(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
+		return false
 	case <-timer.C:
-	}
-}
-
-func every(ctx context.Context, interval time.Duration, call func()) error {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			call()
-		}
+		return true
 	}
 }
 

@@ -134,16 +134,3 @@ func replace(path string, data []byte, before fs.FileInfo) (err error) {
 	}
 	return syncDirectory(filepath.Dir(path))
 }
-
-// Read reads a tokens file.
-func Read(path string) ([]auth.Entry, error) {
-	data, err := readBounded(path)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := auth.Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	return entries, nil
-}
