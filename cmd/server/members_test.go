@@ -379,11 +379,13 @@ func TestKilledServerOfManyGroups(t *testing.T) {
 	f.spread()
 	victim := f.members[len(f.members)-1]
 	var owned []uint32
-	for _, g := range f.numbers() {
-		if f.ownerOf(g) == victim {
-			owned = append(owned, g)
+	eventually(t, "a server owns two or three of 16 groups", func() bool {
+		owned = slices.DeleteFunc(f.numbers(), func(g uint32) bool { return f.ownerOf(g) != victim })
+		if len(owned) < 2 || len(owned) > 3 {
+			f.rebalance() // A busy machine has elected another owner.
 		}
-	}
+		return len(owned) >= 2 && len(owned) <= 3
+	})
 	shares, all := f.byGroup(), f.members
 	f.members = all[:len(all)-1] // Clients ask only the servers that live.
 	f.load(len(shares), shares...)
@@ -410,7 +412,6 @@ func TestKilledServerOfManyGroups(t *testing.T) {
 	f.mu.Unlock()
 	t.Logf("without a pause: %d of %d models (bar 5/6); the killed server owned the groups %v; they paused for %v at most (bar 5s), the others for %v, and for %v before the kill",
 		without, len(f.models), owned, longest, others, atRest)
-	assert.True(t, len(owned) >= 2 && len(owned) <= 3, "a server owned %d of 16 groups", len(owned))
 	if longest > time.Minute || others > time.Minute { // A busy machine pauses too.
 		t.Errorf("groups paused for %v and %v", longest, others)
 	}

@@ -13,6 +13,7 @@ import (
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/modeltest"
 )
 
 // competitors are the learners with every loss and every option that changes a guarantee.
@@ -298,6 +299,9 @@ func TestGuaranteesHoldOnHostileStreams(t *testing.T) {
 			for hostile, move := range adversaries() {
 				for _, late := range []int{0, 9} {
 					if scaled != "none" && (spec.Auto != nil || name == "shared_stages" || late > 0 || !isLong() && hostile != "switching") {
+						continue
+					}
+					if modeltest.RaceDetector && (hostile != "switching" || late == 0) { // The goroutines are the same for every stream.
 						continue
 					}
 					t.Run(fmt.Sprint(name, "/", scaled, "/", hostile, "/late ", late), func(t *testing.T) {
