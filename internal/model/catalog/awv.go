@@ -8,6 +8,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/feature"
+	"hindsight/internal/model/kernel"
 )
 
 const (
@@ -174,7 +175,6 @@ func (w waves) cost(c model.Cost) model.Cost {
 // waves completes kernel, frequencies and orthogonality, for d inputs and at most so many
 // frequencies.
 func (c *completion) waves(d int, of **model.Kernel, count **int, rows **bool, limit int) waves {
-	seed := c.spec.Seed
 	k := c.spectral("kernel", of,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")
 	frequencies := c.whole("frequencies", count, min(defaultFrequencies, limit), limit)
@@ -182,9 +182,12 @@ func (c *completion) waves(d int, of **model.Kernel, count **int, rows **bool, l
 	if orthogonal && !k.Radial() {
 		c.reject("orthogonal", true, "false: a "+string(k.Kind)+" kernel is not radial")
 	}
+	return newWaves(k, d, frequencies, orthogonal, rand.NewPCG(c.spec.Seed, fourierStream))
+}
+
+func newWaves(k kernel.Kernel, d, frequencies int, orthogonal bool, source *rand.PCG) waves {
 	return waves{size: 2 * frequencies, bytes: 8 * uint64(max(frequencies, 0)*d), draw: sync.OnceValue(func() *feature.Fourier {
-		rng := rand.New(rand.NewPCG(seed, fourierStream))
-		return feature.NewFourier(k, d, frequencies, orthogonal, rng)
+		return feature.NewFourier(k, d, frequencies, orthogonal, rand.New(source))
 	})}
 }
 

@@ -33,36 +33,6 @@ func defaultKernels(loss string) []*model.Kernel {
 	return out
 }
 
-type features struct {
-	kernels     []kernel.Kernel
-	dimension   int
-	frequencies int
-	seed        uint64
-}
-
-// draw draws the maps: orthogonal where the kernel is radial. Each kernel has its own
-// generator: its features do not depend on the other kernels.
-func (f features) draw() []feature.Map {
-	maps := make([]feature.Map, len(f.kernels))
-	for p, k := range f.kernels {
-		rng := rand.New(rand.NewPCG(f.seed, fourierStream+uint64(p)))
-		maps[p] = feature.NewFourier(k, f.dimension, f.frequencies, k.Radial(), rng)
-	}
-	return maps
-}
-
-func (f features) cost(o raker.Options) model.Cost {
-	sizes := make([]int, len(f.kernels))
-	for p := range sizes {
-		sizes[p] = 2 * f.frequencies
-	}
-	numbers := uint64(len(f.kernels) * f.frequencies * f.dimension)
-	cost := raker.Cost(sizes, 8*numbers, o)
-	cost.PredictFlops += numbers
-	cost.ObserveFlops += numbers
-	return cost
-}
-
 func (c *completion) kernels(field *[]*model.Kernel, loss string) []kernel.Kernel {
 	given := *field
 	if len(given) == 0 {
@@ -80,9 +50,10 @@ func (c *completion) kernels(field *[]*model.Kernel, loss string) []kernel.Kerne
 	return out
 }
 
-func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder, adaptive bool) (features, raker.Options) {
-	f := features{dimension: c.spec.Dimension, seed: c.spec.Seed, kernels: kernels}
-	f.frequencies = c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2/max(len(kernels), 1))
+// firstOrder completes what first-order learners share. Maps are orthogonal where the kernel is radial. Each
+// kernel has its own generator: its features do not depend on the other kernels.
+func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder, adaptive bool) ([]waves, raker.Options) {
+	frequencies := c.whole("frequencies", &given.Frequencies, defaultFrequencies, MaxFeatures/2/max(len(kernels), 1))
 	var loss losses.Loss
 	switch c.choice("loss", &given.Loss, model.LossSquared, model.LossLogistic, model.LossHinge) {
 	case model.LossLogistic:
@@ -100,7 +71,11 @@ func (c *completion) firstOrder(kernels []kernel.Kernel, given *model.FirstOrder
 	if o.TrackRegret && loss != losses.Squared {
 		c.reject("track_regret", true, "false: regret is solved for the squared loss only")
 	}
-	return f, o
+	var maps []waves
+	for p, k := range kernels {
+		maps = append(maps, newWaves(k, c.spec.Dimension, frequencies, k.Radial(), rand.NewPCG(c.spec.Seed, fourierStream+uint64(p))))
+	}
+	return maps, o
 }
 
 func rakers(c *completion, given *model.Raker) entry {
@@ -124,13 +99,25 @@ func fogd(c *completion, given *model.FOGD) entry {
 	return c.raker(f, o)
 }
 
-func (c *completion) raker(f features, o raker.Options) entry {
+func (c *completion) raker(maps []waves, o raker.Options) entry {
 	if c.failed() {
 		return entry{}
 	}
+	var sizes []int
+	var all waves
+	for _, w := range maps {
+		sizes = append(sizes, w.size)
+		all.bytes += w.bytes
+	}
 	return entry{
-		cost: f.cost(o), classifies: o.Loss != losses.Squared,
-		make: func(int) model.Learner { return raker.New(f.draw(), o) },
+		cost: all.cost(raker.Cost(sizes, all.bytes, o)), classifies: o.Loss != losses.Squared,
+		make: func(int) model.Learner {
+			var drawn []feature.Map
+			for _, w := range maps {
+				drawn = append(drawn, w.draw())
+			}
+			return raker.New(drawn, o)
+		},
 	}
 }
 

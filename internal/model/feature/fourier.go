@@ -19,7 +19,8 @@ import (
 // Source: Rahimi and Recht (NIPS 2007); orthogonal frequencies: Yu et al.
 // (NIPS 2016), as AdaRaker (JMLR 2019, §3) uses them.
 type Fourier struct {
-	dimension int
+	shape
+
 	// frequencies holds V by columns.
 	frequencies []float64
 	scale       float64
@@ -33,7 +34,9 @@ func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, so
 		panic("feature: NewFourier wants dimension >= 1 and frequencies >= 1")
 	}
 	f := &Fourier{
-		dimension:   dimension,
+		shape: shape{
+			dimension: dimension, size: 2 * frequencies, limit: model.MaxMagnitude, bytes: 8 * uint64(frequencies*dimension),
+		},
 		frequencies: make([]float64, frequencies*dimension),
 		scale:       1 / math.Sqrt(float64(frequencies)),
 	}
@@ -110,23 +113,11 @@ func normalise(v []float64) bool {
 	return true
 }
 
-// Dimension is d, the number of inputs.
-func (f *Fourier) Dimension() int { return f.dimension }
-
-// Size is 2D, the number of features.
-func (f *Fourier) Size() int { return 2 * len(f.frequencies) / f.dimension }
-
-// InputLimit is the largest magnitude of an input, so that Vx stays finite.
-func (f *Fourier) InputLimit() float64 { return model.MaxMagnitude }
-
-// Bytes is the memory that the map takes.
-func (f *Fourier) Bytes() uint64 { return 8 * uint64(len(f.frequencies)) }
-
 // Map writes the features of x into z: a matrix-vector product of Dd multiply-adds, D sines
 // and cosines, and a product with the scale.
 func (f *Fourier) Map(z, x []float64) {
-	count := len(f.frequencies) / f.dimension
-	if len(x) != f.dimension || len(z) != 2*count {
+	count := f.size / 2
+	if len(x) != f.dimension || len(z) != f.size {
 		panic("feature: Fourier.Map wants dimension inputs and size features")
 	}
 	sines, cosines := z[:count], z[count:]

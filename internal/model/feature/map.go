@@ -18,3 +18,22 @@ type Map interface {
 	// magnitude at most model.MaxMagnitude.
 	Map(z, x []float64)
 }
+
+// shape has what a Map says of itself.
+type shape struct {
+	dimension, size int
+	limit           float64
+	bytes           uint64
+}
+
+// Dimension is d, the number of inputs.
+func (s *shape) Dimension() int { return s.dimension }
+
+// Size is r, the number of features.
+func (s *shape) Size() int { return s.size }
+
+// InputLimit is the largest magnitude of an input entry.
+func (s *shape) InputLimit() float64 { return s.limit }
+
+// Bytes is the memory of the map.
+func (s *shape) Bytes() uint64 { return s.bytes }

@@ -18,12 +18,12 @@ import (
 //
 // Source: PKAWV-Nyström (NeurIPS 2019) §4.
 type Nystrom struct {
-	kernel    kernel.Kernel
-	dimension int
+	shape
+
+	kernel kernel.Kernel
 	// centres holds them one after another.
 	centres []float64
 	gram    *qr.Lower
-	limit   float64
 }
 
 // NewNystrom is the map of an empty dictionary, for inputs with k(x,x) ≤ bound. It panics
@@ -33,18 +33,9 @@ func NewNystrom(k kernel.Kernel, dimension int, bound float64) *Nystrom {
 		panic("feature: NewNystrom wants dimension >= 1")
 	}
 	return &Nystrom{
-		kernel: k, dimension: dimension, gram: &qr.Lower{}, limit: KernelInputLimit(k, dimension, bound),
+		shape: shape{dimension: dimension, limit: KernelInputLimit(k, dimension, bound)}, kernel: k, gram: &qr.Lower{},
 	}
 }
-
-// Dimension is d, the number of inputs.
-func (n *Nystrom) Dimension() int { return n.dimension }
-
-// Size is m, the number of centres and of features.
-func (n *Nystrom) Size() int { return n.gram.Order() }
-
-// InputLimit is the largest magnitude of an input entry.
-func (n *Nystrom) InputLimit() float64 { return n.limit }
 
 // KernelInputLimit is the largest magnitude of an input entry with which k(x,x) ≤ bound
 // always holds.
@@ -58,9 +49,6 @@ func KernelInputLimit(k kernel.Kernel, dimension int, bound float64) float64 {
 	}
 	return math.Sqrt(math.Max(bound-offset, 0) / float64(dimension))
 }
-
-// Bytes is the memory of the map.
-func (n *Nystrom) Bytes() uint64 { return 8 * uint64(len(n.centres)+qr.LowerSize(n.gram.Order())) }
 
 // Centres are the centres, one after another, not a copy.
 func (n *Nystrom) Centres() []float64 { return n.centres }
@@ -97,6 +85,8 @@ func (n *Nystrom) Grow(centre []float64) bool {
 	}
 	n.gram.Append(row, math.Sqrt(square))
 	n.centres = append(n.centres, centre...)
+	n.size = n.gram.Order()
+	n.bytes = 8 * uint64(len(n.centres)+qr.LowerSize(n.size))
 	return true
 }
 

@@ -13,6 +13,8 @@ import (
 //
 // for some inputs P. A ridge λ on the weights of z is λ/g² on the weights of (x_P, 1).
 type Semiparametric struct {
+	shape
+
 	parametric []int
 	gain       float64
 	rest       *Fourier
@@ -29,7 +31,13 @@ func NewSemiparametric(parametric []int, gain float64, rest *Fourier) *Semiparam
 	if !(gain > 0) {
 		panic(fmt.Sprintf("feature: a gain of %g", gain))
 	}
-	return &Semiparametric{parametric: parametric, gain: gain, rest: rest}
+	return &Semiparametric{
+		shape: shape{
+			dimension: rest.dimension, size: len(parametric) + 1 + rest.size,
+			limit: math.Min(rest.limit, SemiparametricInputLimit(gain)), bytes: rest.bytes + 8*uint64(len(parametric)),
+		},
+		parametric: parametric, gain: gain, rest: rest,
+	}
 }
 
 // Parametric is P, to be read only.
@@ -38,22 +46,8 @@ func (s *Semiparametric) Parametric() []int { return s.parametric }
 // Gain is g.
 func (s *Semiparametric) Gain() float64 { return s.gain }
 
-// Dimension is d, the number of inputs.
-func (s *Semiparametric) Dimension() int { return s.rest.Dimension() }
-
-// Size is |P| + 1 and the size of φ.
-func (s *Semiparametric) Size() int { return len(s.parametric) + 1 + s.rest.Size() }
-
 // SemiparametricInputLimit is InputLimit for a gain.
 func SemiparametricInputLimit(gain float64) float64 { return model.MaxMagnitude / math.Max(gain, 1) }
-
-// InputLimit is the largest magnitude of an input entry.
-func (s *Semiparametric) InputLimit() float64 {
-	return math.Min(s.rest.InputLimit(), SemiparametricInputLimit(s.gain))
-}
-
-// Bytes is the memory of the map.
-func (s *Semiparametric) Bytes() uint64 { return s.rest.Bytes() + 8*uint64(len(s.parametric)) }
 
 // Map writes the features of x into z.
 func (s *Semiparametric) Map(z, x []float64) {

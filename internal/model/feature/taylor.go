@@ -17,13 +17,13 @@ import (
 //
 // Source: PKAWV, HAL 2019, eq. (10).
 type Taylor struct {
-	dimension, degree int
-	sigma             float64
+	shape
+
+	sigma float64
 	// spans[p] makes the children of feature p: one for each input first..d-1, in this order.
 	// Monomials have their inputs in ascending order, first is the largest of the parent:
 	// only the first child repeats an input.
 	spans []span
-	size  int
 }
 
 type span struct {
@@ -39,7 +39,7 @@ func NewTaylor(d int, sigma float64, m int) *Taylor {
 	if d < 1 || m < 0 || !(sigma > 0) {
 		panic("feature: NewTaylor wants d >= 1, m >= 0 and sigma > 0")
 	}
-	t := &Taylor{dimension: d, degree: m, sigma: sigma, size: 1}
+	t := &Taylor{shape: shape{dimension: d, size: 1, limit: math.MaxFloat64}, sigma: sigma} // Features are at most 1.
 	type monomial struct{ largest, exponent int }
 	level := []monomial{{0, 0}}
 	for range m {
@@ -54,6 +54,7 @@ func NewTaylor(d int, sigma float64, m int) *Taylor {
 		t.size += len(next)
 		level = next
 	}
+	t.bytes = 16 * uint64(len(t.spans))
 	return t
 }
 
@@ -91,20 +92,8 @@ func TaylorError(radius, sigma float64, m int) float64 {
 	return math.Exp(float64(2*m+2)*math.Log(radius/sigma) - lg)
 }
 
-// Dimension is d, the number of inputs.
-func (t *Taylor) Dimension() int { return t.dimension }
-
-// Size is r, the number of features.
-func (t *Taylor) Size() int { return t.size }
-
-// InputLimit is the largest finite number: the features are at most 1.
-func (t *Taylor) InputLimit() float64 { return math.MaxFloat64 }
-
 // Self is k(x,x) of the whole kernel: 1.
 func (t *Taylor) Self([]float64) float64 { return 1 }
-
-// Bytes is the memory that the map takes.
-func (t *Taylor) Bytes() uint64 { return 16 * uint64(len(t.spans)) }
 
 // underflow is an E from which on exp(−E) is too near the denormals to multiply it.
 const underflow = 700
