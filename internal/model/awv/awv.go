@@ -441,15 +441,9 @@ func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
-// numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (f *Forecaster) Restore(state []byte) error {
-	fresh := New(f.features, f.o)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("awv: restore a factor of order %d: %w", f.factor.Order(), err)
-	}
-	f.columns, f.factor, f.renewal, f.prefixes, f.trace = fresh.columns, fresh.factor, fresh.renewal, fresh.prefixes, fresh.trace
-	return nil
+	return codec.Restore(f, New(f.features, f.o), (*Forecaster).visit, state)
 }
 
 // minDiagonal is the least diagonal entry of a factor in √λ, with a margin for rounding:

@@ -262,16 +262,9 @@ func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
-// numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (k *Kernel) Restore(state []byte) error {
-	fresh := NewKernel(k.o)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("awv: restore kernel_awv: %w", err)
-	}
-	k.columns, k.inputs, k.scales, k.fitted = fresh.columns, fresh.inputs, fresh.scales, fresh.fitted
-	k.gram, k.figures = fresh.gram, fresh.figures
-	return nil
+	return codec.Restore(k, NewKernel(k.o), (*Kernel).visit, state)
 }
 
 func (k *Kernel) visit(v *codec.Visitor) {

@@ -1,7 +1,6 @@
 package awv
 
 import (
-	"fmt"
 	"slices"
 
 	"hindsight/internal/model"
@@ -220,15 +219,9 @@ func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
-// numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (n *Nystrom) Restore(state []byte) error {
-	fresh := NewNystrom(n.o)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("awv: restore pkawv_nystrom: %w", err)
-	}
-	*n = *fresh
-	return nil
+	return codec.Restore(n, NewNystrom(n.o), (*Nystrom).visit, state)
 }
 
 func (n *Nystrom) visit(v *codec.Visitor) {

@@ -333,15 +333,9 @@ func (r *Ridges) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
-// numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (r *Ridges) Restore(state []byte) error {
-	fresh := NewRidges(r.features, r.forecasters[0].o, r.lambdas)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("awv: restore: %w", err)
-	}
-	r.forecasters, r.outputs, r.gaps = fresh.forecasters, fresh.outputs, fresh.gaps
-	return nil
+	return codec.Restore(r, NewRidges(r.features, r.forecasters[0].o, r.lambdas), (*Ridges).visit, state)
 }
 
 func (r *Ridges) visit(v *codec.Visitor) {

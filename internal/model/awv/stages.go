@@ -251,8 +251,7 @@ func (s *Stages) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
-// numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (s *Stages) Restore(state []byte) error {
 	order, columns, _ := s.o.first()
 	fresh := &Stages{o: s.o, factor: qr.New(order, columns, s.o.ParametricLambda), second: New(s.second.features, s.second.o)}

@@ -1,7 +1,6 @@
 package classifier
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -17,15 +16,9 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore implements model.Learner. It rejects numbers that no stream of observations leads
-// to.
+// Restore rejects numbers that no stream of observations leads to.
 func (l *Learner) Restore(state []byte) error {
-	fresh := blank(l.o)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("classifier: restore: %w", err)
-	}
-	*l = *fresh
-	return nil
+	return codec.Restore(l, blank(l.o), (*Learner).visit, state)
 }
 
 // maxCount bounds n_k: weights are within model.MaxWeight, rounds below 2^62.

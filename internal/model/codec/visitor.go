@@ -27,12 +27,7 @@ import (
 //	}
 //
 //	func (l *Learner) Restore(state []byte) error {
-//		fresh := New(l.o)
-//		if err := codec.Read(state, fresh.visit); err != nil {
-//			return fmt.Errorf("learner: restore: %w", err)
-//		}
-//		*l = *fresh
-//		return nil
+//		return codec.Restore(l, New(l.o), (*Learner).visit, state)
 //	}
 //
 // The first failure sticks: later reads give zeros. Limits hold for reading alone. Appending
@@ -123,6 +118,15 @@ func (v *Visitor) check(number, limit float64) {
 	if !(math.Abs(number) <= limit) {
 		v.Fail(fmt.Errorf("codec: a number is %g, want a magnitude of at most %g: %w", number, limit, ErrCorrupt))
 	}
+}
+
+// Restore makes l the learner fresh, which reads all of the state by visit. On an error l stays as it was.
+func Restore[T any](l, fresh *T, visit func(*T, *Visitor), state []byte) error {
+	if err := Read(state, func(v *Visitor) { visit(fresh, v) }); err != nil {
+		return fmt.Errorf("restore %T: %w", l, err)
+	}
+	*l = *fresh
+	return nil
 }
 
 // Uint64 visits numbers of 8 bytes.

@@ -1,9 +1,11 @@
 package input
 
 import (
+	"math"
 	"slices"
 
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/exponential"
 	"hindsight/internal/model/moments"
 	"hindsight/internal/model/trig"
 )
@@ -328,3 +330,6 @@ func (c *categories) append(name string, count uint64) (grown uint64) {
 	c.counts = append(c.counts, count)
 	return uint64(len(name)) + sizeOfCategory
 }
+
+// symmetricLog1p is sign(v) log(1 + |v|).
+func symmetricLog1p(v float64) float64 { return math.Copysign(exponential.Log1p(math.Abs(v)), v) }

@@ -1,6 +1,7 @@
 package input
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"maps"
@@ -483,3 +484,13 @@ func shorten(s string) string {
 	}
 	return strings.ToValidUTF8(s[:maxName], "") + "…"
 }
+
+// Sentinels of what can be wrong with a record. Errors wrap one of them, or one of
+// the errors of package model for numbers (ErrNotFinite, ErrFeatureOutOfRange,
+// ErrDimensionMismatch), in a *model.FieldError that names the input.
+var (
+	ErrUnknownInput  = errors.New("unknown input")
+	ErrMissingInput  = errors.New("missing input")
+	ErrInputType     = errors.New("input of another type")
+	ErrInputTooLarge = errors.New("input too large")
+)

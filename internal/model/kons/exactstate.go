@@ -1,7 +1,6 @@
 package kons
 
 import (
-	"fmt"
 	"math"
 
 	"hindsight/internal/model/codec"
@@ -17,15 +16,9 @@ func (e *Exact) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// rejects numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (e *Exact) Restore(state []byte) error {
-	fresh := NewExact(e.o)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("kons: restore kons: %w", err)
-	}
-	e.inputs, e.outputs, e.generator, e.draws = fresh.inputs, fresh.outputs, fresh.generator, fresh.draws
-	return nil
+	return codec.Restore(e, NewExact(e.o), (*Exact).visit, state)
 }
 
 func (e *Exact) visit(v *codec.Visitor) {

@@ -2,7 +2,6 @@ package kons
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"sync"
 
@@ -391,15 +390,9 @@ func (n *Newton) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// rejects numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (n *Newton) Restore(state []byte) error {
-	fresh := New(n.features, n.o)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("kons: restore %d features: %w", n.features.Size(), err)
-	}
-	n.outputs, n.hindsight = fresh.outputs, fresh.hindsight
-	return nil
+	return codec.Restore(n, New(n.features, n.o), (*Newton).visit, state)
 }
 
 func (n *Newton) visit(v *codec.Visitor) {

@@ -1,8 +1,6 @@
 package kons
 
 import (
-	"fmt"
-
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
@@ -88,15 +86,9 @@ func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It
-// rejects numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (n *Nystrom) Restore(state []byte) error {
-	fresh := NewNystrom(n.o)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("kons: restore pros_n_kons: %w", err)
-	}
-	n.Newton, n.dictionary = fresh.Newton, fresh.dictionary
-	return nil
+	return codec.Restore(n, NewNystrom(n.o), (*Nystrom).visit, state)
 }
 
 func (n *Nystrom) visit(v *codec.Visitor) {

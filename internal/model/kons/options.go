@@ -40,7 +40,9 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/exponential"
+	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
+	"hindsight/internal/model/regret"
 )
 
 // Options are the options of every learner of this package.
@@ -202,4 +204,57 @@ func (o *Options) leverage(largest float64, a *account, q float64) float64 {
 	}
 	inverse := o.inverse(a)
 	return math.Max(largest, q/(q+float64(inverse*inverse)))
+}
+
+// class is the class of the certificate: functions within the range or the clip, with λ = αΩ/2. For the
+// squared loss without a range it has no limit, and the λ = αΩ of a tracked regret.
+func (o *Options) class(a *account) regret.Class {
+	c := regret.Class{Loss: o.Loss, Lambda: a.ridge(o) / 2, Limit: o.clip(), Middle: o.middle()}
+	if o.Loss == losses.Squared && !o.ranged() {
+		c.Lambda = a.ridge(o)
+	}
+	return c
+}
+
+// Class is the functions of the features that the certificate is against.
+func (n *Newton) Class() (c regret.Class, known bool) {
+	c = n.o.class(&n.outputs[0].account)
+	c.Maps = []feature.Map{n.features}
+	return c, true
+}
+
+// Class is the functions of the kernel's space that the certificate is against.
+func (e *Exact) Class() (c regret.Class, known bool) {
+	c = e.o.class(&e.outputs[0].account)
+	c.Kernel = &e.o.Kernel
+	return c, true
+}
+
+// Curvature is the largest σ for which, for all predictions f and g in [−c, c], c > 0,
+// and every label,
+//
+//	ℓ(g) ≥ ℓ(f) + ℓ'(f)(g−f) + (σ/2)(ℓ'(f)(g−f))²
+//
+// which is Assumption 2 of KONS (ICML 2017). The labels of the squared loss are in
+// [−c, c]. The hinge loss has no curvature.
+//
+//	squared        1/(8c²)
+//	logistic       exp(−c)
+//	squared hinge  1/(2(1+c)²) for c ≤ 1, else (3c−1)/(8c²(1+c))
+func Curvature(l losses.Loss, c float64) float64 {
+	switch l {
+	case losses.Logistic:
+		return exponential.Of(-c)
+	case losses.SquaredHinge:
+		if c <= 1 {
+			return 1 / (2 * float64((1+c)*(1+c)))
+		}
+		return (float64(3*c) - 1) / (8 * float64(c*c) * (1 + c))
+	case losses.Hinge:
+		return 0
+	case losses.Squared:
+		fallthrough
+	default:
+		return 1 / (8 * float64(c*c))
+	}
 }

@@ -1,7 +1,6 @@
 package raker
 
 import (
-	"fmt"
 	"slices"
 
 	"hindsight/internal/model/codec"
@@ -25,16 +24,9 @@ func (r *Raker) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same
-// spec. It rejects numbers that no stream of observations leads to. The number of
-// experts follows from the count of observations.
+// Restore rejects numbers that no stream of observations leads to.
 func (r *Raker) Restore(state []byte) error {
-	fresh := New(r.maps, r.options)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("raker: restore: %w", err)
-	}
-	*r = *fresh
-	return nil
+	return codec.Restore(r, New(r.maps, r.options), (*Raker).visit, state)
 }
 
 func (r *Raker) visit(v *codec.Visitor) {

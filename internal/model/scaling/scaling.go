@@ -13,6 +13,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/moments"
+	"hindsight/internal/model/regret"
 )
 
 // Affine is a scaling: x_i becomes (x_i − Offset_i) Scale_i, and y_j becomes
@@ -458,4 +459,24 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	}
 	l.unscaleWeights(r.Weights)
 	return r
+}
+
+// Class is the learner's, known after the warm-up.
+func (l *Learner) Class() (c regret.Class, known bool) {
+	if l.warm != nil {
+		return c, false
+	}
+	c, known = regret.ClassOf(l.inner)
+	c.Offsets, c.Scales = slices.Clone(l.affine.LabelOffset), slices.Repeat([]float64{l.affine.LabelScale}, l.o.Outputs)
+	return c, known
+}
+
+// AppendInput appends the scaled input, nothing while a warm-up keeps rows.
+func (l *Learner) AppendInput(dst, x []float64) []float64 {
+	if l.warm != nil {
+		return dst
+	}
+	scaled := make([]float64, l.o.Dimension)
+	l.scaleInput(scaled, x)
+	return regret.AppendInput(l.inner, dst, scaled)
 }

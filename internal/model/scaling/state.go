@@ -1,7 +1,6 @@
 package scaling
 
 import (
-	"fmt"
 	"slices"
 
 	"hindsight/internal/model"
@@ -43,19 +42,12 @@ func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
 	return v.Appended()
 }
 
-// Restore replaces the state by one that AppendBinary wrote for the same spec. It rejects
-// numbers that no stream of observations leads to.
+// Restore rejects numbers that no stream of observations leads to.
 func (l *Learner) Restore(state []byte) error {
 	if l.o.Warmup == 0 {
 		return l.inner.Restore(state)
 	}
-	fresh := New(l.o)
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("scaling: restore: %w", err)
-	}
-	l.inner, l.warm, l.affine, l.extra, l.owed = fresh.inner, fresh.warm, fresh.affine, fresh.extra, fresh.owed
-	l.moments = fresh.moments
-	return nil
+	return codec.Restore(l, New(l.o), (*Learner).visit, state)
 }
 
 // Limits of the numbers in a state. Observations are within model.MaxMagnitude, so that a
