@@ -41,8 +41,7 @@ type Classifier interface {
 	// LossOfClass is the learner's loss of raw values, predicted now or when fewer classes
 	// were known, under the class of a number.
 	LossOfClass(values []float64, class int) float64
-	// Classes are the names of the classes by number, to be read only. New classes leave a
-	// returned slice as it was.
+	// Classes are the names of the classes by number, to be read only: later classes leave them as they were.
 	Classes() []string
 }
 
@@ -58,8 +57,7 @@ type ClassPrediction struct {
 	Class int
 	// Classes are the names of the known classes, to be read only.
 	Classes []string
-	// Probabilities are the probabilities of the classes: in (0, 1) for two classes or more, of sum 1 to
-	// rounding.
+	// Probabilities of the classes: in (0, 1) for two classes or more, of sum 1 to rounding.
 	Probabilities []float64
 }
 
@@ -73,13 +71,11 @@ func (p *ClassPrediction) Name() string {
 
 // ClassOutcome is the outcome of one observation of a class.
 type ClassOutcome struct {
-	// Prediction is the prequential prediction, from all earlier observations. Its Classes
-	// exclude a new class.
+	// Prediction is the prequential prediction. Its Classes exclude a new class.
 	Prediction ClassPrediction
 	// Class is the number of the observed class.
 	Class int
-	// Loss is the loss of the prequential prediction times the weight; Regret is as in
-	// Outcome.
+	// Loss is the loss of Prediction times the weight, Regret as in Outcome.
 	Loss, Regret float64
 }
 

@@ -41,8 +41,7 @@ func (e *FieldError) At(prefix string) *FieldError {
 	return &moved
 }
 
-// FieldErrors are two or more wrong fields of one call, in order. As finds the first; Is
-// knows the sentinels of all.
+// FieldErrors are two or more wrong fields of one call, in order. Is knows the sentinels of all.
 type FieldErrors []*FieldError
 
 const toldFields = 5
@@ -78,8 +77,7 @@ func (e FieldErrors) Err() error {
 	return e
 }
 
-// JoinFields joins the errors of a call: nil, one *FieldError or FieldErrors. Any other error
-// is returned alone.
+// JoinFields joins errors to nil, one *FieldError or FieldErrors. Any other error is returned alone.
 func JoinFields(errs ...error) error {
 	var all FieldErrors
 	for _, err := range errs {

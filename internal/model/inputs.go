@@ -50,16 +50,14 @@ type BooleanInput struct{}
 
 // CategoricalInput is one of several texts. Numbers and booleans count as texts.
 type CategoricalInput struct {
-	// MaxCategories is the number of categories with a feature of their own, in the order of
-	// first appearance.
+	// MaxCategories is the number of first categories with a feature of their own.
 	MaxCategories *int `json:"max_categories,omitempty" oneof:"encoding"`
 	// HashBuckets is the number of features that all categories share by their hashes.
 	HashBuckets *int `json:"hash_buckets,omitempty" oneof:"encoding"`
 	// Key adds a feature that identifies the category, whichever it is, for a learner of
 	// effects of keys. Without MaxCategories and HashBuckets it is the only feature.
 	Key bool `json:"key,omitempty"`
-	// JointScale scales all features of the input by one factor: together they vary as much
-	// as one number.
+	// JointScale scales all features of the input by one factor, to vary together as one number.
 	JointScale *bool `json:"joint_scale,omitempty"`
 }
 

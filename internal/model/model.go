@@ -34,8 +34,7 @@ type Learner interface {
 	Stats() Stats
 	// Size is the memory that the state takes, in bytes, at a cost of O(1).
 	Size() uint64
-	// Report solves what Stats does not know. It costs up to O(r³), so that it
-	// is asked of a copy.
+	// Report solves what Stats does not know, in up to O(r³): ask it of a copy.
 	Report(r ReportOptions) Report
 	// AppendBinary appends the whole state to dst, so that Restore on a
 	// learner of the same spec continues bit for bit. It allocates nothing when
@@ -118,8 +117,7 @@ type Mixing interface {
 
 // Explaining is a learner that tells the families of its experts apart.
 type Explaining interface {
-	// Explain tells what each family says in a prediction of the present state. It costs
-	// O(experts²) an output.
+	// Explain tells what each family says in a prediction of the present state, in O(experts²).
 	Explain(p *Prediction) []Part
 }
 
@@ -152,8 +150,7 @@ const FamilyKeys = "keys"
 type Comparator interface {
 	// Pass adds such a row to the losses of the learner's experts.
 	Pass(y []float64, weight float64, advice []float64)
-	// Passed is the loss of the best expert over the passed rows. The best expert has the
-	// least loss on the learned rows.
+	// Passed is the loss of the best expert on the learned rows over the passed rows.
 	Passed() float64
 	// HindsightOf is the loss of the best expert on one row.
 	HindsightOf(y []float64, weight float64, advice []float64) float64
@@ -187,8 +184,7 @@ type Prediction struct {
 	// are -1 or 1. It is 0 if they are not, and if the learner has no such
 	// figure.
 	Probability float64
-	// Advice is what an Advised learner wants back with the label. It is empty
-	// for any other learner.
+	// Advice is what an Advised learner wants back with the label, empty for any other.
 	Advice []float64
 	// Horizon is given: how many rows come between the next input and this one, without their
 	// labels. A learner that heeds it sets Spread, how many times as large as without them its
@@ -217,8 +213,7 @@ type Outcome struct {
 	// Predictions are the prequential predictions, one per output: from all
 	// that was learned before this observation.
 	Predictions []float64
-	// Loss is the loss of Predictions, summed over the outputs, times the
-	// weight.
+	// Loss is the loss of Predictions, summed over the outputs, times the weight.
 	Loss float64
 	// Regret is the learner's regret after this observation; NaN for a
 	// learner that solves it on demand only, see Stats.
@@ -266,8 +261,7 @@ type Stats struct {
 	// its label and nothing is forgotten. A round of a weight of 2 or more enters certificate and
 	// bound of the AWV family with its own regret.
 	Certified bool
-	// Discounted says that the learner forgets, so that all but Observations and
-	// Loss discount the past.
+	// Discounted: the learner forgets. All but Observations and Loss discount the past.
 	Discounted bool
 	// LogDeterminant is log det(A/λ).
 	LogDeterminant float64
@@ -295,14 +289,12 @@ type Gate struct {
 	// SetAside counts the observations that were set aside when they came, or dropped from
 	// the first 128; LastSetAside is the number of the newest one, from 1.
 	SetAside, LastSetAside uint64
-	// SetAsideLoss is the part of Stats.Loss that was lost on observations that are set
-	// aside now.
+	// SetAsideLoss is the part of Stats.Loss of the observations that are set aside now.
 	SetAsideLoss float64
 	// RegretBeside is what the regret over all observations is beyond Stats.Regret, which
 	// is that over the learned ones. It is exact and no theorem bounds it.
 	RegretBeside float64
-	// Starts counts how often the learner started anew; LastStart is the number of the
-	// observation of the newest time.
+	// Starts counts the new starts, LastStart is the number of the observation of the newest.
 	Starts, LastStart uint64
 }
 
@@ -316,16 +308,14 @@ type ReportOptions struct {
 	RegretRKHS bool
 	// Importances asks for the importances of the inputs.
 	Importances bool
-	// Pause is called every so often by what takes long, so that others get the
-	// processor. It may be nil.
+	// Pause, unless nil, is called every so often by what takes long, so that others run.
 	Pause func()
 }
 
 // Report is what has to be solved for. A figure that the learner cannot tell,
 // or that was not asked for, is NaN.
 type Report struct {
-	// HindsightLoss, Regret and CertificateOK are the figures of Stats, solved where
-	// Stats leaves them open.
+	// HindsightLoss, Regret and CertificateOK are the figures of Stats, solved where Stats is not.
 	HindsightLoss, Regret float64
 	CertificateOK         bool
 	// RegretUnpenalized is the regret against the best ridge function in
@@ -350,20 +340,16 @@ type Report struct {
 	// alone, in [0, 1]. It is nil for a learner without a parametric part, and while
 	// nothing is explained.
 	ParametricShare *float64
-	// Recoding is the exponent by which the next decision favours rare classes, nil for a learner
-	// that does not recode.
+	// Recoding is the exponent by which the next decision favours rare classes, or nil.
 	Recoding *float64
-	// Experts are the experts of a learner that mixes some, in an order that is always the
-	// same.
+	// Experts are the experts of a learner that mixes some, always in one order.
 	Experts []Expert
 	// Families are the families of the experts with the weights of a prediction by the
 	// present state. There are none unless the learner is Explaining.
 	Families []Part
-	// Importances are the importances of the inputs in the learner's trees, none for a learner without
-	// trees.
+	// Importances are the importances of the inputs in the learner's trees.
 	Importances []Importance
-	// Effects are the largest effects of keys, at most MaxEffects, by size. There are none for a
-	// learner without keys.
+	// Effects are the largest effects of keys, at most MaxEffects, by size.
 	Effects []Effect
 	// LogLoss is the mixture of the probabilities of a classifier by log loss, nil without one.
 	LogLoss *LogLoss
@@ -376,16 +362,14 @@ type Report struct {
 
 // LogLoss is a mixture of probabilities by log loss. A row counts its weight, at most 1.
 type LogLoss struct {
-	// Loss is the sum of the log losses, Regret that less the least of the experts, and Bound is
-	// at least Regret.
+	// Loss is the sum of the log losses, Regret less the least of the experts', Bound at least Regret.
 	Loss, Regret, Bound float64
 	Experts             []Expert
 }
 
 // Weight is a weight of an affine function.
 type Weight struct {
-	// Output is the number of the output, Input the number of the input, NoInput for the
-	// constant.
+	// Output is the number of the output, Input the number of the input or NoInput for the constant.
 	Output, Input int
 	// Value is in units of label and input. Effect is Value times the deviation of
 	// the input, NaN if that is not known.
@@ -414,11 +398,9 @@ const NoInput = -1
 // Importance is how much an input matters to the trees of a learner, as the mean over the
 // outputs. The rows are a sample of the newest rows.
 type Importance struct {
-	// The features From to To − 1 are the input, a category or a cycle. From = To for what is
-	// no input.
+	// The features From to To − 1 are the input, a category or a cycle: none if From = To.
 	From, To int
-	// Name is PastLabels or LevelOne for what is no input. A learner does not know the names
-	// of inputs.
+	// Name is PastLabels or LevelOne for what is no input, else empty.
 	Name string
 	// Gain is the share of the splits on the input in Σ n_l n_r/(n_l+n_r) (m_l − m_r)² over
 	// all splits, where m are the means of the tree on the two sides and n the numbers of

@@ -21,14 +21,12 @@ type Spec struct {
 	Inputs []*Input `json:"inputs,omitempty"`
 	// Classes says that labels are classes. Nil: labels are real.
 	Classes *Classes `json:"classes,omitempty"`
-	// LabelGate is GateOn, GateOff or empty: off. A completed spec of auto with real labels
-	// has one of the two.
+	// LabelGate is GateOn, GateOff or empty: off. A completed spec of auto of real labels has one.
 	LabelGate string `json:"label_gate,omitempty"`
 	// Label says which labels are possible. Nil: every real label, or classes.
 	Label *Label `json:"label,omitempty"`
 
-	// At most one learner is set, none for Auto; in a completed spec exactly one. Its JSON
-	// name is the learner's name.
+	// At most one learner is set, in a completed spec exactly one. Its JSON name is its name.
 	PKAWVTaylor  *PKAWVTaylor  `json:"pkawv_taylor,omitempty" oneof:"learner"`
 	PKAWVNystrom *PKAWVNystrom `json:"pkawv_nystrom,omitempty" oneof:"learner"`
 	FourierAWV   *FourierAWV   `json:"fourier_awv,omitempty" oneof:"learner"`
@@ -99,8 +97,7 @@ func LearnerNames() []string {
 	return names
 }
 
-// SquaredLoss reports whether the learner of a completed spec is scored by the squared loss of
-// real labels.
+// SquaredLoss reports whether a completed spec is scored by the squared loss of real labels.
 func (s Spec) SquaredLoss() bool {
 	loss := LossSquared
 	switch {
@@ -133,8 +130,7 @@ type Auto struct {
 	Lags *int `json:"lags,omitempty"`
 	// Frequencies is D, per feature map.
 	Frequencies *int `json:"frequencies,omitempty"`
-	// MaxMicroseconds is the nominal time of an Observe, by which the spec decides
-	// which experts there are.
+	// MaxMicroseconds is the nominal time of an Observe, which decides on the experts.
 	MaxMicroseconds *float64 `json:"max_microseconds,omitempty"`
 	// MaxKeys is the number of keys that have effects, and of texts of keys.
 	MaxKeys *int `json:"max_keys,omitempty"`
@@ -162,8 +158,7 @@ type Scaling struct {
 // Unscaled leaves inputs and labels as they are.
 func Unscaled() *Scaling { return &Scaling{None: &NoScaling{}} }
 
-// FixedScaling is given: (x − offset)·scale, and the same for labels. A missing offset is 0,
-// a missing scale is 1.
+// FixedScaling is (x − offset)·scale, and the same for labels; by default 0 and 1.
 type FixedScaling struct {
 	Offset      []float64 `json:"offset,omitempty"`
 	Scale       []float64 `json:"scale,omitempty"`
@@ -264,8 +259,7 @@ type PKAWVNystrom struct {
 	Kernel *Kernel  `json:"kernel,omitempty"`
 	Lambda *float64 `json:"lambda,omitempty"`
 	Ridges
-	// Mu, Epsilon and Beta are the parameters of KORS. Horizon and Delta may determine Beta,
-	// and are then absent.
+	// Mu, Epsilon and Beta are the parameters of KORS. Horizon and Delta determine an absent Beta.
 	Mu            *float64 `json:"mu,omitempty"`
 	Epsilon       *float64 `json:"epsilon,omitempty"`
 	Beta          *float64 `json:"beta,omitempty"`
@@ -300,8 +294,7 @@ type NewtonSteps struct {
 	Range  []float64 `json:"range,omitempty"`
 	// Clip is C, the largest score, of the other losses.
 	Clip *float64 `json:"clip,omitempty"`
-	// Eta is the step η, nil for the squared loss without a range, whose step follows the
-	// labels.
+	// Eta is the step η, nil if the step follows the labels: of the squared loss without a range.
 	Eta   *float64 `json:"eta,omitempty"`
 	Alpha *float64 `json:"alpha,omitempty"`
 }
@@ -377,11 +370,9 @@ type LinearAWV struct {
 type SemiparametricAWV struct {
 	// Parametric are the numbers of the features P, ascending.
 	Parametric []int `json:"parametric,omitempty"`
-	// ParametricInputs are the names of the inputs whose features are P; they replace
-	// Parametric.
+	// ParametricInputs are the names of the inputs whose features are P, in place of Parametric.
 	ParametricInputs []string `json:"parametric_inputs,omitempty"`
-	// Stages is 2 for two stages, nil for one. With SharedParameters the features P are the matrix
-	// of regressors.
+	// Stages is 2 for two stages, nil for one. With SharedParameters P are the matrix of regressors.
 	Stages           *int  `json:"stages,omitempty"`
 	SharedParameters *bool `json:"shared_parameters,omitempty"`
 	// ParametricLambda is the ridge of (x_P, 1), Lambda the ridge of the others.

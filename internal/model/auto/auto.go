@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"sync"
@@ -243,13 +244,7 @@ func (l *Learner) newScratch() *scratch {
 
 // Check reports whether Observe would accept the observation.
 func (l *Learner) Check(x, y []float64, weight float64) error {
-	if err := l.checkFeatures(x); err != nil {
-		return err
-	}
-	if err := model.CheckLabels(y, l.o.Outputs); err != nil {
-		return err
-	}
-	return model.CheckWeight(weight)
+	return cmp.Or(l.checkFeatures(x), model.CheckLabels(y, l.o.Outputs), model.CheckWeight(weight))
 }
 
 // present writes the columns of an input, given its lags and the number of labels before.

@@ -34,10 +34,7 @@ func newCalibration() calibration {
 
 // probability is the probability of the label 1, above 0 and below 1.
 func (c *calibration) probability(score float64) float64 {
-	// math.Exp has other bits on other targets.
-	power := [1]float64{within(-(float64(c.slope*score) + c.shift), -maxLogit, maxLogit)}
-	exponential.Exp(power[:], power[:])
-	return 1 / (1 + power[0])
+	return 1 / (1 + exponential.Of(within(-(float64(c.slope*score)+c.shift), -maxLogit, maxLogit)))
 }
 
 // learn learns the label −1 or 1 of a prediction.

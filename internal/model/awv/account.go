@@ -107,14 +107,12 @@ func (a *account) rounds(forgetting float64) float64 {
 	return n
 }
 
-// tolerance is the relative rounding that the identities may have.
 func (a *account) tolerance(forgetting float64) float64 {
 	return ledger.Tolerance(a.rounds(forgetting))
 }
 
 // summarize adds up the figures of every label column, given log det(A/λ) and each column's
-// ‖u‖². Unless certified the sum has no bound and CertificateOK covers the identities alone.
-// It allocates nothing.
+// ‖u‖². Unless certified the sum has no bound, and CertificateOK covers the identities alone.
 func summarize(columns []account, logDet float64, explained func(column int) float64, certified bool, forgetting float64) model.Stats {
 	tolerance := columns[0].tolerance(forgetting)
 	total := model.Stats{Certified: true, CertificateOK: true, LogDeterminant: logDet}

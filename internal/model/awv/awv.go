@@ -58,8 +58,7 @@ type Options struct {
 	Outputs int
 	// Indicators: one label of a round is 1 and the others are 0. The bound is then the bound of one output.
 	Indicators bool
-	// Forgetting is f in (0, 1]: the past counts f times as much each round. 0 is 1. Below 1
-	// there is no certificate.
+	// Forgetting is f in (0, 1], 0 is 1: the past counts f times as much each round, uncertified below 1.
 	Forgetting float64
 	// Prefixes are mixed, in ascending order of their sizes; the last has all features. None: the
 	// forecaster is the forecaster of all features.
@@ -224,8 +223,7 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 	return nil
 }
 
-// learn learns the features in the row. It leaves √ω times the previous ridge predictions in
-// the priors.
+// learn learns the features in the row. It leaves √ω times the earlier predictions in the priors.
 func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
 	f.scaleRow(f.row, y, weight)
 	if f.prefixes != nil {
@@ -252,7 +250,6 @@ func (f *Forecaster) scaleRow(row, y []float64, weight float64) {
 	}
 }
 
-// settle accounts for a rotated row.
 func (f *Forecaster) settle(o *model.Outcome, y []float64, weight float64, row, priors []float64, rotation qr.Rotation) {
 	residuals := row[f.factor.Order():]
 	o.Resize(f.o.Outputs)
@@ -321,8 +318,7 @@ func (f *Forecaster) Size() uint64 { return Cost(f.factor.Order(), f.o, f.featur
 // r³/6.
 func (f *Forecaster) Report(o model.ReportOptions) model.Report { return f.report(f.Stats(), o, true) }
 
-// report is Report. Projected says that the features of all rounds are features of one projection
-// of the kernel's space.
+// report is Report. Projected: one projection of the kernel's space has the features of all rounds.
 func (f *Forecaster) report(s model.Stats, o model.ReportOptions, projected bool) model.Report {
 	r := ledger.Report(s)
 	r.RegretUnpenalized, r.Weights = f.inHindsight()
@@ -390,8 +386,7 @@ func (f *Forecaster) ridge(i int) float64 {
 	return f.o.Lambda
 }
 
-// inHindsight is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the outputs, and the weights ĝ
-// if the features are affine.
+// inHindsight is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the outputs, and ĝ of affine features.
 func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight) {
 	g := make([]float64, f.factor.Order())
 	_, affine := f.features.(*feature.Affine)

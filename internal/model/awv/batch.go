@@ -14,8 +14,7 @@ const (
 	bytes              = 1 << 27
 )
 
-// Together is 1 if the forecaster forgets or mixes prefixes: it then has passes of its own
-// between two rows.
+// Together is 1 if the forecaster forgets or mixes prefixes, by passes between two rows.
 func (f *Forecaster) Together() int {
 	if f.renewal != nil || f.prefixes != nil {
 		return 1
@@ -51,8 +50,7 @@ func (r *Ridges) Together() int {
 	return r.forecasters[0].Together()
 }
 
-// ObserveAll learns the observations together in each forecaster, and one after the other in
-// the mixture.
+// ObserveAll learns the observations together in each forecaster, one by one in the mixture.
 func (r *Ridges) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
 	if err := model.CheckAll(r, all); err != nil {
 		return err
@@ -85,7 +83,6 @@ func (r *Ridges) ObserveAll(outcomes []model.Outcome, all []model.Observation) e
 	return nil
 }
 
-// takeTurns returns count turns or more of the factor, with rows.
 func (f *Forecaster) takeTurns(count int) *[]qr.Turn {
 	turns, ok := f.batches.Get().(*[]qr.Turn)
 	width := f.factor.Order() + f.o.Outputs

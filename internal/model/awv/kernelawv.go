@@ -32,8 +32,7 @@ type Kernel struct {
 	o     KernelOptions
 	limit float64
 
-	// inputs holds the inputs one after another, scales their √weight, fitted a row of v for
-	// each, one entry per output.
+	// inputs holds the inputs one after another, scales their √weight, fitted the rows of v.
 	inputs, scales, fitted []float64
 	gram                   *qr.Lower
 	columns                []account
@@ -71,8 +70,7 @@ type KernelOptions struct {
 // KernelRange bounds k(x,x)/λ. Beyond it the Gram matrix rounds the ridge away.
 const KernelRange = 1e12
 
-// NewKernel is exact Kernel-AWV without observations. It panics unless dimension, lambda and
-// capacity are positive.
+// NewKernel is exact Kernel-AWV without observations. It panics if an option is out of range.
 func NewKernel(o KernelOptions) *Kernel {
 	if o.Dimension < 1 || !(o.Lambda > 0) || o.Capacity < 1 {
 		panic("awv: NewKernel wants positive dimension, lambda and capacity")
@@ -127,8 +125,7 @@ func (k *Kernel) checkFeatures(x []float64) error {
 	return model.CheckFeatures(x, k.o.Dimension, k.limit)
 }
 
-// solve writes c = L⁻¹k for an input of the given √weight into dst and c·v of each output
-// into p, and returns s².
+// solve writes c = L⁻¹k of an input of the given √weight into dst, c·v into p, and returns s².
 func (k *Kernel) solve(dst, p, x []float64, scale float64) (square float64) {
 	k.o.Kernel.Values(dst, k.inputs, x)
 	for i, other := range k.scales {

@@ -61,7 +61,6 @@ func excess(prediction, f, y, weight float64) float64 {
 	return float64(weight * float64((prediction-f)*((prediction-y)+(f-y))))
 }
 
-// appendMean appends the mean weights over the outputs.
 func appendMean(dst []float64, outputs []mixed) []float64 {
 	var room [MaxPrefixes]float64
 	from, weights := len(dst), room[:outputs[0].mixture.Experts()]

@@ -25,8 +25,7 @@ type NystromOptions struct {
 	Window int
 	// Frees frees the rounds once the dictionary is full.
 	Frees bool
-	// Given is a dictionary known beforehand, or nil. With one, nothing is sampled and the
-	// feature space is fixed.
+	// Given is a given dictionary, or nil. With one, nothing is sampled and the space is fixed.
 	Given [][]float64
 	// Seed seeds the sampling.
 	Seed uint64
@@ -69,8 +68,7 @@ func NewNystrom(o NystromOptions) *Nystrom {
 	return n
 }
 
-// NystromCost is the cost with a full dictionary and a full window, whether or not the rounds
-// are freed.
+// NystromCost is the cost with a full dictionary and a full window, freed or not.
 func NystromCost(o NystromOptions) model.Cost {
 	m := uint64(o.MaxDictionary)
 	if len(o.Given) > 0 {
@@ -236,8 +234,7 @@ func (n *Nystrom) visit(v *codec.Visitor) {
 	n.visitPast(v)
 }
 
-// kept is the number of past rounds after so many observations, and the place of the next
-// one.
+// kept is the number of past rounds after so many observations, and the place of the next.
 func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	window := uint64(n.o.Window)
 	if window == 0 || len(n.o.Given) > 0 || n.complete() {
@@ -246,8 +243,7 @@ func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	return min(observations, window), observations % window
 }
 
-// visitPast visits the kept past. A read fails unless the past fits the observations of the
-// accounts.
+// visitPast visits the kept past. A read fails unless the past fits the accounts.
 func (n *Nystrom) visitPast(v *codec.Visitor) {
 	count, next := len(n.past), uint64(n.next)
 	v.Count(&count, 8*(n.o.Dimension+n.o.Outputs+1))

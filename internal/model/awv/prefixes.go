@@ -43,8 +43,7 @@ type prefixes struct {
 	list []Prefix
 	// parts has the accounts of every forecaster but the last, one an output.
 	parts [][]account
-	// outputs has the mixture of each output, gaps the loss of the mixture minus the loss of the
-	// forecaster of all features.
+	// outputs has the mixture of each output, gaps its loss minus the loss of the last forecaster.
 	outputs []mixed
 	gaps    []compensated.Sum
 	// Scratch of Observe: v; ‖v‖² and v·u of every prefix; v·u of all features.
@@ -72,7 +71,6 @@ func newPrefixes(r int, o Options) *prefixes {
 	return p
 }
 
-// addPrefixes adds the cost of the prefixes of r features.
 func addPrefixes(c *model.Cost, r int, o Options) {
 	count, n, k := uint64(len(o.Prefixes)), uint64(r), uint64(o.Outputs)
 	if count == 0 {
@@ -84,7 +82,6 @@ func addPrefixes(c *model.Cost, r int, o Options) {
 	c.ObserveFlops += n*(n+1)/2 + n*(2*k+1) + 20*count*k
 }
 
-// accounts are the accounts of prefix k.
 func (f *Forecaster) accounts(k int) []account {
 	if k == len(f.prefixes.parts) {
 		return f.columns
@@ -92,8 +89,7 @@ func (f *Forecaster) accounts(k int) []account {
 	return f.prefixes.parts[k]
 }
 
-// cumulate writes Σ v_i b_i over the features of every prefix, b_i being every stride-th number
-// of b.
+// cumulate writes Σ v_i b_i over the features of every prefix, b_i every stride-th number of b.
 func (p *prefixes) cumulate(dst, v, b []float64, stride int) {
 	sum, i := 0.0, 0
 	for k, prefix := range p.list {
@@ -138,8 +134,7 @@ func (f *Forecaster) solvePrefixes() {
 	}
 }
 
-// mixPrefixes learns the mixture, given the outcome of the forecaster of all features, and makes
-// the outcome its own.
+// mixPrefixes learns the mixture and its outcome, given the outcome of the last forecaster.
 func (f *Forecaster) mixPrefixes(o *model.Outcome, y []float64, weight float64) {
 	var advice [MaxPrefixes]float64
 	p, count, root := f.prefixes, len(f.prefixes.list), math.Sqrt(weight)
@@ -218,8 +213,7 @@ func (f *Forecaster) mixedStats(s *model.Stats) {
 	s.RegretBound = math.Max(s.RegretBound, s.Certificate)
 }
 
-// above is L*_m − L* = Σ_{i>m} u_i² of each prefix of an output, which differences of two L* do not have
-// for a large ridge.
+// above is L*_m − L* = Σ_{i>m} u_i² of each prefix of an output, exact for a large ridge too.
 func (p *prefixes) above(right []float64, outputs, output int) (above [MaxPrefixes]float64) {
 	var sum compensated.Sum
 	end := len(right) / outputs
@@ -269,7 +263,6 @@ func (f *Forecaster) WeightNames() []string {
 	return names
 }
 
-// visit visits the accounts of the prefixes and the mixtures.
 func (p *prefixes) visit(v *codec.Visitor, first *account) {
 	for _, part := range p.parts {
 		for j := range part {

@@ -32,8 +32,7 @@ type Ridges struct {
 	features    feature.Map
 	lambdas     []float64
 	forecasters []*Forecaster
-	// outputs has the mixture of each output, nil for one ridge. gaps[k] is the loss of the mixture
-	// minus the loss of forecaster k.
+	// outputs has the mixture of each output, nil for one ridge. gaps[k] is its loss minus forecaster k's.
 	outputs []mixed
 	gaps    []compensated.Sum
 	// Scratch.
@@ -178,7 +177,6 @@ func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 	r.mix(o, y, weight)
 }
 
-// mix learns the mixture of the forecasters' outcomes.
 func (r *Ridges) mix(o *model.Outcome, y []float64, weight float64) {
 	o.Resize(len(y))
 	o.Loss = 0
@@ -283,8 +281,7 @@ func (r *Ridges) Size() uint64 {
 	return RidgesCost(r.features.Size(), r.forecasters[0].o, r.lambdas, r.features.Bytes()).StateBytes
 }
 
-// Report is the report of the forecaster with the least L*, with the regret of the mixture. Experts
-// are the ridges.
+// Report is the report of the least L*, with the regret of the mixture. Experts are the ridges.
 func (r *Ridges) Report(o model.ReportOptions) model.Report { return r.report(r.Stats(), o, true) }
 
 func (r *Ridges) report(s model.Stats, o model.ReportOptions, projected bool) model.Report {

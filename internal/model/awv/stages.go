@@ -41,8 +41,7 @@ func (o StagesOptions) KernelInputs() []int {
 	return inputs
 }
 
-// first is the order of the factor of the first stage, its right-hand sides, and its rows an
-// observation.
+// first is the order of the first factor, its right-hand sides, and its rows an observation.
 func (o StagesOptions) first() (order, columns, rows int) {
 	if o.Shared {
 		return len(o.Parametric) / o.Outputs, 1, o.Outputs
@@ -159,8 +158,7 @@ func (s *Stages) say(room *stagesRoom, x []float64) {
 	}
 }
 
-// Predict answers ỹ, and ŷ as the parametric values. It only reads the state, and allocates nothing
-// once its scratch is warm.
+// Predict answers ỹ, and ŷ as the parametric values. It only reads the state.
 func (s *Stages) Predict(p *model.Prediction, x []float64) error {
 	if err := model.CheckFeatures(x, s.o.Dimension, model.MaxMagnitude); err != nil {
 		return err
@@ -178,8 +176,7 @@ func (s *Stages) Predict(p *model.Prediction, x []float64) error {
 	return nil
 }
 
-// Observe learns (x, y − ŷ) in the second stage and (x, y) in the first. It allocates nothing once
-// the outcome has capacity.
+// Observe learns (x, y − ŷ) in the second stage and (x, y) in the first.
 func (s *Stages) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := s.Check(x, y, weight); err != nil {
 		return err

@@ -111,7 +111,6 @@ func (l *Learner) ObserveAll(outcomes []model.Outcome, all []model.Observation) 
 	return nil
 }
 
-// project turns the learner's next outcome into the outcome of P(ŷ).
 func (l *Learner) project(o *model.Outcome, y []float64, weight float64) {
 	gain := 0.0
 	for j, v := range o.Predictions {
@@ -183,8 +182,7 @@ func (l *Learner) Restore(state []byte) error {
 	return nil
 }
 
-// maxSum is the limit of a sum of losses: labels are within 1e100, and predictions of any
-// learner within 1e120.
+// maxSum bounds sums of losses: labels are within 1e100, predictions of any learner within 1e120.
 const maxSum = 1e290
 
 func (s *saved) visit(v *codec.Visitor) {

@@ -162,8 +162,7 @@ func (l *Link) remix(s *scratch, truth int, weight float64) {
 	}
 }
 
-// Visit visits θ and the lower triangle of A, by rows, of each memory, the mixture and the
-// table.
+// Visit visits θ and the lower triangle of A of each memory, the mixture and the table.
 func (l *Link) Visit(v *codec.Visitor) {
 	for i := range l.softmaxes {
 		l.softmaxes[i].Visit(v)

@@ -33,8 +33,7 @@ type Softmax struct {
 	a            [maxParameters]Point
 }
 
-// NewSoftmax starts at θ, of at most maxParameters, with a₀ = ridge. With a decay of 1 it
-// forgets nothing.
+// NewSoftmax starts at θ, of at most maxParameters, with a₀ = ridge. A decay of 1 forgets nothing.
 func NewSoftmax(decay, ridge float64, theta []float64) Softmax {
 	c := Softmax{n: len(theta), decay: decay, ridge: ridge}
 	copy(c.theta[:], theta)
@@ -109,8 +108,7 @@ func (c *Softmax) Learn(probabilities []float64, classes []Point, truth int, wei
 	}
 }
 
-// solve overwrites b by A⁻¹b and returns the least pivot of the elimination: at least a₀ to
-// rounding, because A ≥ a₀I.
+// solve overwrites b by A⁻¹b and returns the least pivot, at least a₀ to rounding as A ≥ a₀I.
 func (c *Softmax) solve(b *Point) (pivot float64) {
 	m := c.a
 	pivot = math.Inf(1)

@@ -104,7 +104,6 @@ func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma flo
 	return size, degree
 }
 
-// degrees are the prefixes of the features of every degree.
 func (c *completion) degrees(degree, ceiling int) []awv.Prefix {
 	if degree >= awv.MaxPrefixes {
 		c.reject("degree", degree, fmt.Sprintf("at most %d with mix_degrees", awv.MaxPrefixes-1))
@@ -172,8 +171,7 @@ func (w waves) cost(c model.Cost) model.Cost {
 	return c
 }
 
-// waves completes kernel, frequencies and orthogonality, for d inputs and at most so many
-// frequencies.
+// waves completes kernel, frequencies, at most limit, and orthogonality for d inputs.
 func (c *completion) waves(d int, of **model.Kernel, count **int, rows **bool, limit int) waves {
 	k := c.spectral("kernel", of,
 		"a kernel with a spectral density: gaussian, laplacian, matern_12, matern_32, matern_52 or cauchy")

@@ -41,8 +41,7 @@ type learner struct {
 	complete func(*completion) entry
 }
 
-// row is the learner whose part of a spec is the T at of(spec). Complete gets a copy of that
-// part.
+// row is the learner whose part of a spec is the T at of(spec). Complete gets a copy of it.
 func row[T any](of func(*model.Spec) **T, complete func(*completion, *T) entry) learner {
 	return learner{
 		given: func(s *model.Spec) bool { return *of(s) != nil },
@@ -65,8 +64,7 @@ type entry struct {
 	forgetting float64
 	// capacity is the learner's max_observations, 0 for none.
 	capacity int
-	// classifies: labels are classes, -1 and 1 for the loss of the learner or the classes of the
-	// spec.
+	// classifies: labels are the classes of the spec, or -1 and 1 for the loss of the learner.
 	classifies bool
 	// ranged: the spec has the range of the labels, which are then not scaled.
 	ranged bool
@@ -92,8 +90,7 @@ func Complete(s model.Spec) (model.Spec, model.Cost, error) {
 	return s, e.cost, err
 }
 
-// New returns a learner of the spec, without observations. A spec that is not complete gets the
-// defaults of Complete.
+// New returns a learner without observations of a spec, which it completes as Complete does.
 func New(s model.Spec) (model.Learner, error) {
 	s, e, err := look(s)
 	if err != nil {

@@ -7,8 +7,7 @@ import (
 	"hindsight/internal/model/gate"
 )
 
-// gated puts a label gate before the entry's learner and its scaling: a new start scales
-// anew.
+// gated puts a label gate before the learner and its scaling: a new start scales anew.
 func (c *completion) gated(e entry) entry {
 	switch at := "spec.label_gate"; {
 	case c.spec.LabelGate != "" && c.spec.LabelGate != model.GateOn && c.spec.LabelGate != model.GateOff:

@@ -109,7 +109,6 @@ func (c *completion) joint() (spans []auto.Span) {
 	return spans
 }
 
-// keys are the features that are keys of auto.
 func (c *completion) keys() (keys []auto.Key) {
 	for i, in := range c.spec.Inputs {
 		if feature, ok := c.schema.Key(i); ok {
@@ -189,7 +188,6 @@ func (c *completion) cycles() (sines []int) {
 	return sines
 }
 
-// buckets returns the features that count the words of a bucket.
 func (c *completion) buckets() (features []int) {
 	for i, in := range c.spec.Inputs {
 		if in.Text == nil {
@@ -203,7 +201,6 @@ func (c *completion) buckets() (features []int) {
 	return features
 }
 
-// flags are the features of booleans.
 func (c *completion) flags() (features []int) {
 	for i, in := range c.spec.Inputs {
 		if in.Boolean != nil {
@@ -217,8 +214,7 @@ func (c *completion) flags() (features []int) {
 // rounding exceeds the relative rounding of a feature that is bounded in exact arithmetic.
 const rounding = 1e-9
 
-// reach bounds the magnitude of a bounded feature at the learner. A scaling that observations
-// determine rejects nothing.
+// reach bounds a bounded feature at the learner. A scaling by observations rejects nothing.
 func (c *completion) reach(k int, bound float64) float64 {
 	s := c.spec.Scaling
 	switch {

@@ -18,8 +18,7 @@ func kinds() []kernel.Kind {
 	}
 }
 
-// kernel completes a kernel; the default is Gaussian with σ = 1. It rejects parameters that
-// its kind does not use.
+// kernel completes a kernel, Gaussian with σ = 1 by default, and rejects parameters that it has not.
 func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 	given := new(model.Kernel)
 	if *field != nil {

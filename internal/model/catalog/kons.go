@@ -47,7 +47,6 @@ func (c *completion) newton(given *model.NewtonSteps, lowest float64) kons.Optio
 	return o
 }
 
-// labelRange is the range of the labels, 0 and 0 without one.
 func (c *completion) labelRange(given []float64, loss losses.Loss) (low, high float64) {
 	switch {
 	case len(given) == 0:

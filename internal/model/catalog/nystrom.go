@@ -59,8 +59,7 @@ func dictionarySizes(largest int) (prefixes []awv.Prefix) {
 	return append(prefixes, awv.Prefix{Name: fmt.Sprint("centres_", largest), Size: largest})
 }
 
-// oversampling is β of KORS, by default 1 as in the paper's experiments. It replaces horizon
-// and δ in the completed spec.
+// oversampling is β of KORS, 1 as in the paper's experiments, or what horizon and δ determine.
 func (c *completion) oversampling(given *model.PKAWVNystrom, epsilon float64) float64 {
 	switch {
 	case (given.Horizon == nil) != (given.Delta == nil):

@@ -13,8 +13,7 @@ const (
 	maxRidges = 16
 )
 
-// ridges completes the ridge λ by one, or several ridges, which replace it, and returns the
-// least.
+// ridges completes λ by one ridge, or several, which replace it, and returns the least.
 func (c *completion) ridges(
 	lambda **float64, several *model.Ridges, one func(name string, field **float64, otherwise float64) float64,
 ) (float64, []float64) {

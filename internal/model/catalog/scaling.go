@@ -11,8 +11,7 @@ import (
 // maxWarmup bounds the observations that determine a scaling. All of them stay in memory.
 const maxWarmup = 10_000
 
-// defaultWarmup is how many observations determine the scaling of the labels and the first
-// scaling of the inputs.
+// defaultWarmup is how many observations determine the scaling of labels, and first of inputs.
 const defaultWarmup = scaling.CatchUp
 
 // classesWarmup is the warm-up of a running scaling of classes, which scales no labels.
@@ -100,8 +99,7 @@ func kindsGiven(s model.Scaling) (n int) {
 	return n
 }
 
-// scalesItself is the entry of a learner that scales for itself. No scaling and none are the
-// same.
+// scalesItself is the entry of a learner that scales for itself. No scaling and none are the same.
 func (c *completion) scalesItself(e entry) entry {
 	if s := c.spec.Scaling; s != nil && (s.None == nil || kindsGiven(*s) != 1) {
 		c.fail(model.ErrInvalidSpec, c.at, "a scaling", "nothing: "+c.spec.Name()+" scales inputs and labels for itself")

@@ -54,7 +54,6 @@ func semiparametric(c *completion, given *model.SemiparametricAWV) entry {
 	}
 }
 
-// stages is the learner of two stages with at most left features of the kernel.
 func (c *completion) stages(given *model.SemiparametricAWV, o awv.StagesOptions, left int) entry {
 	if !o.Shared {
 		given.SharedParameters = nil

@@ -25,13 +25,11 @@ type Options struct {
 	// Indicators selects the growing coding, of labels 0 and 1. Otherwise labels are -1 and
 	// 1: one label for two classes, one a class for more.
 	Indicators bool
-	// Recoding is a in [0, 1]: how much decisions favour rare classes. a = 0 unless
-	// Indicators.
+	// Recoding is a in [0, 1], 0 unless Indicators: how much decisions favour rare classes.
 	Recoding float64
 	// ChooseRecoding makes the learner choose a: see recoding. It needs Indicators.
 	ChooseRecoding bool
-	// Forgetting is the learner's factor, by which the count of a class shrinks each round; 0
-	// is 1.
+	// Forgetting is the learner's factor, by which counts shrink each round; 0 is 1.
 	Forgetting float64
 	// Level adds a level of log loss. Without it probabilities are calibrated scores.
 	Level *logloss.Options
@@ -176,8 +174,7 @@ func (l *Learner) Observe(_ *model.Outcome, x, y []float64, weight float64) erro
 	return l.Check(x, y, weight)
 }
 
-// Predict answers the raw values: the learner's predictions, of indicators the predictions of known
-// classes.
+// Predict answers the raw values: the learner's predictions, of indicators for the known classes alone.
 func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	if err := l.inner.Predict(p, l.features(x)); err != nil {
 		return err

@@ -39,7 +39,6 @@ func (o Options) label(output, class int) float64 {
 	return o.absent()
 }
 
-// of is the class for which the label of an output is 1.
 func (o Options) of(output int) (class int) {
 	if o.signs() {
 		return 1

@@ -30,8 +30,7 @@ func (r *recoding) exponent() float64 {
 	return 0
 }
 
-// learn learns the class of an observation, given the scores of the known classes before it. The
-// ratios are scratch.
+// learn learns the class of an observation, given the scores before it. Ratios are scratch.
 func (r *recoding) learn(ratios, scores, counts []float64, class int, weight float64) {
 	total := sum(counts)
 	if counts[class] < total/float64(2*len(counts)) {
@@ -54,7 +53,6 @@ func (r *recoding) forget(factor float64) {
 	}
 }
 
-// exponent is a.
 func (l *Learner) exponent() float64 {
 	if l.recoding != nil {
 		return l.recoding.exponent()

@@ -69,7 +69,6 @@ func (l *Learner) visitName(v *codec.Visitor, number int) {
 	l.nameBytes += len(*name)
 }
 
-// check rejects what no observations lead to.
 func (l *Learner) check(v *codec.Visitor) {
 	for k, count := range l.counts {
 		if count < 0 {

@@ -105,7 +105,6 @@ func (v *Visitor) take(n int) []byte {
 	return b
 }
 
-// number reads 8 bytes.
 func (v *Visitor) number() uint64 {
 	if b := v.take(8); b != nil {
 		return binary.LittleEndian.Uint64(b)
@@ -333,8 +332,7 @@ func (v *Visitor) Float(values ...*float64) {
 	}
 }
 
-// AppendFloats appends numbers to dst as little-endian IEEE 754 doubles. It allocates only
-// when dst lacks capacity.
+// AppendFloats appends numbers to dst as little-endian IEEE 754 doubles.
 func AppendFloats(dst []byte, values ...float64) []byte {
 	dst = slices.Grow(dst, 8*len(values))
 	for _, v := range values {

@@ -1,5 +1,4 @@
-// Package compensated sums numbers without losing what each addition rounds
-// away.
+// Package compensated sums numbers without the rounding of each addition.
 package compensated
 
 import "math"

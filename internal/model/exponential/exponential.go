@@ -38,7 +38,6 @@ const (
 	p5 = 0x1.6376972bea4d0p-25
 )
 
-// expGo is Exp.
 func expGo(dst, x []float64) {
 	dst = dst[:len(x)]
 	for i, v := range x {

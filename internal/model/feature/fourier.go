@@ -58,8 +58,7 @@ func NewFourier(k kernel.Kernel, dimension, frequencies int, orthogonal bool, so
 	return f
 }
 
-// orthogonalRows fills up to dimension rows with orthogonal directions, uniformly drawn, of
-// independent lengths.
+// orthogonalRows fills up to dimension rows with uniform orthogonal directions of random lengths.
 func orthogonalRows(rows []float64, dimension int, k kernel.Kernel, rng *ziggurat.Rand) {
 	for i := 0; i < len(rows); i += dimension {
 		row := rows[i : i+dimension]

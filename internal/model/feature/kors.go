@@ -28,8 +28,7 @@ type KORS struct {
 	rest, self float64
 }
 
-// NewKORS is the sampler of an empty dictionary. It panics unless its
-// parameters are positive.
+// NewKORS is the sampler of an empty dictionary. It panics unless its parameters are positive.
 func NewKORS(mu, epsilon, beta float64) *KORS {
 	if !(mu > 0) || !(epsilon > 0) || !(beta > 0) {
 		panic("feature: NewKORS wants positive parameters")
@@ -80,8 +79,7 @@ func (k *KORS) Keep(p float64) {
 	k.kept, k.weights = append(k.kept, p), append(k.weights, weight)
 }
 
-// sameProbability is how far a probability may be from the one that the rounding of
-// another machine gave.
+// sameProbability is how far a probability may be from the probability on another machine.
 const sameProbability = 1e-6
 
 // Rejoin adds a point that was kept with probability p, in the order of Keep, and tells

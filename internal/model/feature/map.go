@@ -1,15 +1,13 @@
 // Package feature maps inputs to the feature vectors that learners work on.
 package feature
 
-// Map is a feature map: x ∈ R^d to z ∈ R^r. Any number of goroutines may use a Map while
-// none grows it.
+// Map is a feature map: x ∈ R^d to z ∈ R^r. Goroutines may share a Map while none grows it.
 type Map interface {
 	// Dimension is d.
 	Dimension() int
 	// Size is r.
 	Size() int
-	// InputLimit is the largest magnitude of an input entry for which sums of squares of
-	// features stay finite.
+	// InputLimit is the largest magnitude of an input with finite sums of squares of features.
 	InputLimit() float64
 	// Bytes is the memory of the map.
 	Bytes() uint64

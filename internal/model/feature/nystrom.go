@@ -26,8 +26,7 @@ type Nystrom struct {
 	gram    *qr.Lower
 }
 
-// NewNystrom is the map of an empty dictionary, for inputs with k(x,x) ≤ bound. It panics
-// unless dimension is positive.
+// NewNystrom is the map of an empty dictionary for k(x,x) ≤ bound. It panics unless d is positive.
 func NewNystrom(k kernel.Kernel, dimension int, bound float64) *Nystrom {
 	if dimension < 1 {
 		panic("feature: NewNystrom wants dimension >= 1")
@@ -37,8 +36,7 @@ func NewNystrom(k kernel.Kernel, dimension int, bound float64) *Nystrom {
 	}
 }
 
-// KernelInputLimit is the largest magnitude of an input entry with which k(x,x) ≤ bound
-// always holds.
+// KernelInputLimit is the largest magnitude of an input entry that ensures k(x,x) ≤ bound.
 func KernelInputLimit(k kernel.Kernel, dimension int, bound float64) float64 {
 	if k.ShiftInvariant() {
 		return model.MaxMagnitude

@@ -46,8 +46,7 @@ type Sampled struct {
 // korsStream separates the generator from others of the same seed.
 const korsStream = 0x6b6f7273
 
-// NewSampled is a dictionary without centres, or the given one. It panics where NewNystrom
-// and NewKORS do.
+// NewSampled is the given dictionary, or none. It panics where NewNystrom and NewKORS do.
 func NewSampled(o SampledOptions) *Sampled {
 	s := &Sampled{
 		Nystrom: *NewNystrom(o.Kernel, o.Dimension, o.Bound), o: o,

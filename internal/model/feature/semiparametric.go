@@ -20,8 +20,7 @@ type Semiparametric struct {
 	rest       *Fourier
 }
 
-// NewSemiparametric is the map for the inputs P. It panics unless they are inputs of φ and
-// the gain is positive.
+// NewSemiparametric is the map for P. It panics unless P are inputs of φ and the gain is positive.
 func NewSemiparametric(parametric []int, gain float64, rest *Fourier) *Semiparametric {
 	for _, i := range parametric {
 		if i < 0 || i >= rest.Dimension() {

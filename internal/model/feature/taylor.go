@@ -130,8 +130,7 @@ func (t *Taylor) Map(z, x []float64) {
 	}
 }
 
-// mapLog is Map by logarithms: exp(−E) may underflow where the product with a monomial of
-// high degree does not.
+// mapLog is Map by logarithms: exp(−E) may underflow where its product with a monomial does not.
 func (t *Taylor) mapLog(z, x []float64, e float64) {
 	sign := make([]float64, t.size)
 	z[0], sign[0] = -e, 1

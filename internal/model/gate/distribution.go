@@ -47,7 +47,6 @@ func (l *Learner) distributed() bool {
 	return true
 }
 
-// still reports whether the labels of all outputs stand still.
 func (l *Learner) still() bool {
 	for j := range l.trackers {
 		if !l.trackers[j].still(l.count) {

@@ -52,8 +52,7 @@ type events struct {
 	seen   uint64
 	// fortunes are M of each input high, low and near, then of all inputs.
 	fortunes []float64
-	// pending are the rows to compare, oldest first. They are at least spacing rows apart:
-	// len(pending) <= half/spacing.
+	// pending are the rows to compare, oldest first, spacing rows apart: len(pending) <= half/spacing.
 	pending []pending
 	// earlier are the inputs of the compared rows, oldest first: len(earlier) <= asideRows.
 	earlier [][]float64

@@ -212,8 +212,7 @@ const (
 	eventsForetold
 )
 
-// follow counts a learned row, and tells what follows. It reads neither the learner nor the
-// outcome.
+// follow counts a learned row, and tells what follows, whatever the learner and the outcome.
 func (l *Learner) follow(x, y []float64, weight float64) sequel {
 	l.rows++
 	if l.weights.Add(weight) < model.Light { // It says nothing of the labels.
@@ -359,8 +358,7 @@ func (l *Learner) setAside(o *model.Outcome, x, y []float64, weight, size float6
 	return err
 }
 
-// leave counts the newest row of aside as set aside, and admits the rows set aside once their labels are a part of the
-// distribution of labels.
+// leave counts the newest row of aside. It admits the rows once they are a part of the distribution.
 func (l *Learner) leave(y []float64) error {
 	l.account.setAside++
 	l.lastSetAside = l.rows
@@ -397,20 +395,17 @@ func (l *Learner) keepAside(r row) {
 	l.aside = append(l.aside, r)
 }
 
-// pass adds a row that the learner will not learn to the comparison.
 func (l *Learner) pass(r *row) {
 	if c, ok := model.As[model.Comparator](l.inner); ok {
 		c.Pass(r.y, r.weight, r.advice)
 	}
 }
 
-// stage reports whether the start has reached a stage.
 func (l *Learner) stage() bool {
 	return l.taken >= leastKept && l.taken <= l.o.last() && l.taken&(l.taken-1) == 0
 }
 
-// purge drops the outliers of the first rows of a start. If any row is dropped, a new learner
-// learns the other rows.
+// purge drops the outliers of the first rows of a start. A new learner then learns the others.
 func (l *Learner) purge() error {
 	defer func() {
 		if l.taken == l.o.last() {
@@ -506,7 +501,6 @@ func (l *Learner) limit(output int) (limit, median float64) {
 	return purgeFactor * sum / float64(len(rest)), median
 }
 
-// shrunk reports whether the labels have shrunk to a small part of what they were.
 func (l *Learner) shrunk() bool {
 	for j := range l.trackers {
 		if l.trackers[j].shrunk(l.count) {
@@ -560,8 +554,7 @@ func (l *Learner) learnLate(rows []row) error {
 	return nil
 }
 
-// admit admits labels up to twice as far from m as the kept rows of at most a size. The
-// learner learns these rows.
+// admit admits and learns labels up to twice as far from m as the kept rows of at most a size.
 func (l *Learner) admit(size float64) error {
 	var known, others []row
 	for _, r := range l.aside {

@@ -30,8 +30,7 @@ func (l *Learner) Restore(state []byte) error {
 	return nil
 }
 
-// Limits of the numbers of a state. Labels are within 1e100, and predictions of any learner
-// within 1e120.
+// Limits of a state. Labels are within 1e100, and predictions of any learner within 1e120.
 const (
 	maxRows   = 1 << 53
 	maxLabel  = 4 * model.MaxMagnitude
@@ -74,7 +73,6 @@ func (s *state) visit(v *codec.Visitor, o Options) {
 	s.events.visit(v)
 }
 
-// check rejects numbers that no stream of observations leads to.
 func (s *state) check(v *codec.Visitor, o Options) {
 	c, kept, aside := &s.closed, uint64(len(s.kept)), len(s.aside)
 	switch {

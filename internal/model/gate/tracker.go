@@ -23,16 +23,14 @@ type tracker struct {
 	// mean is m, the mean of the last labels, near is a, the mean of the last |y − m|, and
 	// far is A, the mean of all |y − m|.
 	mean, near, far float64
-	// moves is v, the share of the last labels that differ from the label before. last is
-	// the newest label.
+	// moves is v, the share of the last labels that differ from the one before; last is the newest.
 	moves, last float64
 	// repeats counts the labels equal to the label before.
 	repeats uint64
 	// values are the first two values of the labels. distinct counts the values up to 3.
 	values   [2]float64
 	distinct uint64
-	// Labels in admitted are learned, whatever m and s. met is around the labels of this
-	// start that were set aside.
+	// Labels in admitted are learned, whatever m and s. met is around the labels set aside.
 	admitted, met span
 }
 
@@ -63,7 +61,6 @@ func (s *span) join(other span) {
 // twoValued reports whether the labels have at most two values. Such labels have no outliers.
 func (t *tracker) twoValued() bool { return t.distinct <= 2 }
 
-// still reports whether nearly all of n labels are equal to the label before.
 func (t *tracker) still(n uint64) bool { return float64(t.repeats) >= leastRepeats*float64(n) }
 
 // scale is s = max(a, A).
@@ -111,7 +108,6 @@ func (t *tracker) meet(y float64, n uint64) bool {
 	return true
 }
 
-// learn follows the label after n others.
 func (t *tracker) learn(y float64, n uint64) {
 	t.count(y)
 	if n == 0 {
@@ -144,7 +140,6 @@ func (t *tracker) count(y float64) {
 	t.distinct = min(t.distinct+1, 3)
 }
 
-// shrunk reports whether the n labels have shrunk.
 func (t *tracker) shrunk(n uint64) bool {
 	return n > shrinkRows && !t.twoValued() && float64(shrinkFactor*t.near) < t.far && t.moves > leastMoves
 }

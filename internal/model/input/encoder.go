@@ -115,7 +115,6 @@ func (e *Encoder) Encode(dst []float64, r *Record) []float64 {
 	return dst
 }
 
-// encode writes the features of a value, which are 0 before.
 func (l *learned) encode(f *field, out []float64, r *Record, v *Value) {
 	switch f.kind {
 	case numeric:
@@ -139,7 +138,6 @@ func (l *learned) encode(f *field, out []float64, r *Record, v *Value) {
 	}
 }
 
-// transform clips a number and takes its logarithm, if that is declared.
 func (f *field) transform(v float64) float64 {
 	v = max(f.low, min(v, f.high))
 	if f.log1p {
@@ -275,7 +273,6 @@ type summary struct {
 	low, high float64
 }
 
-// excludes reports whether a number lies outside of the range so far.
 func (s *summary) excludes(v float64) bool { return s.n > 0 && (v < s.low || v > s.high) }
 
 func (s *summary) add(v float64) {

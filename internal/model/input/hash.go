@@ -27,8 +27,7 @@ func bucketOf(h uint64, buckets int) (bucket int, sign float64) {
 	return int((h >> 1) % uint64(buckets)), sign
 }
 
-// keyBits is how many bits of a hash are a key: a float64 has each such integer, and the
-// differences of two.
+// keyBits is how many bits of a hash are a key: floats have such integers and their differences.
 const (
 	keyBits  = 52
 	keyBound = 1 << keyBits // keys < keyBound

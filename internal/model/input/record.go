@@ -27,8 +27,7 @@ const (
 	Other
 )
 
-// Value is one value of a record. It has 32 bytes: a record is made for every
-// request.
+// Value is one value of a record, of 32 bytes: a record is made for every request.
 type Value struct {
 	text string
 	// bits are the bits of a number, of 0 and 1 for a boolean; the seconds of a time;
@@ -150,8 +149,7 @@ func (r *Record) SetNumbers(i, n int) []float64 {
 	return list
 }
 
-// SetOther makes the value of input i one that no input takes. What says what it
-// is, such as "an object".
+// SetOther makes the value of input i one that no input takes, such as "an object".
 func (r *Record) SetOther(i int, what string) { r.values[i] = Value{kind: Other, text: what} }
 
 // Plain returns the value of input i as a request gives it: nil, a bool, a float64, a string or a list of numbers.
@@ -190,8 +188,7 @@ const (
 	tagNumbers
 )
 
-// maxInteger bounds what is written as a varint: below it one is not longer
-// than the double.
+// maxInteger bounds what is written as a varint, which is then not longer than the double.
 const maxInteger = 1 << 48
 
 // Append appends the bytes of a settled record, which need no schema. Equal records

@@ -70,18 +70,15 @@ func (f *field) values() int {
 	return n
 }
 
-// key is the feature that is the key of an input that has one.
 func (f *field) key() int { return f.to - 1 }
 
 // Schema is declarations made ready. It is immutable.
 type Schema struct {
 	fields           []field
 	dimension, means int
-	// widest is the largest number of features of an input that indicates missing
-	// values.
+	// widest is the largest number of features of an input that indicates missing values.
 	widest int
-	// keys is the largest number of keys whose texts an encoder remembers, 0 without an input
-	// that has a key.
+	// keys is the largest number of keys whose texts an encoder remembers, 0 without keys.
 	keys int
 	// texts counts the texts of words. Each has tokens numbers behind the features.
 	texts, tokens int
@@ -123,8 +120,7 @@ func NewSchema(inputs []*model.Input, keys int, tokens bool) *Schema {
 	return s
 }
 
-// declare takes the kind of a declaration over and returns how many features the
-// value has.
+// declare takes the kind of a declaration and returns how many features the value has.
 func (f *field) declare(in *model.Input) int {
 	switch {
 	case in.Numeric != nil:

@@ -20,8 +20,7 @@ const (
 // shift compares the last window of records with all records before it; see the
 // package. Its state is bins and, at first, a sample.
 type shift struct {
-	// sample has the first numbers until there are edges. It is nil after that, and
-	// for values that need no edges.
+	// sample has the first numbers until there are edges, nil after that and if none are needed.
 	sample  []float64
 	sampled bool // There are edges, or no need for any.
 	edges   [bins - 2]float64

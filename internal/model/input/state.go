@@ -88,17 +88,14 @@ func (e *Encoder) visit(v *codec.Visitor) {
 	}
 }
 
-// visitCount visits a count of at most most.
 func visitCount(v *codec.Visitor, most uint64, n *uint64) {
 	if v.Uint64(n); v.Reading() && *n > most {
 		v.Corrupt("a count of %d, want at most %d", *n, most)
 	}
 }
 
-// measures reports whether the values are numbers with a range and edges.
 func (f *field) measures() bool { return f.kind == numeric || f.kind == vector }
 
-// summarizes reports whether the values have a range and moments.
 func (f *field) summarizes() bool {
 	switch f.kind {
 	case oneHot, hashed, keyed, words:

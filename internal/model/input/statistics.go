@@ -8,8 +8,7 @@ type Statistics struct {
 	Seen, Missing uint64
 	// Categories is how many categories have a feature of their own.
 	Categories int
-	// Keys is how many keys have a text: the newest, at most as many as the model remembers of
-	// all inputs.
+	// Keys is how many keys have a text: the newest, at most as many as the model remembers.
 	Keys int
 	// Outside counts the values that lay outside of what had been learned when they
 	// came: outside of the range of a number, of the pooled range of a vector in any
@@ -37,8 +36,7 @@ func (s Statistics) OutsideShare() float64 {
 // Observations is how many records were learned.
 func (e *Encoder) Observations() uint64 { return e.n }
 
-// Statistics is what has been learned of the input i. It costs O(1) and allocates
-// nothing.
+// Statistics is what has been learned of the input i, at a cost of O(1).
 func (e *Encoder) Statistics(i int) Statistics {
 	l := &e.inputs[i]
 	s := Statistics{
@@ -65,8 +63,7 @@ func (e *Encoder) Category(i, k int) (name string, count uint64) {
 	return c.names[k], c.counts[k]
 }
 
-// Names are the names of the features, as the package has them. It costs
-// O(Dimension).
+// Names are the names of the features, as the package has them.
 func (e *Encoder) Names() []string {
 	names := make([]string, 0, e.schema.dimension)
 	for i := range e.schema.fields {

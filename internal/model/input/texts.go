@@ -45,7 +45,6 @@ func newTexts(most, inputs int) *texts {
 	return &texts{most: most, places: make(map[uint64]int32), oldest: none, newest: none, free: none, counts: make([]uint32, inputs)}
 }
 
-// tagOf is the key of an input as one number.
 func tagOf(input int, key uint64) uint64 { return key<<inputBits | uint64(input) }
 
 func inputOf(tag uint64) int { return int(tag & (1<<inputBits - 1)) }

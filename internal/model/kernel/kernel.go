@@ -249,7 +249,6 @@ func (k Kernel) mixing(rng *ziggurat.Rand) float64 {
 	return math.Sqrt(float64(freedom)) / (k.Sigma * chi(freedom, rng))
 }
 
-// chi draws the length of a standard normal vector in d dimensions.
 func chi(d int, rng *ziggurat.Rand) float64 {
 	sum := 0.0
 	for range d {

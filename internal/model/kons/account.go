@@ -123,7 +123,6 @@ func (a *account) holds(o *Options, s model.Stats, tracked bool, explained float
 	return !tracked || a.Reconciles(explained, tolerance)
 }
 
-// started are the figures of no output.
 func started() model.Stats { return model.Stats{Certified: true, CertificateOK: true} }
 
 // finished removes the bound of a learner that is not certified.
@@ -134,7 +133,6 @@ func finished(s model.Stats) model.Stats {
 	return s
 }
 
-// accountBytes is the size of an account in a state.
 func (o *Options) accountBytes() int {
 	const numbers = 2 + 2*5 + 6
 	return 8 * numbers
@@ -144,7 +142,6 @@ func (o *Options) accountBytes() int {
 // rounding.
 const minDiagonal = 1e-5
 
-// visit visits the account of an output, which has as many rounds as the first.
 func (a *account) visit(v *codec.Visitor, o *Options, first *account) {
 	v.Uint64(&a.Rounds, &a.outside)
 	for _, s := range [...]*compensated.Sum{&a.Loss, &a.Certificate, &a.Hindsight, &a.Energy, &a.Regret} {

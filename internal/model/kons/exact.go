@@ -127,12 +127,10 @@ func ExactCost(o ExactOptions) model.Cost {
 	}
 }
 
-// bytes is the memory of t observations without J.
 func (o *ExactOptions) bytes(t int) uint64 {
 	return 8*uint64(t)*uint64(o.Dimension+2*o.Outputs) + uint64(o.Outputs*o.accountBytes())
 }
 
-// outputBytes is the memory of J and of KORS's dictionary.
 func (o *ExactOptions) outputBytes(j, kept int) uint64 {
 	return 8 * uint64(qr.LowerSize(j)+j+qr.LowerSize(kept)+4*kept)
 }
@@ -334,10 +332,8 @@ func (d *dual) extend(rows [][]float64, diagonals []float64, ridge float64) {
 	}
 }
 
-// input is the input of round s.
 func (e *Exact) input(s int) []float64 { return e.inputs[s*e.o.Dimension : (s+1)*e.o.Dimension] }
 
-// learn learns a round.
 func (d *dual) learn(s *step, a answer, self, alpha float64, enters bool) {
 	// √(ηω)ġ times √(ω/η) is ωġ, and times itself and ŷ the rest.
 	c := -s.by - float64(s.slope*s.width)

@@ -46,7 +46,6 @@ const (
 	maxScale       = 1e12
 )
 
-// visitOutput visits an output with t rounds.
 func (e *Exact) visitOutput(v *codec.Visitor, d *dual, t int) {
 	d.visit(v, &e.o.Options, &e.outputs[0].account)
 	if v.Reading() {

@@ -57,7 +57,6 @@ func New(features feature.Map, o Options) *Newton {
 	return n
 }
 
-// begin makes the factors of αΩI.
 func (n *Newton) begin() {
 	r, unit := n.features.Size(), n.outputs[0].unit
 	for j := range n.outputs {
@@ -267,7 +266,6 @@ func (n *Newton) outgrow(unit float64) {
 	}
 }
 
-// raise raises ridges of every factor to αΩ.
 func (n *Newton) raise() {
 	w, unit := &n.work, n.outputs[0].unit
 	for j := range n.outputs {
@@ -286,8 +284,7 @@ func (n *Newton) raise() {
 	})
 }
 
-// scaled is the row of the features times a number, with room for the labels. It scales the
-// solution too.
+// scaled is the row of the features and the solution times a number, with room for the labels.
 func (w *work) scaled(solution []float64, labels int, by float64) []float64 {
 	row := w.row[:len(w.z)+labels]
 	copy(row, w.z)
@@ -332,8 +329,7 @@ func (n *Newton) grow(restart bool) {
 	n.work.fit(r, &n.o)
 }
 
-// Stats costs r logarithms an output, and r multiply-adds more for a tracked regret. It
-// allocates nothing.
+// Stats costs r logarithms an output, and r multiply-adds more for a tracked regret.
 func (n *Newton) Stats() model.Stats {
 	total := started()
 	for j := range n.outputs {

@@ -29,8 +29,7 @@ type Nystrom struct {
 	o          NystromOptions
 }
 
-// NewNystrom is a learner before its first observation. It panics where New and the feature
-// package do.
+// NewNystrom is a learner without observations. It panics where New and package feature do.
 func NewNystrom(o NystromOptions) *Nystrom {
 	return overDictionary(o, feature.NewSampled(o.Dictionary))
 }
@@ -78,8 +77,7 @@ func (n *Nystrom) Stats() model.Stats {
 // Size is the memory of the state.
 func (n *Nystrom) Size() uint64 { return n.Newton.Size() + n.dictionary.SamplerBytes() }
 
-// AppendBinary appends the dictionary, the steps' state and the generator. Factors of
-// the dictionary follow from it.
+// AppendBinary appends the dictionary, the steps' state and the generator.
 func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
 	v := codec.Appending(dst)
 	n.visit(&v)

@@ -92,7 +92,6 @@ func completed(o Options) Options {
 	return o
 }
 
-// ranged reports whether a range is given.
 func (o *Options) ranged() bool { return o.Low != o.High }
 
 // middle is the middle of the range, or 0.
@@ -123,14 +122,12 @@ func (o *Options) inverse(a *account) float64 {
 	return float64(2 * math.Sqrt2 * a.clip)
 }
 
-// certified reports whether the theorem applies in a fixed space while no label leaves the
-// range.
+// certified reports whether the theorem applies in a fixed space to labels within the range.
 func (o *Options) certified() bool {
 	c := o.clip()
 	return c > 0 && (o.Eta == 0 || o.Eta <= Curvature(o.Loss, c)*(1+0x1p-40))
 }
 
-// check returns the error of labels or a weight that may not be observed.
 func (o *Options) check(y []float64, weight float64) error {
 	return cmp.Or(o.Loss.CheckLabels(y, o.Outputs), model.CheckWeight(weight))
 }
@@ -179,7 +176,6 @@ func (s *step) certificate(leverage float64) float64 {
 	return float64(float64(s.width*s.width)*leverage/2) + s.uncurved
 }
 
-// clamp is v cut to [−c, c], 0 for NaN.
 func clamp(v, c float64) float64 {
 	switch {
 	case v > c:

@@ -106,7 +106,6 @@ func (f *ridged) effectiveDimension(alpha float64, pause func()) float64 {
 	return float64(f.Order()) - f.TraceInverse(func(i int) float64 { return float64(alpha * f.units[i]) }, pause)
 }
 
-// visit visits the factor and its units.
 func (f *ridged) visit(v *codec.Visitor, o *Options, unit float64) {
 	smallest := unit
 	v.FloatsWithin(unit, f.units)

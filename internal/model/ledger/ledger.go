@@ -21,8 +21,7 @@ type Account struct {
 	Bound float64
 }
 
-// Comparison compares the learner with one competitor, such as the best function in
-// hindsight or an expert.
+// Comparison compares the learner with one competitor, such as an expert.
 type Comparison struct {
 	// Hindsight is L*, the loss of the competitor. Regret is the loss of the learner less L*,
 	// added up round by round, so that Regret keeps its digits when it is a small part of

@@ -81,8 +81,7 @@ func (k *keyed) learn(s *keyedScratch, odds, truth, weight float64) {
 	share(k.weights, s.gains, k.rounds)
 }
 
-// share moves weights by the gains of their experts, α = 1/(rounds+1) of them to all alike. Gains
-// is scratch after.
+// share moves weights by the gains of their experts, 1/(rounds+1) of them to all alike.
 func share(weights, gains []float64, rounds uint64) {
 	mix.Exponential(gains)
 	for i := range gains {
@@ -103,7 +102,6 @@ func (k *keyed) visit(v *codec.Visitor, rows uint64) {
 	visitWeights(v, k.weights)
 }
 
-// visitWeights visits weights of sum 1.
 func visitWeights(v *codec.Visitor, weights []float64) {
 	if v.FloatsWithin(1, weights); !v.Reading() {
 		return

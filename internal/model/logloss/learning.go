@@ -45,7 +45,6 @@ func (l *Level) Learn(s *Scratch, x, counts []float64, total float64, class int,
 	l.centers.change(l.scale.Changes())
 }
 
-// learnMany learns the row in the experts of many numbers.
 func (l *Level) learnMany(s *Scratch, class, classes int, weight float64) {
 	p := s.each
 	if class == classes {
@@ -72,7 +71,6 @@ func (l *Level) learnMixture(s *Scratch, class int, weight float64) {
 	}
 }
 
-// learnEach learns the row in the logistic regression of each class.
 func (l *Level) learnEach(s *Scratch, class int, total, weight float64) {
 	if class == len(l.logits) {
 		l.logits = append(l.logits, newNewton(len(s.z), startOdds(total, weight)))

@@ -53,8 +53,7 @@ type Options struct {
 }
 
 const (
-	// The least probability of an expert, before all are divided by their sum, and a bound of
-	// its logarithm.
+	// The least probability of an expert before the division by their sum, and a bound of its logarithm.
 	leastProbability = 1e-7
 	logLeast         = -16.11809565095832 // Of leastProbability.
 	leastLog         = -17
@@ -80,8 +79,7 @@ func (o Options) numbers() []int {
 
 func (o Options) countNumbers() int { return o.Dimension - len(o.Keys) - len(o.Buckets) }
 
-// logits is the number of logistic regressions: one for two classes, one a class for more, none
-// if they would be too many.
+// logits is the number of logistic regressions: one for two classes, one a class for more, or none.
 func (o Options) logits() int {
 	k, d := o.MaxClasses, o.countNumbers()+1
 	if k == 2 {
@@ -93,7 +91,6 @@ func (o Options) logits() int {
 	return k
 }
 
-// many reports whether there are experts of many numbers.
 func (o Options) many() bool {
 	d := o.countNumbers()
 	return d > fewNumbers && o.MaxClasses*d <= mostSums
@@ -126,7 +123,6 @@ const (
 	ofPairOdds
 )
 
-// kinds are the experts below the stacks.
 func (o Options) kinds() []kind {
 	kinds := []kind{calibrated, ofClasses}
 	if o.many() {
@@ -149,7 +145,6 @@ func (o Options) experts() int { return len(o.kinds()) + stacks + 1 }
 
 const stacks = 3
 
-// decays are the decays of the stacks.
 func decays() [stacks]float64 { return [...]float64{0.999, 0.9999, 1} }
 
 // Level is the level of one classifier.

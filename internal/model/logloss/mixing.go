@@ -84,7 +84,6 @@ func (l *Level) Mix(s *Scratch, p, x, counts []float64, total float64) {
 	l.answer(p, s)
 }
 
-// answer writes P.
 func (l *Level) answer(p []float64, s *Scratch) {
 	clear(p)
 	for i, w := range l.weights {
@@ -152,13 +151,11 @@ func normalize(logs, each []float64) {
 	}
 }
 
-// pair writes log(1 − p) and log p of log-odds.
 func pair(logs []float64, odds float64) {
 	one := probability(odds)
 	logs[0], logs[1] = exponential.Log(1-one), exponential.Log(one)
 }
 
-// regress writes what the logistic regressions say.
 func (l *Level) regress(s *Scratch, logs []float64) {
 	if l.o.MaxClasses == 2 {
 		odds, spread := l.logits[0].predict(s.z)
@@ -173,7 +170,6 @@ func (l *Level) regress(s *Scratch, logs []float64) {
 	normalize(logs, s.each)
 }
 
-// stack writes what the stacks say of the kinds, and the shares.
 func (l *Level) stack(s *Scratch, counts []float64, total float64) {
 	base, shares := len(l.kinds), s.logs[len(s.logs)-1]
 	all := exponential.Log(total + float64(0.5*float64(len(counts))))
@@ -207,8 +203,7 @@ func (l *Level) Append(dst []float64, s *Scratch, classes int) []float64 {
 	return append(dst, float64(l.rows), float64(classes))
 }
 
-// Split splits advice into the learner's and what Append appended, which is nil if it is of the
-// present state or of none.
+// Split splits advice into the learner's and Append's, nil if of the present state or of none.
 func (l *Level) Split(advice []float64) (rest, served []float64) {
 	if len(advice) < 2 {
 		return nil, nil

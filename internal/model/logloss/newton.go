@@ -38,7 +38,6 @@ func newNewton(d int, constant float64) newton {
 	return n
 }
 
-// row is a row of S.
 func (n *newton) row(i int) []float64 { return n.s[i*len(n.w):][:len(n.w)] }
 
 func dot(a, b []float64) (sum float64) {
@@ -48,7 +47,6 @@ func dot(a, b []float64) (sum float64) {
 	return sum
 }
 
-// predict returns a and q.
 func (n *newton) predict(z []float64) (odds, spread float64) {
 	for i, v := range z {
 		if v != 0 {
@@ -63,7 +61,6 @@ func moderated(odds, spread float64) float64 {
 	return odds / math.Sqrt(1+float64(math.Pi/8*spread))
 }
 
-// probability is 1/(1+exp(−odds)).
 func probability(odds float64) float64 {
 	return 1 / (1 + exponential.Of(-math.Max(-maxOdds, math.Min(maxOdds, odds))))
 }

@@ -15,7 +15,6 @@ type sparse struct {
 	classes  []regression
 }
 
-// features appends the features that are not 0.
 func (m *multinomial) features(dst []entry, counts []entry, z []float64) []entry {
 	square, others := 0.0, 0
 	for _, e := range counts {

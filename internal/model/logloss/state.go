@@ -65,7 +65,6 @@ func (l *Level) Report() *model.LogLoss {
 	return r
 }
 
-// name is the name of an expert.
 func (l *Level) name(expert int) string {
 	if i := expert - len(l.kinds); i == len(l.stacks) {
 		return "shares"

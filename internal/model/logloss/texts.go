@@ -153,7 +153,6 @@ func (t *texts) bayes(plain, shared, each []float64, s *textScratch, shares []fl
 	normalize(shared, each)
 }
 
-// odds writes w_k·v of the words, with pairs or without.
 func (t *texts) odds(dst []float64, s *textScratch, pairs bool) {
 	row := s.features[:s.words]
 	if pairs {
@@ -199,7 +198,6 @@ func (t *texts) newClass() textClass {
 	return textClass{sums: make([]float64, n), tokens: newRegression(n), numbers: newRegression(t.numbers + 1)}
 }
 
-// probabilities writes p of the classes.
 func (t *texts) probabilities(dst *[]float64, s *textScratch, classes int, pairs bool) {
 	*dst = slices.Grow((*dst)[:0], classes)[:classes]
 	t.odds(*dst, s, pairs)
@@ -207,7 +205,6 @@ func (t *texts) probabilities(dst *[]float64, s *textScratch, classes int, pairs
 	mix.Normalize(*dst)
 }
 
-// add adds a token and returns its place.
 func (t *texts) add(token uint32) int {
 	place := len(t.tokens)
 	t.tokens, t.at[token] = append(t.tokens, token), int32(place)

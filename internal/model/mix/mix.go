@@ -182,8 +182,7 @@ func (m *Mixture) raise(largest float64) {
 	m.unit = unit
 }
 
-// Regret is R_k, the linearised regret against expert k over the rounds in which the expert
-// was awake.
+// Regret is R_k, the linearised regret against expert k over the rounds in which k was awake.
 func (m *Mixture) Regret(k int) float64 { return float64(m.regrets[k] * m.unit) }
 
 // Potential is Φ at a cost of O(K).

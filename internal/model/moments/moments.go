@@ -29,8 +29,7 @@ func (m *Exact) Add(x, counts, total float64) {
 	m.Squares += float64(float64(off*off) * float64(counts*((total-counts)/total)))
 }
 
-// Deviation is the root of the mean squared deviation of numbers that count total together, 0
-// of none.
+// Deviation is the root of the mean squared deviation of numbers that count total, 0 of none.
 func (m *Exact) Deviation(total float64) float64 {
 	if total == 0 {
 		return 0

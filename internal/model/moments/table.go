@@ -77,8 +77,7 @@ type column struct {
 	other sample
 	// odd is the last strange value, 0 before the first.
 	odd float64
-	// block are the values since the last comparison. moved counts those that differ from the
-	// value before, last.
+	// block are the values since the last comparison. moved counts changes of the value, which is last.
 	block       sample
 	moved, last float64
 	// scale is the deviation, 0 of a constant column.
@@ -104,8 +103,7 @@ const (
 	likely     = 1.5
 
 	blockRows = 1000
-	// A block lets the rows count half at a mean leastGap deviations off, or at leastRate
-	// times the deviation.
+	// A block lets the rows count half at leastGap deviations off, or leastRate times the deviation.
 	leastGap  = 2
 	leastRate = 4
 	// The unit has grown if the mean square of a block is below shrunk times the mean square of all rows.
@@ -198,7 +196,6 @@ func (c *column) undo() (made Change) {
 	return made
 }
 
-// forgetPast forgets the regime before the last change.
 func (c *column) forgetPast() { c.past, c.factor, c.shift, c.back = regime{}, 0, 0, 0 }
 
 // add takes a value. The change is of factor 0 if none was made.
@@ -308,7 +305,6 @@ func size(mean, deviation float64) float64 {
 	return math.Sqrt(float64(mean*mean) + float64(deviation*deviation))
 }
 
-// compare ends a block.
 func (c *column) compare() (made Change) {
 	mean, own, before := c.now.Mean.Value(), c.block.Mean.Value(), c.scale
 	deviation := c.block.Deviation(c.block.total)
@@ -326,7 +322,6 @@ func (c *column) compare() (made Change) {
 	return made
 }
 
-// rescale finds the scale.
 func (c *column) rescale() {
 	c.scale = c.now.Deviation(c.now.total)
 	if c.scale < leastScale || c.scale <= float64(Rounding*math.Abs(c.now.Mean.Value())) {

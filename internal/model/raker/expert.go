@@ -12,8 +12,7 @@ import (
 type expert struct {
 	// theta holds θ_p of all kernels, one after the other.
 	theta []float64
-	// logw holds log w_p less the largest, so that the weights neither underflow nor lose
-	// digits.
+	// logw holds log w_p less the largest: the weights neither underflow nor lose digits.
 	logw []float64
 	// average is θ̄ and steps the sum a of the steps, for SGM that averages.
 	average []float64
@@ -83,8 +82,7 @@ func (r *Raker) mix(e *expert, z, w, f []float64) float64 {
 	return value / total
 }
 
-// learn takes the gradient steps and updates the weights, given the features in r.z and the
-// predictions in e.f.
+// learn takes the gradient steps and updates the weights, given r.z and the predictions in e.f.
 func (r *Raker) learn(e *expert, step, y, weight float64) {
 	o := &r.options
 	top := math.Inf(-1)

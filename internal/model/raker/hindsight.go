@@ -63,7 +63,6 @@ func newMoments(offsets []int, outputs int) *moments {
 	return m
 }
 
-// right is the b of a kernel for an output.
 func (m *moments) right(k *kernelMoments, output int) []float64 {
 	return m.b[output][k.offset : k.offset+k.size]
 }
@@ -120,8 +119,7 @@ func (m *moments) visit(v *codec.Visitor) {
 
 // solution is the best function of one kernel for each output.
 type solution struct {
-	// losses are L*, penalties the λ‖θ̂‖² in them, norms the ‖θ̂‖², kernels the numbers of the
-	// kernels.
+	// losses are L*, penalties the λ‖θ̂‖² in them, norms the ‖θ̂‖², kernels their kernels.
 	losses, penalties, norms []float64
 	kernels                  []int
 	// ridge is the λ that was used, factor the factor of C+λI, nil if C has none.
@@ -252,7 +250,6 @@ func (r *Raker) best(pause func()) solution {
 	return best
 }
 
-// reportFlops are the multiply-adds of best.
 func (r *Raker) reportFlops() uint64 {
 	flops := uint64(0)
 	for _, k := range r.tracked() {

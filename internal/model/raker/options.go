@@ -27,8 +27,7 @@ type Options struct {
 	WeightStep float64
 	// Lambda is λ, in [0, 1e9].
 	Lambda float64
-	// Decay is ϑ in [0, 1]: the step of round t is Step t^−ϑ. A Raker of one kernel alone
-	// may have ϑ > 0.
+	// Decay is ϑ in [0, 1]: the step of round t is Step t^−ϑ. It is 0 but for a Raker of one kernel.
 	Decay float64
 	// Average makes a Raker of one kernel predict by the average of its parameters.
 	Average bool

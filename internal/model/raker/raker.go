@@ -66,8 +66,7 @@ type Raker struct {
 	// stay 0 unless the learner certifies.
 	cut     bool
 	weights float64
-	// z and stable are the scratch of Observe: the features of all kernels, and their
-	// 1/(‖z_p‖²+λ).
+	// z and stable are scratch of Observe: the features of all kernels, and their 1/(‖z_p‖²+λ).
 	z, stable []float64
 	// scratch holds *[]float64 for concurrent calls of Predict: room for the features and
 	// for the weights of MaxExperts experts.
@@ -115,7 +114,6 @@ func New(maps []feature.Map, o Options) *Raker {
 	return r
 }
 
-// total is the number of features of all kernels.
 func (r *Raker) total() int { return r.offsets[len(r.offsets)-1] }
 
 // split splits a buffer of scratch: room for the features, and for weights to append.
@@ -134,7 +132,6 @@ func (r *Raker) checkFeatures(x []float64) error {
 	return model.CheckFeatures(x, r.maps[0].Dimension(), r.limit)
 }
 
-// features writes the features of all kernels into z.
 func (r *Raker) features(z, x []float64) {
 	for p, m := range r.maps {
 		m.Map(z[r.offsets[p]:r.offsets[p+1]], x)
@@ -231,8 +228,7 @@ func (r *Raker) prepare(x []float64) {
 	}
 }
 
-// record accounts for an output of a round, given its label and the prediction. It returns
-// the loss times the weight.
+// record accounts for an output of a round, and returns the loss times the weight.
 func (r *Raker) record(o *model.Outcome, output int, y, weight, prediction float64) (loss float64) {
 	loss = float64(weight * r.options.Loss.Value(prediction, y))
 	r.accounts[output].Add(loss, float64(weight*float64(y*y)), math.Abs(float64(math.Sqrt(weight)*y)))
@@ -241,7 +237,6 @@ func (r *Raker) record(o *model.Outcome, output int, y, weight, prediction float
 	return loss
 }
 
-// finish ends a round.
 func (r *Raker) finish(y []float64, weight float64) {
 	if r.hindsight != nil {
 		r.hindsight.add(r.z, y, weight)
@@ -328,7 +323,6 @@ func (r *Raker) Stats() model.Stats {
 // Size is the memory of the state.
 func (r *Raker) Size() uint64 { return r.fixedBytes + uint64(len(r.outputs[0]))*r.expertBytes }
 
-// bytes is the memory of the state with so many experts.
 func (r *Raker) bytes(experts int) uint64 {
 	sizes, maps := make([]int, len(r.maps)), uint64(0)
 	for p, m := range r.maps {

@@ -52,7 +52,6 @@ func (r *Raker) visit(v *codec.Visitor) {
 	}
 }
 
-// visitShared visits the tag, the shape, the accounts and the moments.
 func (r *Raker) visitShared(v *codec.Visitor, tag uint64) {
 	v.Expect("the tag of the learner", tag)
 	v.Expect("the number of kernels", uint64(len(r.maps)))

@@ -30,7 +30,6 @@ type mark struct {
 	energies      []float64
 }
 
-// markNumbers are the numbers of a mark.
 func markNumbers(pairs, total, outputs uint64) uint64 { return pairs + outputs*(total+1) }
 
 func (r *Raker) newGrid() *grid {

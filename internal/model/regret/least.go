@@ -102,8 +102,7 @@ func (c *Class) solve(rows []row, z [][]float64, windows []Window, outputs int, 
 // ridge needs no floor: rotations work with its root, which is far above the rounding of large rows.
 const ridgeFloor = 1e-12
 
-// leastSquares learns the rows, the newest first, by rotations: L* grows by the squares of the rotated
-// labels.
+// leastSquares learns the rows by rotations, the newest first: rotated labels raise L* by their squares.
 func (c *Class) leastSquares(rows []row, z [][]float64, windows []Window, outputs int, pause func()) [][]bounds {
 	size, lambda := len(z[0]), c.Lambda
 	if lambda == 0 {
@@ -291,8 +290,7 @@ func (s *solver) newGradient() float64 {
 	return loops.Dot(s.gradient, s.gradient)
 }
 
-// newStep is the Newton step. It fails if the second derivative is not positive definite to working
-// precision.
+// newStep is the Newton step. It fails unless the second derivative is positive definite.
 func (s *solver) newStep() bool {
 	size := len(s.w)
 	clear(s.gram)

@@ -38,12 +38,10 @@ type Class struct {
 	// Baselines is the number of the last numbers of AppendInput that the maps do not take: what the
 	// functions add to, one an output, in the learner's units. AppendInput of a later state has others.
 	Baselines int
-	// Offsets and Scales turn the label y of output j into (y − Offsets[j]) Scales[j]. They are nil for
-	// labels as they are.
+	// Offsets and Scales turn the label y of output j into (y − Offsets[j]) Scales[j], unless nil.
 	Offsets, Scales []float64
 }
 
-// appendFeatures appends the features of an input.
 func (c *Class) appendFeatures(dst, input []float64) []float64 {
 	input = input[:len(input)-c.Baselines]
 	if c.Now {
@@ -260,7 +258,6 @@ func windowsOf(rows []row) (windows []Window) {
 // newton reports whether L* needs Newton steps: least squares need none.
 func (c *Class) newton() bool { return c.Loss != losses.Squared || c.Limit > 0 }
 
-// work is the number of rows times the square of their features.
 func (c *Class) work(rows []row) float64 {
 	r := len(rows[len(rows)-1].features)
 	if n := len(rows); c.Kernel != nil || n < r {

@@ -10,8 +10,7 @@ func (l *Learner) Together() int {
 	return model.Together(l.inner)
 }
 
-// ObserveAll teaches the scaled observations to the learner. A running scaling follows the inputs
-// from one to the next.
+// ObserveAll teaches the scaled observations. A running scaling follows the inputs between them.
 func (l *Learner) ObserveAll(outcomes []model.Outcome, all []model.Observation) error {
 	if err := model.CheckAll(l, all); err != nil {
 		return err

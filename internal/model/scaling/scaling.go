@@ -37,8 +37,7 @@ type Options struct {
 	Labels bool
 	// Start is the prediction before the first label of a warm-up.
 	Start float64
-	// Running makes the scaling of the inputs follow all observations after the warm-up:
-	// 1 <= Warmup <= CatchUp.
+	// Running makes the scaling of the inputs follow all observations: 1 <= Warmup <= CatchUp.
 	Running bool
 	// Lists are inputs of one unit, such as the pixels of an image, disjoint and in the
 	// order of the inputs. A scaling that is not given divides all inputs of a list by the
@@ -91,8 +90,7 @@ type Learner struct {
 	// extra is the loss of the means less the loss of the learner's own predictions; owed
 	// is the part of extra that regret has not forgotten.
 	extra, owed float64
-	// x and y are scratch of Observe. rows lends scratch to Predict and Check: room for an
-	// input and its labels.
+	// x and y are scratch of Observe. rows lends scratch to Predict and Check.
 	x, y []float64
 	rows *sync.Pool
 }
@@ -190,8 +188,7 @@ func (l *Learner) Check(x, y []float64, weight float64) error {
 	return l.checkRow(x, y, weight)
 }
 
-// Admit asks the learner, with the scaled inputs. Without a scaling yet, 0 stands for the
-// inputs.
+// Admit asks the learner, with the scaled inputs, or 0 without a scaling yet.
 func (l *Learner) Admit(x []float64, weight float64) error {
 	admitter, ok := model.As[model.Admitter](l.inner)
 	if !ok {
@@ -260,7 +257,6 @@ func (l *Learner) scaleLabels(dst, y []float64) {
 	}
 }
 
-// unscale converts predictions to the caller's units.
 func (l *Learner) unscale(predictions []float64) {
 	for j, v := range predictions {
 		scaled := v / l.affine.LabelScale
@@ -339,7 +335,6 @@ func (l *Learner) learn(o *model.Outcome, x, y []float64, weight float64) error 
 	return nil
 }
 
-// present converts the next outcome of the learner to the caller's units.
 func (l *Learner) present(o *model.Outcome) {
 	l.unscale(o.Predictions)
 	o.Loss = l.loss(o.Loss)
@@ -402,8 +397,7 @@ func (l *Learner) Stats() model.Stats {
 	return s
 }
 
-// hindsightOfMeans is the loss of the best constants, NaN if the learner of these statistics
-// will know no regret.
+// hindsightOfMeans is the loss of the best constants, NaN if the learner will know no regret.
 func (l *Learner) hindsightOfMeans(s model.Stats) float64 {
 	if math.IsNaN(s.Regret) && s.ReportFlops == 0 {
 		return math.NaN()
@@ -420,8 +414,7 @@ func (l *Learner) Size() uint64 {
 	return size
 }
 
-// AppendWeights appends the weights of the learner's experts, none while observations are
-// kept.
+// AppendWeights appends the weights of the experts, none while observations are kept.
 func (l *Learner) AppendWeights(dst []float64) []float64 {
 	if l.warm != nil {
 		return dst

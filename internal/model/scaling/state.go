@@ -110,8 +110,7 @@ func (l *Learner) prepare(v *codec.Visitor, tag uint64) {
 	}
 }
 
-// visitWarming visits the observations. A learner that has seen nothing learns those that
-// it reads.
+// visitWarming visits the observations. A learner without observations learns what it reads.
 func (l *Learner) visitWarming(v *codec.Visitor) {
 	rows := l.warm.rows
 	if l.visitRows(v, &rows, l.o.Warmup-1); !v.Reading() {

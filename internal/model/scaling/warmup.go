@@ -31,8 +31,7 @@ type warmup struct {
 	rows   []row
 	// n counts the observations.
 	n uint64
-	// loss is the loss of the means, own the learner's own loss of the rows that it has
-	// learned.
+	// loss is the loss of the means, own the learner's loss of the rows that it has learned.
 	loss compensated.Sum
 	own  float64
 	// best are the constants of the least loss: the means.
@@ -82,8 +81,7 @@ func (w *warmup) mean(output int) float64 {
 	return w.best.outputs[output].Mean
 }
 
-// predict answers the means, with the standard error and the leverage of a constant feature
-// under a ridge of 1.
+// predict answers the means, with the figures of a constant feature under a ridge of 1.
 func (w *warmup) predict(p *model.Prediction) {
 	p.Resize(w.o.Outputs)
 	n := float64(w.n)
@@ -179,8 +177,7 @@ func scaleOf(mean, deviation, root float64) float64 {
 	return 1 / (2 * deviation * root)
 }
 
-// columns are the mean and the deviation of each column. A row counts ω by the weights of
-// all rows, see model.Weights.
+// columns are the mean and the deviation of each column. A row counts ω, see model.Weights.
 func columns(rows []row, width int, of func(row) []float64) (means, deviations []float64) {
 	var weights model.Weights
 	for _, r := range rows {

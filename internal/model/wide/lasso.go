@@ -169,7 +169,6 @@ func (f *fit) shrunk(a, threshold float64) float64 {
 	return soft(a, threshold) / (1 - 1/f.gamma)
 }
 
-// soft is the soft threshold.
 func soft(a, threshold float64) float64 {
 	switch {
 	case a > threshold:

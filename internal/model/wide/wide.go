@@ -112,7 +112,6 @@ func (g *Regressions) Predict(dst, z []float64, output int) {
 	}
 }
 
-// of are the regressions of an output.
 func (g *Regressions) of(output int) ([]fit, []descent) {
 	f, d := len(g.fits)/g.o.Outputs, len(g.descents)/g.o.Outputs
 	return g.fits[output*f:][:f], g.descents[output*d:][:d]
@@ -127,8 +126,7 @@ func (g *Regressions) Weight(output, expert, feature int) float64 {
 	return descents[expert-len(fits)].weights[feature]
 }
 
-// Learn teaches the regressions the labels of a row that counts ω, given what Predict said, by
-// outputs.
+// Learn teaches the regressions the labels of a row that counts ω, given what Predict said.
 func (g *Regressions) Learn(z, labels, said []float64, counts float64) {
 	g.counted += counts
 	root := math.Sqrt(2 * exponential.Log(float64(g.o.Features)) / g.counted)

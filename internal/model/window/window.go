@@ -132,7 +132,6 @@ func (w *Window) Len() int { return int(min(w.n, uint64(w.capacity))) }
 // Slot is the slot of the row of an age, 0 for the newest row, below min(Count(), Slots()).
 func (w *Window) Slot(age int) int { return back(w.newest, age, w.slots) }
 
-// back is the place of a ring steps before at.
 func back(at, steps, length int) int {
 	if at -= steps; at < 0 {
 		at += length

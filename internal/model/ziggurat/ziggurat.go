@@ -31,8 +31,7 @@ const (
 type strip struct {
 	// Below within a uniform number, times width, is under the density for sure.
 	within uint32
-	// width is the width of the strip over the values of a uniform number, height the
-	// density at its right end.
+	// width is the width of the strip over a uniform number, height the density at its right end.
 	width, height float32
 }
 
@@ -58,8 +57,7 @@ func normalDensity(x float64) float64 { return exponential.Of(-0.5 * float64(x*x
 
 func exponentialDensity(x float64) float64 { return exponential.Of(-x) }
 
-// fill computes the strips of a density from its tail inwards, given the inverse of the
-// density, which is 1 at 0.
+// fill computes the strips from the tail inwards, given a density of 1 at 0 and its inverse.
 func fill(strips []strip, tail, area, scale float64, density, inverse func(float64) float64) {
 	last := len(strips) - 1
 	base := area / density(tail) // The width of a rectangle with the area of strip 0.
@@ -81,8 +79,7 @@ func (z *Rand) under(strips []strip, i uint64, density float64) bool {
 	return low+float32(float32(z.Float64())*(high-low)) < float32(density)
 }
 
-// Normal draws from the normal distribution of mean 0 and deviation 1, as
-// rand.Rand.NormFloat64 does.
+// Normal draws from the standard normal distribution, as rand.Rand.NormFloat64 does.
 func (z *Rand) Normal() float64 {
 	for {
 		u := z.Uint64()
@@ -123,8 +120,7 @@ func magnitude(j int32) uint32 {
 	return uint32(j)
 }
 
-// Exponential draws from the exponential distribution of mean 1, as
-// rand.Rand.ExpFloat64 does.
+// Exponential draws from the exponential distribution of mean 1, as rand.Rand.ExpFloat64 does.
 func (z *Rand) Exponential() float64 {
 	for {
 		u := z.Uint64()
