@@ -95,7 +95,7 @@ const (
 
 // Bytes is the memory of the state and its scratch.
 func (l *Level) Bytes(classes int) uint64 {
-	size := l.o.bytes(classes)
+	size := l.o.bytes(classes, len(l.weights))
 	if l.keys != nil {
 		size += l.keys.effects.Bytes()
 	}
@@ -107,7 +107,7 @@ func (l *Level) Bytes(classes int) uint64 {
 
 // Bytes is the memory with all classes and keys.
 func (o Options) Bytes() uint64 {
-	size := o.bytes(o.MaxClasses)
+	size := o.bytes(o.MaxClasses, o.experts())
 	if o.keyed() > 0 {
 		size += o.effects().Bytes()
 	}
@@ -117,10 +117,10 @@ func (o Options) Bytes() uint64 {
 	return size
 }
 
-func (o Options) bytes(classes int) uint64 {
+func (o Options) bytes(classes, experts int) uint64 {
 	d := uint64(o.countNumbers() + 1)
 	k := uint64(max(2, classes))
-	size := fixedBytes + 8*d*(moments.Numbers+4*scratches) + 8*scratches*k*uint64(o.experts()+8)
+	size := fixedBytes + 8*d*(moments.Numbers+4*scratches) + 8*scratches*k*uint64(experts+8)
 	switch {
 	case o.logits() == 1:
 		size += 8 * d * (d + 1)
