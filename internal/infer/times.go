@@ -89,8 +89,19 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 			}
 		}
 		return time.Time{}, false
+	case yearMonthDay: // The patterns take ten times as long.
+		for _, layout := range [...]string{time.DateTime, time.RFC3339, time.DateOnly} {
+			if t, err := time.Parse(layout, cell); err == nil && t.UTC().Year() > 0 && t.Year() > 0 && t.UTC().Year() <= 9999 {
+				return t, true
+			}
+		}
 	default:
 	}
+	return f.read(cell)
+}
+
+// read reads a time by the pattern of the form.
+func (f Form) read(cell string) (time.Time, bool) {
 	if at := strings.LastIndex(cell, " ("); at > 0 && strings.HasSuffix(cell, ")") { // +0200 (CEST), and other remarks.
 		cell = cell[:at]
 	}

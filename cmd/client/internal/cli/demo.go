@@ -118,39 +118,33 @@ func (d *demo) run(ctx context.Context, e *env) error {
 	return errors.Join(failed, err)
 }
 
+// slowly yields the rounds of another environment, until stopped ends.
+type slowly struct {
+	*stream.Drifting
+	stopped <-chan struct{}
+}
+
+// Next implements drive.Source.
+func (s slowly) Next() (stream.Round, error) {
+	select {
+	case <-s.stopped:
+		return stream.Round{}, io.EOF
+	case <-time.After(demoTick):
+		return s.Drifting.Next()
+	}
+}
+
 // learnOn takes another environment through the model, slowly, until ctx ends.
-func (d *demo) learnOn(ctx context.Context, e *env, server *child.Server) (err error) {
-	source := stream.NewDrifting(demoMaxRounds, demoDimension, d.seed+1)
+func (d *demo) learnOn(ctx context.Context, e *env, server *child.Server) error {
 	c, err := dialChild(server.GRPC, e.Timeout)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	m := c.Model(demoModel)
-	ticks := time.NewTicker(demoTick)
-	defer ticks.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticks.C:
-		}
-		round, err := source.Next()
-		if errors.Is(err, io.EOF) {
-			<-ctx.Done()
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		p, err := m.Predict(ctx, client.Features(round.Features...))
-		if err == nil {
-			_, err = m.Observe(ctx, client.ByPrediction(p.GetPredictionId(), client.Labels(round.Labels...)))
-		}
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
+	source := slowly{stream.NewDrifting(demoMaxRounds, demoDimension, d.seed+1), ctx.Done()}
+	if _, err = drive.Run(context.WithoutCancel(ctx), c, demoModel, source, drive.Options{Run: "on"}); err == nil {
+		<-ctx.Done()
 	}
+	return errors.Join(err, c.Close())
 }
 
 func (d *demo) stream(ctx context.Context, e *env, server *child.Server) (*demoSummary, error) {
