@@ -42,7 +42,7 @@ func magnitude(word string, spaced bool) string {
 
 // split cuts a number into its parts. (5) and 5- are -5. Marks of footnotes and of significance are cut off.
 func split(text string) (w written) {
-	text = strings.TrimRight(text, "*†‡")
+	text = strings.TrimRight(footnote.ReplaceAllString(text, "$1"), "*†‡")
 	if spreads := strings.Contains(text, "±") || strings.Contains(text, "+/-") || strings.HasSuffix(text, ")"); spreads {
 		text = spread.ReplaceAllString(text, "$1")
 	}
@@ -179,7 +179,7 @@ func others(unit string) (size float64, base string) {
 		{"s", 86_400, "d day"},
 		{"s", 604_800, "w wk week"},
 		{"month", 1, "mo month"},
-		{"month", 12, "y yr year"},
+		{"month", 12, "y yr year yo"},
 		{"B", 1e3, "KB"},
 		{"B", 1 << 10, "KiB Ki"},
 		{"B", 1 << 20, "MiB Mi"},
@@ -187,8 +187,8 @@ func others(unit string) (size float64, base string) {
 		{"B", 1 << 40, "TiB Ti"},
 		{"in", 1, "in"},
 		{"in", 12, "ft"},
-		{"oz", 1, "oz ounce"},
-		{"oz", 16, "lb pound"},
+		{"g", 28.349523125, "oz ounce"},
+		{"g", 453.59237, "lb pound"},
 		{"sqft", 1, "sqft"},
 		{"sqft", 43_560, "acre"},
 	} {
@@ -200,17 +200,20 @@ func others(unit string) (size float64, base string) {
 }
 
 var (
-	part     = regexp.MustCompile(`^` + amount + ` ?([a-z]+)\.?,? ?(?:and )?`)
-	height   = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')$`)
-	degrees  = regexp.MustCompile(`^([NSEW]?) ?(-?[0-9]+(?:[.,][0-9]+)?) ?°(?: ?([0-9]+(?:[.,][0-9]+)?) ?['′’])?(?: ?([0-9]+(?:[.,][0-9]+)?) ?(?:"|″|''))? ?([NSEW]?)$`)
-	around   = regexp.MustCompile(`^(?:(?i:ca\.|approx\.|about|around) |[~≈±] ?)(.+)$`)
-	beyond   = regexp.MustCompile(`^(?i:over|more than|at least|up to|under|less than|from) `)
-	money    = regexp.MustCompile(`^(?:[A-Z]{3} |(?:kr|Rs|Fr)\.? ?)`)
-	ordinal  = regexp.MustCompile(`^(?:st|nd|rd|th)\b ?`)
-	iso      = regexp.MustCompile(`^P(?:` + amount + `W)?(?:` + amount + `D)?(?:T(?:` + amount + `H)?(?:` + amount + `M)?(?:` + amount + `S)?)?$`)
-	clock    = regexp.MustCompile(`^(?:(\d{1,9}) days?,? ?)?(\d{1,9}):(\d\d)(?::(\d\d))?(\.\d+)?$`)
-	fraction = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)(?: stars?)?$`)
-	spread   = regexp.MustCompile(`^(.*[^ (]) ?(?:\(?(?:±|\+/-).*| \([-+<0-9][^()]*\))$`)
+	part    = regexp.MustCompile(`^` + amount + ` ?([a-z]+)\.?,? ?(?:and )?`)
+	height  = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')$`)
+	degrees = regexp.MustCompile(`^([NSEW]?) ?(-?[0-9]+(?:[.,][0-9]+)?) ?°(?: ?([0-9]+(?:[.,][0-9]+)?) ?['′’])?(?: ?([0-9]+(?:[.,][0-9]+)?) ?(?:"|″|''))? ?([NSEW]?)$`)
+	around  = regexp.MustCompile(`^(?:(?i:ca\.|approx\.|about|around) |[~≈±] ?)(.+)$`)
+	beyond  = regexp.MustCompile(`^(?i:over|more than|at least|up to|under|less than|from) `)
+	// 2h05 is 2h05m.
+	hourMinutes = regexp.MustCompile(`^[0-9]+ ?h ?[0-9][0-9]$`)
+	money       = regexp.MustCompile(`^(?:[A-Z]{3} |(?:kr|Rs|Fr)\.? ?)`)
+	footnote    = regexp.MustCompile(`^(.*[^ ]) ?\[[0-9a-z]{1,3}\]$`)
+	ordinal     = regexp.MustCompile(`^(?:st|nd|rd|th)\b ?`)
+	iso         = regexp.MustCompile(`^P(?:` + amount + `W)?(?:` + amount + `D)?(?:T(?:` + amount + `H)?(?:` + amount + `M)?(?:` + amount + `S)?)?$`)
+	clock       = regexp.MustCompile(`^(?:(\d{1,9}) days?,? ?)?(\d{1,9}):(\d\d)(?::(\d\d))?(\.\d+)?$`)
+	fraction    = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)(?: stars?)?$`)
+	spread      = regexp.MustCompile(`^(.*[^ (]) ?(?:\(?(?:±|\+/-).*| \([-+<0-9][^()]*\))$`)
 )
 
 // compound reads a number of several parts: a duration or length as together reads it, an angle such as 52°31'N in
@@ -250,6 +253,9 @@ func compound(text string) (v float64, unit string, ok bool) {
 
 // together adds the parts of a duration such as 1h 20m or 3 yrs 2 mos, or of a length such as 5 ft 3 in, in the base unit.
 func together(text string) (v float64, unit string, ok bool) {
+	if hourMinutes.MatchString(text) {
+		text += "m"
+	}
 	parts, before := 0, math.Inf(1)
 	for rest := text; rest != ""; parts++ {
 		m := part.FindStringSubmatch(rest)

@@ -56,6 +56,9 @@ func parseVector(cell string) ([]any, bool) {
 			return nil, false
 		}
 	}
+	if strings.HasPrefix(cell, "(") && strings.HasSuffix(cell, ")") { // A point.
+		cell = cell[1 : len(cell)-1]
+	}
 	var list []any
 	for field := range strings.FieldsFuncSeq(cell, func(r rune) bool { return strings.ContainsRune(" ,;\t", r) }) {
 		v, ok := parseNumber(field)
