@@ -262,8 +262,7 @@ func (g *grower) finish(t *tree) {
 	for i := range g.leaves {
 		l := &g.leaves[i]
 		sum, count := float64(sumOf(l.packed)), float64(countOf(l.packed))
-		t.nodes[l.node].number(i)
-		t.values[i] = int64(math.RoundToEven(float64(sum*(shrinkage*(1<<fineBits))) / (count + lambda)))
+		t.nodes[l.node] = leaf(int64(math.RoundToEven(float64(sum*(shrinkage*(1<<fineBits))) / (count + lambda))))
 	}
 	t.present = true
 }

@@ -92,7 +92,7 @@ func (f *Forest) gains(out []Importance, groups []int, weights []float64, rows [
 			for k := t.size - 1; k >= 0; k-- {
 				n := t.nodes[k]
 				if n.left == 0 {
-					sums[k] = counts[k] * float64(t.value(k)) / one
+					sums[k] = counts[k] * float64(n.value()) / one
 					continue
 				}
 				l, r := int(n.left), int(n.left)+1

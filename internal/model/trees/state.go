@@ -76,25 +76,25 @@ func (t *tree) visit(v *codec.Visitor, r *ring) {
 	if v.Reading() {
 		t.size = 2*splits + 1
 	}
-	leaves := 0
 	for i := range t.size {
-		if t.visitNode(v, i, leaves, r); v.Err() != nil {
+		if t.nodes[i].visit(v, r); v.Err() != nil {
 			return
 		}
-		if t.nodes[i].left == 0 {
-			leaves++
-		}
 	}
-	if v.Reading() && (!t.sound()) {
+	if v.Reading() && !t.sound() {
 		v.Corrupt("a tree of %d nodes is none", t.size)
 	}
 }
 
-// visitNode visits a node behind so many leaves.
-func (t *tree) visitNode(v *codec.Visitor, i, leaves int, r *ring) {
-	n := &t.nodes[i]
+func (n *node) visit(v *codec.Visitor, r *ring) {
 	if v.Uint16(&n.left); n.left == 0 {
-		t.visitLeaf(v, i, leaves)
+		value := n.value()
+		if v.Int64(&value); v.Reading() {
+			*n = leaf(value)
+		}
+		if value >= maxValue/2 || value < -maxValue/2 {
+			v.Corrupt("a leaf of %d", value)
+		}
 		return
 	}
 	v.Uint16(&n.input)
@@ -105,24 +105,6 @@ func (t *tree) visitNode(v *codec.Visitor, i, leaves int, r *ring) {
 	}
 	if v.Reading() && !slices.Contains(r.inputs, n.input) {
 		v.Corrupt("a split of input %d", n.input)
-	}
-}
-
-// visitLeaf visits the leaf at node i. A reader numbers the leaves in the order of their nodes.
-func (t *tree) visitLeaf(v *codec.Visitor, i, leaves int) {
-	if !v.Reading() {
-		value := t.value(i)
-		v.Int64(&value)
-		return
-	}
-	if leaves == len(t.values) {
-		v.Corrupt("more than %d leaves", leaves)
-		return
-	}
-	t.nodes[i].number(leaves)
-	value := &t.values[leaves]
-	if v.Int64(value); *value > maxValue || *value < -maxValue {
-		v.Corrupt("a leaf of %d", *value)
 	}
 }
 

@@ -3,7 +3,7 @@ package trees
 import "math"
 
 // node is a node of a tree, 8 bytes. A row goes left if its input is at most the cut point. The bits of
-// the cut point of a leaf are the number of the leaf.
+// the cut point and the input of a leaf are what the leaf says.
 type node struct {
 	cut   float32
 	input uint16
@@ -14,8 +14,6 @@ type node struct {
 // tree is a tree of a ring. Children stand behind their parent.
 type tree struct {
 	nodes []node
-	// values are the values of the leaves by their numbers, multiples of 2⁻³².
-	values []int64
 	// present: the current cut points of the forest contain all cut points of the tree.
 	present bool
 	// size is the number of nodes, at least 1.
@@ -25,35 +23,33 @@ type tree struct {
 // newTree is the tree 0, with space for leaves.
 func newTree(leaves int) tree {
 	most := 2*leaves - 1
-	return tree{nodes: make([]node, most), values: make([]int64, leaves), present: true, size: 1}
+	return tree{nodes: make([]node, most), present: true, size: 1}
 }
 
 // clear makes the tree 0.
 func (t *tree) clear() {
-	t.nodes[0], t.values[0], t.size, t.present = node{}, 0, 1, true
+	t.nodes[0], t.size, t.present = node{}, 1, true
 }
 
 // copy makes t equal to u.
 func (t *tree) copy(u *tree) {
 	t.size, t.present = u.size, u.present
 	copy(t.nodes, u.nodes[:u.size])
-	copy(t.values, u.values[:u.leaves()])
 }
 
-// leaves is the number of leaves.
-func (t *tree) leaves() int { return t.size/2 + 1 }
+// leaf is a leaf that says a value, a multiple of 2⁻³² that 48 bits can hold.
+func leaf(value int64) node {
+	return node{cut: math.Float32frombits(uint32(value >> 16)), input: uint16(value)}
+}
 
-// value is what the leaf at a node says.
-func (t *tree) value(leaf int) int64 { return t.values[math.Float32bits(t.nodes[leaf].cut)] }
-
-// number makes the node leaf number k.
-func (n *node) number(k int) { *n = node{cut: math.Float32frombits(uint32(k))} }
+// value is what a leaf says.
+func (n *node) value() int64 { return int64(int32(math.Float32bits(n.cut)))<<16 | int64(n.input) }
 
 // said is what each leaf says, by node.
 func (t *tree) said() (values [maxNodes + 1]int64) {
 	for i, n := range t.nodes[:t.size] {
 		if n.left == 0 {
-			values[i] = t.value(i)
+			values[i] = n.value()
 		}
 	}
 	return values
@@ -61,7 +57,11 @@ func (t *tree) said() (values [maxNodes + 1]int64) {
 
 // next is the node after node own for a row, or own of a leaf. It has no branch to predict.
 func (n *node) next(own int, row []float32) int {
-	next := int(n.left) + number(row[n.input] > n.cut)
+	input := n.input
+	if n.left == 0 {
+		input = 0
+	}
+	next := int(n.left) + number(row[input] > n.cut)
 	if n.left == 0 {
 		next = own
 	}
@@ -88,8 +88,8 @@ func sumTrees(trees *[Trees]tree, row []float32) int64 {
 			i, j, k, l = a[i].next(i, row), b[j].next(j, row), c[k].next(k, row), d[l].next(l, row)
 			m, n, o, p = e[m].next(m, row), f[n].next(n, row), g[o].next(o, row), h[p].next(p, row)
 		}
-		sum += t[0].value(i) + t[1].value(j) + t[2].value(k) + t[3].value(l)
-		sum += t[4].value(m) + t[5].value(n) + t[6].value(o) + t[7].value(p)
+		sum += a[i].value() + b[j].value() + c[k].value() + d[l].value()
+		sum += e[m].value() + f[n].value() + g[o].value() + h[p].value()
 	}
 	return sum
 }

@@ -195,7 +195,7 @@ func (o Options) Bytes(capacity int) uint64 {
 	l := o.layout()
 	slots, groups, bytes := capacity+window.Slack, 0, uint64(0)
 	for _, k := range o.Columns {
-		bytes += uint64(8*slots + Trees*8*(3*k.leaves()+7))
+		bytes += uint64(8*slots + Trees*8*(2*k.leaves()+4))
 		groups = max(groups, o.groups(k))
 	}
 	histograms := max(slots, places(slots)*groups*groupSize)
