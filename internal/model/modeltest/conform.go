@@ -399,7 +399,8 @@ func (s Subject) memory(t *testing.T) {
 	s.learn(t, l, Samples(6, s.Dimension, max(200, s.Warm, s.Full))) // Fills every dictionary.
 	stats, size := l.Stats(), len(state(t, l))
 	s.learn(t, l, Samples(7, s.Dimension, 500))
-	if after := len(state(t, l)); after != size || l.Stats().StateBytes != stats.StateBytes {
+	// A fit of trees under way takes less than a byte a row.
+	if after := len(state(t, l)); after >= size+500 || l.Stats().StateBytes != stats.StateBytes {
 		t.Errorf("the state grew from %d to %d bytes", size, after)
 	}
 	if low, high := float64(size)*0.9, float64(size)*4+64*float64(stats.Features)+1024; float64(stats.StateBytes) < low-256 || float64(stats.StateBytes) > high {
