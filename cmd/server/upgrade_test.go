@@ -31,7 +31,7 @@ import (
 func nextProgram(t *testing.T) string {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "next.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-tags=grpcnotrace,nextformat", "-o", program, ".")
+	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-tags=grpcnotrace,nextformat", "-ldflags=-w", "-o", program, ".")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, out)
