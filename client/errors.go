@@ -41,12 +41,12 @@ type Violation struct {
 	Reason      string // As Error.Reason.
 }
 
-// Reason is a sentinel: errors.Is(err, Reason(hindsightv1.ErrorReason_TOKEN_EXPIRED)) holds for the errors of this reason.
-type Reason hindsightv1.ErrorReason
+// ReasonError is a sentinel: errors.Is(err, ReasonError(hindsightv1.ErrorReason_TOKEN_EXPIRED)) holds for the errors of this reason.
+type ReasonError hindsightv1.ErrorReason
 
-func (r Reason) String() string { return hindsightv1.ErrorReason(r).String() }
+func (r ReasonError) String() string { return hindsightv1.ErrorReason(r).String() }
 
-func (r Reason) Error() string {
+func (r ReasonError) Error() string {
 	return "hindsight: " + strings.ToLower(strings.ReplaceAll(r.String(), "_", " "))
 }
 
@@ -73,21 +73,21 @@ var (
 	ErrInternal           error = family(codes.Internal)
 )
 
-// The reasons that most programs branch on; see Reason for the others.
+// The reasons that most programs branch on; see ReasonError for the others.
 var (
-	ErrModelNotFound       error = Reason(hindsightv1.ErrorReason_MODEL_NOT_FOUND)
-	ErrPredictionNotFound  error = Reason(hindsightv1.ErrorReason_PREDICTION_NOT_FOUND)
-	ErrModelExists         error = Reason(hindsightv1.ErrorReason_MODEL_EXISTS)
-	ErrObservationConflict error = Reason(hindsightv1.ErrorReason_OBSERVATION_CONFLICT)
-	ErrNotFinite           error = Reason(hindsightv1.ErrorReason_NOT_FINITE)
-	ErrLabelMissing        error = Reason(hindsightv1.ErrorReason_LABEL_MISSING)
-	ErrModelLimit          error = Reason(hindsightv1.ErrorReason_MODEL_LIMIT)
-	ErrPendingLimit        error = Reason(hindsightv1.ErrorReason_PENDING_LIMIT)
-	ErrOverloaded          error = Reason(hindsightv1.ErrorReason_OVERLOADED)
-	ErrOutcomeUnknown      error = Reason(hindsightv1.ErrorReason_OUTCOME_UNKNOWN)
-	ErrETagMismatch        error = Reason(hindsightv1.ErrorReason_ETAG_MISMATCH)
-	ErrAliasMismatch       error = Reason(hindsightv1.ErrorReason_ALIAS_MISMATCH)
-	ErrNotOwner            error = Reason(hindsightv1.ErrorReason_NOT_OWNER)
+	ErrModelNotFound       error = ReasonError(hindsightv1.ErrorReason_MODEL_NOT_FOUND)
+	ErrPredictionNotFound  error = ReasonError(hindsightv1.ErrorReason_PREDICTION_NOT_FOUND)
+	ErrModelExists         error = ReasonError(hindsightv1.ErrorReason_MODEL_EXISTS)
+	ErrObservationConflict error = ReasonError(hindsightv1.ErrorReason_OBSERVATION_CONFLICT)
+	ErrNotFinite           error = ReasonError(hindsightv1.ErrorReason_NOT_FINITE)
+	ErrLabelMissing        error = ReasonError(hindsightv1.ErrorReason_LABEL_MISSING)
+	ErrModelLimit          error = ReasonError(hindsightv1.ErrorReason_MODEL_LIMIT)
+	ErrPendingLimit        error = ReasonError(hindsightv1.ErrorReason_PENDING_LIMIT)
+	ErrOverloaded          error = ReasonError(hindsightv1.ErrorReason_OVERLOADED)
+	ErrOutcomeUnknown      error = ReasonError(hindsightv1.ErrorReason_OUTCOME_UNKNOWN)
+	ErrETagMismatch        error = ReasonError(hindsightv1.ErrorReason_ETAG_MISMATCH)
+	ErrAliasMismatch       error = ReasonError(hindsightv1.ErrorReason_ALIAS_MISMATCH)
+	ErrNotOwner            error = ReasonError(hindsightv1.ErrorReason_NOT_OWNER)
 )
 
 // ErrUnreachable says that no server answered.
@@ -159,7 +159,7 @@ func (e *Error) Is(target error) bool {
 		return e.unreachable
 	}
 	switch t := target.(type) {
-	case Reason:
+	case ReasonError:
 		return e.Reason == t.String()
 	case family:
 		return e.Code == codes.Code(t)

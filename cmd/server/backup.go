@@ -153,7 +153,7 @@ func (p *progress) copied(at backup.Progress) {
 
 // sequences returns the models and the identity of a directory that no server has open.
 func sequences(ctx context.Context, dir string, o store.Options) (_ []backup.Model, identity string, err error) {
-	disk, waiting, err := store.Inspect(dir, o)
+	disk, waiting, err := store.Inspect(dir, o) //nolint:contextcheck // A directory is opened whole or not at all.
 	if err != nil {
 		return nil, "", err
 	}

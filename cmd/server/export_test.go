@@ -60,3 +60,9 @@ func WatchAll(m *metrics.Metrics, models func(func(*figures.Live))) error {
 		watchTLS(m, func() certificates.Stats { return certificates.Stats{Expires: shown} }),
 		watchAccess(m, func() access.Stats { return access.Stats{} }))
 }
+
+// TracesEndpoint is the URL of the collector of traces, empty without tracing.
+var TracesEndpoint = tracesEndpoint
+
+// Supervise notifies systemd.
+var Supervise = supervise

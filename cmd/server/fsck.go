@@ -50,7 +50,7 @@ func fsck(ctx context.Context, call call) int {
 
 func examine(ctx context.Context, dir string, truncate bool, p *progress) (report, error) {
 	r := report{DataDir: dir, Findings: []check.Finding{}}
-	disk, err := r.inspect(dir, truncate)
+	disk, err := r.inspect(dir, truncate) //nolint:contextcheck // A directory is opened whole or not at all.
 	if err != nil || disk == nil {
 		return r, err
 	}

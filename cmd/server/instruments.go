@@ -5,17 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
 	"time"
 
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-	"go.uber.org/zap"
 
 	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/certificates"
-	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/engine"
 	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
@@ -148,20 +145,4 @@ func watchAccess(m *metrics.Metrics, read func() access.Stats) error {
 		row("hindsight_audit_failures_total", "Lines of the audit log that could not be written.", func(s access.Stats) float64 { return float64(s.AuditFailures) }),
 		row("hindsight_auth_reload_failures_total", "Token files and key sets that could not be reread; the previous ones stay.", func(s access.Stats) float64 { return float64(s.ReloadFailures) }),
 		row("hindsight_auth_unauthenticated_total", "Calls without a good token or certificate.", func(s access.Stats) float64 { return float64(s.Unknown) }))
-}
-
-func (s *server) openTracing(ctx context.Context) (err error) {
-	s.spans, err = tracing.Open(ctx, tracing.Options{
-		Endpoint: s.config.OTLPEndpoint, Env: os.LookupEnv, Version: version, Log: s.log.Named("tracing"),
-	})
-	return err
-}
-
-// closeTracing exports the last spans. Losing spans is no failure of the server.
-func (s *server) closeTracing(ctx context.Context) {
-	limit, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
-	defer cancel()
-	if err := s.spans.Close(limit); err != nil {
-		s.log.Warn("the last spans were not exported", zap.Error(err))
-	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
 	"golang.org/x/sync/errgroup"
 	"google.golang.org/grpc"
@@ -22,7 +23,6 @@ import (
 	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/config"
-	"hindsight/cmd/server/internal/tracing"
 	"hindsight/internal/auth"
 	"hindsight/internal/clock"
 	"hindsight/internal/cluster"
@@ -58,7 +58,8 @@ type server struct {
 	log         *zap.Logger
 	registry    *prometheus.Registry
 	instruments *metrics.Metrics
-	spans       *tracing.Tracing
+	// spans is nil without tracing.
+	spans *sdk.TracerProvider
 	// keeper is nil without TLS.
 	keeper     *certificates.Keeper
 	access     *access.Access
@@ -175,7 +176,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	server := rpc.New(rpc.Options{
 		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: maxBatchRows,
-		MemoryLimit: c.MemoryLimit, Transfers: transfers, Tracer: s.spans.Provider(), Rejected: s.rejected, Credentials: s.credentials(),
+		MemoryLimit: c.MemoryLimit, Transfers: transfers, Tracer: s.tracer(), Rejected: s.rejected, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,
 	})
 	api, err := s.newGateway(server)

@@ -229,3 +229,34 @@ func TestLogLevel(t *testing.T) {
 	text = stderr.String()
 	assert.True(t, strings.Contains(text, "of the new level") && strings.Count(text, "log level changed") == 4, "the log is %s", text)
 }
+
+// Tracing is on where an endpoint is given, and off where the environment says so.
+func TestTracesEndpoint(t *testing.T) {
+	type env = map[string]string
+	for name, c := range map[string]struct {
+		endpoint string
+		env      env
+		on       bool
+		err      string
+	}{
+		"nothing":             {},
+		"an endpoint":         {endpoint: "http://127.0.0.1:1", on: true},
+		"with TLS":            {endpoint: "https://collector:4317", on: true},
+		"of the environment":  {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}, on: true},
+		"of traces alone":     {env: env{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://127.0.0.1:1"}, on: true},
+		"turned off":          {endpoint: "http://127.0.0.1:1", env: env{"OTEL_SDK_DISABLED": "TRUE"}},
+		"no exporter":         {endpoint: "http://127.0.0.1:1", env: env{"OTEL_TRACES_EXPORTER": "none"}},
+		"over HTTP":           {endpoint: "http://127.0.0.1:1", env: env{"OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf"}, err: "want grpc"},
+		"not a URL":           {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4317"}, err: "not a URL"},
+		"a secret in the URL": {env: env{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://u:secret@collector:4317"}, err: "without a user"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			endpoint, err := server.TracesEndpoint(c.endpoint, func(name string) (string, bool) { text, ok := c.env[name]; return text, ok })
+			if c.err != "" {
+				assert.True(t, err != nil && strings.Contains(err.Error(), c.err) && !strings.Contains(err.Error(), "secret"), "error %v, want %q", err, c.err)
+				return
+			}
+			assert.True(t, err == nil && (endpoint != "") == c.on, "endpoint %q, %v; on: want %v", endpoint, err, c.on)
+		})
+	}
+}

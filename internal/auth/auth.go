@@ -128,38 +128,6 @@ func (p *Principal) Whole() error {
 	return fmt.Errorf("%w: this shows all models, %s may see those that begin with %s", ErrScope, p.Name, strings.Join(p.Models, " or "))
 }
 
-// Spend counts a call. It fails with ErrRate above the limit.
-func (p *Principal) Spend(now time.Time) error {
-	if p == nil {
-		return nil
-	}
-	return p.entry.limits.spend(now)
-}
-
-// Enter counts a call, and holds a place until Leave. It fails with ErrRate or ErrConcurrency,
-// and then holds no place.
-func (p *Principal) Enter(now time.Time) error {
-	if p == nil {
-		return nil
-	}
-	return p.entry.limits.enter(now)
-}
-
-// Hold holds a place until Leave, while a body arrives. It fails with ErrConcurrency.
-func (p *Principal) Hold() error {
-	if p == nil {
-		return nil
-	}
-	return p.entry.limits.hold()
-}
-
-// Leave ends Enter or Hold.
-func (p *Principal) Leave() {
-	if p != nil {
-		p.entry.limits.leave()
-	}
-}
-
 // Record is a line of the audit log.
 type Record struct {
 	Time time.Time

@@ -28,39 +28,44 @@ func newLimits(perSecond float64, places int) *limits {
 	return l
 }
 
-func (l *limits) spend(now time.Time) error {
-	if l.calls == nil || l.calls.AllowN(now, 1) {
+// Spend counts a call. It fails with ErrRate above the limit.
+func (p *Principal) Spend(now time.Time) error {
+	if p == nil || p.entry.limits.calls == nil || p.entry.limits.calls.AllowN(now, 1) {
 		return nil
 	}
-	r := l.calls.ReserveN(now, 1)
+	r := p.entry.limits.calls.ReserveN(now, 1)
 	wait := r.DelayFrom(now)
 	r.CancelAt(now)
 	return &LimitError{ErrRate, wait}
 }
 
-func (l *limits) hold() error {
-	if l.busy != nil {
-		if _, ok := l.busy.Take(1, 0); !ok {
+// Hold holds a place until Leave, while a body arrives. It fails with ErrConcurrency.
+func (p *Principal) Hold() error {
+	if p != nil && p.entry.limits.busy != nil {
+		if _, ok := p.entry.limits.busy.Take(1, 0); !ok {
 			return &LimitError{ErrConcurrency, busyDelay}
 		}
 	}
 	return nil
 }
 
-func (l *limits) enter(now time.Time) error {
-	if err := l.hold(); err != nil {
+// Enter counts a call, and holds a place until Leave. It fails with ErrRate or ErrConcurrency,
+// and then holds no place.
+func (p *Principal) Enter(now time.Time) error {
+	if err := p.Hold(); err != nil {
 		return err
 	}
-	if err := l.spend(now); err != nil {
-		l.leave()
+	if err := p.Spend(now); err != nil {
+		p.Leave()
 		return err
 	}
 	return nil
 }
 
-func (l *limits) leave() {
-	if l.busy != nil {
-		l.busy.Give(1)
+// Leave ends Enter or Hold.
+func (p *Principal) Leave() {
+	if p != nil && p.entry.limits.busy != nil {
+		p.entry.limits.busy.Give(1)
 	}
 }
 
