@@ -35,8 +35,7 @@ type Classifier interface {
 	CheckClass(x []float64, class string, weight float64) error
 	// ObserveClass learns one observation and writes the outcome into o, whose slices it
 	// reuses. A new class is known from then on. Advice is Prediction.Advice of the input's
-	// earlier prediction, or nil; advice that no state of the learner gives is ignored. On an
-	// error the state is as it was.
+	// earlier prediction, or nil; advice of no state is ignored. On an error the state is as it was.
 	ObserveClass(o *ClassOutcome, x []float64, class string, weight float64, advice []float64) error
 	// LossOfClass is the learner's loss of raw values, predicted now or when fewer classes
 	// were known, under the class of a number.

@@ -37,12 +37,10 @@ type Learner interface {
 	// Report solves what Stats does not know, in up to O(r³): ask it of a copy.
 	Report(r ReportOptions) Report
 	// AppendBinary appends the whole state to dst, so that Restore on a
-	// learner of the same spec continues bit for bit. It allocates nothing when
-	// dst has room.
+	// learner of the same spec continues bit for bit. With room in dst it allocates nothing.
 	AppendBinary(dst []byte) ([]byte, error)
 	// Restore replaces the state by one that AppendBinary wrote. It takes any
-	// bytes, and rejects those that cannot be a state. On an error the state is
-	// as it was.
+	// bytes, and rejects those that are no state. On an error the state stays.
 	Restore(state []byte) error
 }
 
@@ -94,8 +92,7 @@ type Foreseeing interface {
 // was served comes back with its label, however late.
 type Advised interface {
 	// ObserveAdvised is Observe of an input that was predicted before. Advice is
-	// what Prediction.Advice held then. Advice that no state of the learner gives
-	// is ignored.
+	// what Prediction.Advice held then. Advice that no state gives is ignored.
 	ObserveAdvised(o *Outcome, x, y []float64, weight float64, advice []float64) error
 }
 
@@ -125,8 +122,7 @@ type Explaining interface {
 type Part struct {
 	Family string
 	// Weights has the sum of the weights of the family's experts for each output, through
-	// all mixtures and stacks. The weights of a stack may be below 0. The weights of all
-	// families have the sum 1.
+	// all mixtures and stacks, below 0 for some stacks. The sum over the families is 1.
 	Weights []float64
 	// Contributions has Σ weight · expert's prediction for each output. The contributions of
 	// all families have the sum Prediction.Values. There are none without a prediction.
@@ -160,8 +156,7 @@ type Comparator interface {
 type Growing interface {
 	Learner
 	// AddOutput adds an output behind the others, of which all labels so far were 0.
-	// From then on it is, bit for bit, one that was there from the start. It needs
-	// exclusive access.
+	// From then on it is, bit for bit, one from the start. It needs exclusive access.
 	AddOutput()
 }
 
@@ -181,19 +176,16 @@ type Prediction struct {
 	// NoLeverage if the learner has no such figure.
 	Leverage float64
 	// Probability is the probability of the label 1, above 0 and below 1, while all labels
-	// are -1 or 1. It is 0 if they are not, and if the learner has no such
-	// figure.
+	// are -1 or 1, else 0, as for a learner without such a figure.
 	Probability float64
 	// Advice is what an Advised learner wants back with the label, empty for any other.
 	Advice []float64
 	// Horizon is given: how many rows come between the next input and this one, without their
-	// labels. A learner that heeds it sets Spread, how many times as large as without them its
-	// errors are; 0 is 1.
+	// labels. A learner that heeds it sets Spread, the factor of its errors; 0 is 1.
 	Horizon int
 	Spread  float64
 	// Parametric are what the parametric part of a learner says alone, one per output:
-	// the values at x of the affine functions of Report.Weights. It is empty for a learner
-	// without one.
+	// the values at x of the affine functions of Report.Weights, or empty.
 	Parametric []float64
 }
 
@@ -337,8 +329,7 @@ type Report struct {
 	// without an order of its features.
 	HindsightPath []float64
 	// ParametricShare is the part of Σy² − L* that the parametric features explain
-	// alone, in [0, 1]. It is nil for a learner without a parametric part, and while
-	// nothing is explained.
+	// alone, in [0, 1], or nil without a parametric part or an explanation.
 	ParametricShare *float64
 	// Recoding is the exponent by which the next decision favours rare classes, or nil.
 	Recoding *float64
@@ -355,8 +346,7 @@ type Report struct {
 	LogLoss *LogLoss
 	// Weights are the weights of a learner whose functions are affine in its inputs, and of a
 	// parametric part alone, output by output, in the order of the inputs, the constant
-	// last. There are none for others, before a scaling is known, and if there were more than
-	// 2¹⁶.
+	// last. There are none for others, before a scaling is known, and above 2¹⁶ of them.
 	Weights []Weight
 }
 
@@ -403,8 +393,7 @@ type Importance struct {
 	// Name is PastLabels or LevelOne for what is no input, else empty.
 	Name string
 	// Gain is the share of the splits on the input in Σ n_l n_r/(n_l+n_r) (m_l − m_r)² over
-	// all splits, where m are the means of the tree on the two sides and n the numbers of
-	// their rows.
+	// all splits, m the means of the tree on the two sides and n their numbers of rows.
 	Gain float64
 	// Permutation is how much the mean squared error of the trees grows when the rows exchange
 	// their values of the input, in variances of the label. It may be below 0.

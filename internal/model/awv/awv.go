@@ -275,8 +275,7 @@ func (f *Forecaster) settle(o *model.Outcome, y []float64, weight float64, row, 
 // grow adds a feature, given its inner products with the existing features, its corner and
 // its right-hand sides, which it overwrites: see qr.Factor.Append. L* falls, and regret and
 // certificate rise, by the square of the new entry u, which is 0 for a feature that was 0 in all
-// earlier rounds. The guarantee rises by u² too: the new diagonal entry is √λ at least, so that
-// Σh ≤ log det(A/λ) stays.
+// earlier rounds. The guarantee rises by u² too: the new diagonal entry is √λ at least, Σh ≤ log det(A/λ).
 func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 	r := f.factor.Order()
 	f.factor.Append(a, corner, b, f.o.Lambda)
@@ -296,8 +295,7 @@ func (f *Forecaster) grow(a []float64, corner float64, b []float64) {
 }
 
 // AddOutput adds a last output whose labels so far were all 0. The output has the bits of one
-// from the start: labels of 0 have no loss and leave nothing in the factor. It costs at most
-// one Observe.
+// from the start: labels of 0 have no loss and leave nothing in the factor.
 func (f *Forecaster) AddOutput() {
 	f.factor.AddColumn()
 	late := account{}
@@ -314,8 +312,7 @@ func (f *Forecaster) Stats() model.Stats { return f.stats(true) }
 func (f *Forecaster) Size() uint64 { return Cost(f.factor.Order(), f.o, f.features.Bytes()).StateBytes }
 
 // Report adds to Stats the regret without the penalty, at r²/2 multiply-adds an output; for
-// affine features the weights of the same solution; and if asked the effective dimension, at
-// r³/6.
+// affine features the weights of the same solution; and if asked the effective dimension.
 func (f *Forecaster) Report(o model.ReportOptions) model.Report { return f.report(f.Stats(), o, true) }
 
 // report is Report. Projected: one projection of the kernel's space has the features of all rounds.
@@ -389,8 +386,13 @@ func (f *Forecaster) ridge(i int) float64 {
 // inHindsight is regret_λ + ‖Λ^½ĝ‖² with Rĝ = u, summed over the outputs, and ĝ of affine features.
 func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight) {
 	g := make([]float64, f.factor.Order())
+	var inputs []int
 	_, affine := f.features.(*feature.Affine)
-	affine = affine && len(g)*f.o.Outputs <= maxWeights
+	if affine = affine && len(g)*f.o.Outputs <= maxWeights; affine {
+		for i := range len(g) - 1 {
+			inputs = append(inputs, i)
+		}
+	}
 	for j := range f.columns {
 		f.factor.Weights(g, j)
 		var penalty compensated.Sum
@@ -399,7 +401,7 @@ func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight)
 		}
 		unpenalized += f.columns[j].Regret.Value() + penalty.Value()
 		if affine {
-			weights = appendWeights(weights, j, g)
+			weights = appendWeights(weights, j, inputs, g, 1)
 		}
 	}
 	return unpenalized, weights
@@ -408,15 +410,15 @@ func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight)
 // maxWeights bounds the weights in a report.
 const maxWeights = 1 << 16
 
-// appendWeights appends the weights ĝ = A⁻¹b of an output: the best ridge function in
-// hindsight is ĝ·(x, 1). Predict answers its value over 1 + q.
-func appendWeights(dst []model.Weight, output int, g []float64) []model.Weight {
-	last := len(g) - 1
-	for i, v := range g {
-		if i == last {
-			i = model.NoInput
+// appendWeights appends the weights ĝ = A⁻¹b of an output, times a gain: the best ridge function in
+// hindsight is ĝ·(x, 1) of the inputs, or ĝ·x. Predict answers its value over 1 + q.
+func appendWeights(dst []model.Weight, output int, inputs []int, g []float64, gain float64) []model.Weight {
+	for k, v := range g {
+		input := model.NoInput
+		if k < len(inputs) {
+			input = inputs[k]
 		}
-		dst = append(dst, model.Weight{Output: output, Input: i, Value: v, Effect: math.NaN()})
+		dst = append(dst, model.Weight{Output: output, Input: input, Value: float64(gain * v), Effect: math.NaN()})
 	}
 	return dst
 }

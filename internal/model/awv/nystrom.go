@@ -91,8 +91,7 @@ func (o NystromOptions) roundBytes(m int) uint64 {
 }
 
 // Observe draws for x, grows if x is kept, and learns. A round costs the forecaster's Observe
-// and two forward solves in the dictionary; a growing one also O(m) for every kept past
-// round.
+// and two forward solves in the dictionary; a growing one also O(m) a kept round.
 func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {
 		return err

@@ -1,7 +1,6 @@
 package awv
 
 import (
-	"math"
 	"slices"
 
 	"hindsight/internal/model"
@@ -77,15 +76,7 @@ func (s *Semiparametric) parametricWeights() []model.Weight {
 	weights := make([]model.Weight, 0, len(g)*s.o.Outputs)
 	for j := range s.o.Outputs {
 		s.factor.Weights(g, j)
-		for k, v := range g {
-			input := model.NoInput
-			if k < len(inputs) {
-				input = inputs[k]
-			}
-			weights = append(weights, model.Weight{
-				Output: j, Input: input, Value: float64(s.features.Gain() * v), Effect: math.NaN(),
-			})
-		}
+		weights = appendWeights(weights, j, inputs, g, s.features.Gain())
 	}
 	return weights
 }

@@ -227,16 +227,12 @@ func (s *Stages) Report(o model.ReportOptions) model.Report {
 	}
 	weights := make([]float64, order)
 	for j := range s.o.Outputs {
-		s.factor.Weights(weights, min(j, columns-1))
-		for k, v := range weights {
-			input := model.NoInput
-			if s.o.Shared {
-				input = s.o.Parametric[j*order+k]
-			} else if k < len(s.o.Parametric) {
-				input = s.o.Parametric[k]
-			}
-			r.Weights = append(r.Weights, model.Weight{Output: j, Input: input, Value: v, Effect: math.NaN()})
+		inputs := s.o.Parametric
+		if s.o.Shared {
+			inputs = inputs[j*order:]
 		}
+		s.factor.Weights(weights, min(j, columns-1))
+		r.Weights = appendWeights(r.Weights, j, inputs, weights, 1)
 	}
 	return r
 }

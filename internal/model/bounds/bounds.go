@@ -5,8 +5,7 @@
 //	g = ω((ŷ − y)² − (P(ŷ) − y)²) >= 0
 //
 // in each round, because y lies in [Min, Max]. Loss and regret are the loss and regret of P(ŷ), less than
-// the learner's by the sum of g. So the learner's bound holds for them, and a certificate less by
-// the sum of g.
+// the learner's by the sum of g: its bound holds for them, and its certificate less the sum of g.
 package bounds
 
 import (

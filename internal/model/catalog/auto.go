@@ -69,8 +69,7 @@ func automatic(c *completion, given *model.Auto) entry {
 }
 
 // indicators is auto of many classes: linear_awv of the indicators of the known classes below the
-// level of log loss. A class costs O(dimension) a row, where both levels of auto for each class
-// would cost microseconds.
+// level of log loss. A class costs O(dimension) a row, both levels of auto microseconds.
 func (c *completion) indicators(level *logloss.Options) entry {
 	d := c.spec.Dimension
 	ridge := awv.Options{Lambda: 1, Outputs: c.outputs}

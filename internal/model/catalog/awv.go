@@ -82,8 +82,7 @@ func (c *completion) usefulDegree(sigma float64) int {
 }
 
 // taylorSize completes the degree and counts the features, at most ceiling. A degree that the
-// server chooses is at least 1: a wide input gets the linear part of its kernel rather than a
-// constant.
+// server chooses is at least 1: a wide input gets the linear part of its kernel.
 func (c *completion) taylorSize(given *model.PKAWVTaylor, ceiling int, sigma float64) (size, degree int) {
 	d := c.spec.Dimension
 	left := given.Degree == nil

@@ -16,8 +16,7 @@ const (
 
 // labels completes the spec's labels and returns the learner's number of outputs: for real
 // labels the spec's; for classes one for two, max_classes for more, and for rlsc, which
-// grows, its maximum. The spec of a model of classes keeps outputs = 1: an observation has
-// one class.
+// grows, its maximum. The spec of a model of classes keeps outputs = 1.
 func (c *completion) labels() (outputs int) {
 	s := &c.spec
 	limit := defaultClasses

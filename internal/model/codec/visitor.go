@@ -32,8 +32,7 @@ import (
 //
 // The first failure sticks: later reads give zeros. Limits hold for reading alone. Appending
 // writes to nothing that it visits, so that others may read the state concurrently, and allocates
-// only when dst lacks capacity. A visit must not allocate by an unchecked
-// count: see Int and Count.
+// only when dst lacks capacity. A visit allocates by no unchecked count: see Int and Count.
 type Visitor struct {
 	// data is what was appended, or what is left to read.
 	data    []byte

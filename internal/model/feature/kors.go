@@ -38,8 +38,7 @@ func NewKORS(mu, epsilon, beta float64) *KORS {
 
 // KORSBeta is the β with which, with probability 1−δ over n rounds,
 // (1−ε)A_t ⪯ A_t^I ⪯ (1+ε)A_t and ‖(I−P_t)C_t^{1/2}‖² ≤ μ, for 0 < ε < 1:
-// 3 log(n/δ)/ε². Source: KONS (ICML 2017), Theorem 2; PKAWV-Nyström has its case
-// ε = ½, 12 log(n/δ).
+// 3 log(n/δ)/ε². Source: KONS (ICML 2017), Theorem 2; in PKAWV-Nyström ε = ½.
 func KORSBeta(n, delta, epsilon float64) float64 {
 	return 3 * exponential.Log(n/delta) / float64(epsilon*epsilon)
 }
@@ -83,8 +82,7 @@ func (k *KORS) Keep(p float64) {
 const sameProbability = 1e-6
 
 // Rejoin adds a point that was kept with probability p, in the order of Keep, and tells
-// whether p is the probability of the point. The same points with the same p make the same sampler bit
-// for bit.
+// whether p is the probability of the point. The same points make the same sampler bit for bit.
 func (k *KORS) Rejoin(values []float64, self, p float64) bool {
 	again := k.Probability(values, self)
 	if !(p > 0 && math.Abs(p-again) <= sameProbability*p) {

@@ -28,8 +28,7 @@ func (l *Learner) meet(y []float64) {
 }
 
 // distributed reports whether the rows that were set aside are part of the distribution: they
-// are many, half of them came after the last that stretched their range, and their labels
-// are no sentinels.
+// are many, half of them came after the last stretch of their range, and no label is a sentinel.
 func (l *Learner) distributed() bool {
 	rows, least := l.rows-l.lastStart, uint64(asideRows)
 	if l.still() {

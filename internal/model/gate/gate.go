@@ -176,8 +176,7 @@ func (l *Learner) Explain(p *model.Prediction) []model.Part {
 }
 
 // Observe learns the observation or sets the observation aside. It costs O(d + k) beside the
-// learner's Observe; at a stage and at a new start, the learner's Observe of the rows that
-// are learned again.
+// learner's Observe; at a stage and at a new start, the Observe of the rows learned again.
 func (l *Learner) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	return l.ObserveAdvised(o, x, y, weight, nil)
 }

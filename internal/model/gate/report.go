@@ -50,8 +50,7 @@ func (l *Learner) beside(own float64) (regret float64, known bool) {
 
 // Report is the report of the learner of this start with the losses and regrets of all
 // starts. For a learner with a penalty, RegretUnpenalized is NaN once a start is closed,
-// because each start has a solution of its own, and RegretRKHS, Certificate and SwitchingRegret
-// are not known.
+// because each start has a solution, as are RegretRKHS and Certificate; SwitchingRegret is nil.
 func (l *Learner) Report(o model.ReportOptions) model.Report {
 	r := l.inner.Report(o)
 	if l.starts > 0 && r.RegretUnpenalized != r.Regret {

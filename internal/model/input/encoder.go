@@ -33,8 +33,7 @@ type Encoder struct {
 type learned struct {
 	missing uint64
 	// outside counts the values that lay outside of what had been learned when they
-	// came: of the range of a number, of a vector's in any place, of the categories, and of
-	// the keys of a keyed input.
+	// came: of the range of a number, of a vector's in any place, of the categories, of the keys.
 	outside uint64
 	summary summary
 	// first is the first time that was observed.
@@ -306,8 +305,7 @@ func (c *categories) column(v *Value) (column int, known bool) {
 }
 
 // learn counts an observation of a value. A new category gets the next column, if one
-// is left. It returns how many bytes the state has grown by, and whether the
-// category was known.
+// is left. It returns by how many bytes the state grows, and whether the category was known.
 func (c *categories) learn(v *Value, most int) (grown uint64, known bool) {
 	column, known := c.column(v)
 	switch {

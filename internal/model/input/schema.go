@@ -85,8 +85,7 @@ type Schema struct {
 }
 
 // NewSchema makes declarations ready that Complete has completed. It panics at
-// others. An encoder remembers the texts of so many keys. With tokens, tokens of each text of words
-// follow the features.
+// others. An encoder remembers the texts of so many keys. Tokens of texts may follow the features.
 func NewSchema(inputs []*model.Input, keys int, tokens bool) *Schema {
 	s := &Schema{fields: make([]field, len(inputs))}
 	for i, in := range inputs {
@@ -193,8 +192,7 @@ const maxDays = 4e6
 
 // Bounds are above the magnitudes of the features, whatever the record is and whatever
 // was learned, but for rounding. Those of numbers and vectors are 0: they have no
-// bound. Such a feature is the record's own, or 0, or a mean of what records had. It
-// costs O(Dimension).
+// bound. Such a feature is the record's own, or 0, or a mean of what records had.
 func (s *Schema) Bounds() []float64 {
 	bounds := make([]float64, s.dimension)
 	for i := range s.fields {

@@ -46,8 +46,7 @@ func (e *Encoder) AppendBinary(dst []byte) ([]byte, error) {
 }
 
 // Restore replaces the state by one that AppendBinary wrote. Restore takes any bytes. Bytes
-// that cannot be a state are rejected with an error that wraps model.ErrCorruptState, and the
-// state stays as it was.
+// that cannot be a state are rejected with model.ErrCorruptState, and the state stays as it was.
 func (e *Encoder) Restore(state []byte) error {
 	restored := NewEncoder(e.schema)
 	v := codec.Reading(state)

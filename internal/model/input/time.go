@@ -33,8 +33,7 @@ func (t Time) valid() bool {
 func (t Time) number() float64 { return float64(t.Seconds) + float64(float64(t.Nanos)*1e-9) }
 
 // ParseTime reads a date-time as RFC 3339 writes it, such as 2026-11-21T18:00:00.5+01:00,
-// with T and Z in capitals. Digits of a second beyond the ninth are dropped. A leap second
-// is rejected.
+// with T and Z in capitals. Digits beyond nanoseconds are dropped, leap seconds are rejected.
 func ParseTime(s string) (Time, bool) {
 	var parsed time.Time
 	err := parsed.UnmarshalText([]byte(s))

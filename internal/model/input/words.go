@@ -5,8 +5,7 @@ const mostWords = 512
 
 // countWords adds the words of a value to the features of their buckets, and log(1 + words) to the
 // last feature. It writes the tokens of words and pairs to tokens, which is empty without tokens. Equal words of two
-// texts have different tokens, because place, the place of the text among the texts, enters the hash. It allocates
-// nothing.
+// texts have different tokens: the place of the text among the texts enters the hash.
 func (v *Value) countWords(out, tokens []float64, place uint64) {
 	buckets, words := out[:len(out)-1], 0
 	var room [32]byte

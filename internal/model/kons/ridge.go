@@ -12,8 +12,7 @@ import (
 )
 
 // A round raises at least minRaised ridges of a factor, and more while they take at most
-// shortRaise entries. A raise is a pass over the factor from the row of the feature on, at most
-// r² entries.
+// shortRaise entries. A raise takes at most r² entries, from the row of the feature on.
 const (
 	minRaised  = 8
 	shortRaise = 1 << 23

@@ -24,8 +24,7 @@ type Account struct {
 // Comparison compares the learner with one competitor, such as an expert.
 type Comparison struct {
 	// Hindsight is L*, the loss of the competitor. Regret is the loss of the learner less L*,
-	// added up round by round, so that Regret keeps its digits when it is a small part of
-	// the two losses.
+	// added up round by round, so that Regret keeps its digits beside two large losses.
 	Hindsight, Regret compensated.Sum
 }
 

@@ -129,8 +129,7 @@ func (m *Mixture) Weights(dst []float64, awake []bool) {
 
 // Update learns one round: the prediction of the mixture, the advice of the experts, and the
 // derivative of the loss at the prediction, 2a(mixed − y) for the squared loss of weight a.
-// Gains are finite. The bound holds if mixed is the prediction of the weights. Update costs
-// O(K) and allocates nothing.
+// Gains are finite. The bound holds if mixed is the prediction of the weights. Update costs O(K).
 func (m *Mixture) Update(gradient, mixed float64, advice []float64, awake []bool) {
 	m.rounds++
 	largest := 0.0

@@ -125,8 +125,7 @@ func (r *Raker) learn(e *expert, step, y, weight float64) {
 // 1e9, a weighted loss is below 1e243 and a sum of them, times a step of weights up to 1e9,
 // below 1e270: nothing overflows.
 //
-// The other losses have a slope within ±1. Only the ridge could expand θ; learn cuts its
-// factor 1 − 2sλ at 0.
+// The other losses have a slope within ±1. Only the ridge could expand θ: learn cuts 1 − 2sλ at 0.
 func (r *Raker) safeStep(step, weight, stable float64) float64 {
 	s := float64(step * weight)
 	if r.options.Loss != losses.Squared {

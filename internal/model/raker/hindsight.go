@@ -23,8 +23,7 @@ import (
 // easier one: the regret reported here is no smaller if the weights sum to 1 or more. The
 // learner's own loss is the plain Σ w (y − ŷ)².
 //
-// One pass over C adds loops.Rows rounds, with the bits of one pass a round. A state holds
-// the waiting rounds in C.
+// One pass over C adds loops.Rows rounds, with the bits of one pass a round. States hold C of all rounds.
 type moments struct {
 	kernels []kernelMoments
 	// b holds, for each output, the b of all kernels, one after the other.
@@ -178,8 +177,7 @@ func (m *moments) solve(k *kernelMoments, lambda float64, energies []float64, pa
 }
 
 // solve finds θ̂ = (C+λI)⁻¹ b and L* = Σ w y² − b·θ̂ of each output, given C, which it
-// overwrites, and b and Σ w y² of each output, at r³/6 multiply-adds and r² numbers. It answers NaN
-// if C is corrupt.
+// overwrites, and b and Σ w y² of each output, at r³/6 multiply-adds. It answers NaN for a corrupt C.
 func solve(gram []float64, rights [][]float64, lambda float64, energies []float64, pause func()) solution {
 	size := len(rights[0])
 	lambda = regularize(gram, size, lambda)

@@ -51,8 +51,7 @@ func (h hedge) topWeight() float64 {
 }
 
 // appendWeights appends the weights of the kernels of every expert to dst, expert after expert, and
-// then the weights h_j of the experts, relative to the largest. One call takes all
-// exponentials of a round.
+// then the weights h_j of the experts, relative to the largest, by one call of Exp.
 func (h hedge) appendWeights(dst []float64) []float64 {
 	from := len(dst)
 	for j := range h {
@@ -92,8 +91,7 @@ func (r *Raker) starting(t uint64) int {
 }
 
 // begin prepares the experts for slot t: it restarts those whose interval starts there, and
-// at a power of two adds one, which allocates. Observe calls begin for the next slot, so
-// that Predict only reads.
+// at a power of two adds one. Observe calls begin for the next slot: Predict only reads.
 func (r *Raker) begin(t uint64) {
 	for k, experts := range r.outputs {
 		for j := range min(r.starting(t), len(experts)) {

@@ -139,8 +139,7 @@ func (r *Raker) features(z, x []float64) {
 }
 
 // Predict answers ŷ, for a loss of classes the score, whose sign is the class. It reads the
-// state and allocates nothing once its scratch is warm. There are no standard error and no
-// leverage.
+// state alone. There are no standard error and no leverage.
 func (r *Raker) Predict(p *model.Prediction, x []float64) error {
 	if err := r.checkFeatures(x); err != nil {
 		return err

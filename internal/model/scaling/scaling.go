@@ -31,8 +31,7 @@ type Options struct {
 	// Fixed is the scaling, unless Warmup is above 0.
 	Fixed Affine
 	// Warmup is how many observations determine the scaling: to mean 0 and mean square
-	// 1/(4 Dimension) of every input, and, with Labels, to mean 0 and mean square 1 of the
-	// labels.
+	// 1/(4 Dimension) of every input, and, with Labels, to mean 0 and mean square 1 of labels.
 	Warmup int
 	Labels bool
 	// Start is the prediction before the first label of a warm-up.
@@ -122,8 +121,7 @@ func newRows(width int) *sync.Pool {
 }
 
 // AddOutput adds an output whose labels so far were 0. It panics unless the learner is
-// model.Growing and labels are not scaled. It costs O(1) a kept observation beside the
-// learner's AddOutput.
+// model.Growing and labels are not scaled. It costs O(1) a kept observation.
 func (l *Learner) AddOutput() {
 	growing, ok := l.inner.(model.Growing)
 	if !ok || l.o.Labels {

@@ -51,8 +51,7 @@ func (l *Learner) Restore(state []byte) error {
 }
 
 // Limits of the numbers in a state. Observations are within model.MaxMagnitude, so that a
-// deviation is from 1e-162, the root of the smallest number, to 2e100. The scale of an input
-// is 1/(2 deviation √d).
+// deviation is from 1e-162, the root of the smallest number, to 2e100, a scale 1/(2 deviation √d).
 const (
 	maxLoss  = 1e280
 	minScale = 1e-110

@@ -120,8 +120,7 @@ func (w *warmup) drop() {
 // affine is the scaling that the observations determine. Every input gets mean 0 and mean
 // square 1/4d. Two inputs are then about 0.7 apart in any dimension: this distance suits a
 // kernel with σ = 1, also when the stream leaves the range of the warm-up. Scaled labels
-// get mean 0 each, and mean square 1 together. The unit of a constant input is its
-// magnitude, at least 1.
+// get mean 0 each, and mean square 1 together. A constant input has its magnitude, at least 1, as unit.
 func (w *warmup) affine() Affine {
 	d, k := w.o.Dimension, w.o.Outputs
 	a := Affine{LabelOffset: make([]float64, k), LabelScale: 1}
