@@ -1,6 +1,7 @@
 package auto
 
 import (
+	"math"
 	"slices"
 
 	"hindsight/internal/model/qr"
@@ -62,13 +63,16 @@ func (l *Learner) take(s *scratch, x []float64) (taken bool) {
 	if newest == nil {
 		return false
 	}
-	if taken = newest.seen == l.n-1 && slices.Equal(newest.x, x); taken {
+	if taken = newest.seen == l.n-1 && slices.EqualFunc(newest.x, x, sameBits); taken {
 		s.solved, newest = newest, s.solved
 	}
 	newest.x = newest.x[:0]
 	l.newest.Store(newest)
 	return taken
 }
+
+// sameBits distinguishes 0 from −0, whose features differ.
+func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
 
 // solveMap writes the features of map i and the solutions of its factors.
 func (l *Learner) solveMap(s *scratch, i int) {
