@@ -22,11 +22,16 @@ import (
 	"hindsight/internal/cluster"
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
+	"hindsight/internal/model/modeltest"
 	"hindsight/internal/store"
 )
 
 func TestMain(m *testing.M) {
-	if err := flag.Set("test.parallel", "4"); err != nil { // The tests wait for elections more than they work.
+	clusters := "4" // The tests wait for elections more than they work.
+	if modeltest.RaceDetector {
+		clusters = "2"
+	}
+	if err := flag.Set("test.parallel", clusters); err != nil {
 		panic(err)
 	}
 	// The library leaks these two goroutines after a transfer to a server that does not answer.
@@ -35,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 // patience ends the wait for a cluster that hangs. A cluster on a busy machine takes less.
-const patience = 3 * time.Minute
+const patience = 8 * time.Minute
 
 // member is a server of a cluster with one group.
 type member struct {
