@@ -19,6 +19,15 @@ func NewQuiet() *Quiet {
 	return &Quiet{quiet{followers: map[raft.ServerID]*acknowledged{}}}
 }
 
+// NewLayer returns how raft dials the member of an id at an address, and what ends that.
+func NewLayer(s *Stream) (dial func(id, address string, timeout time.Duration) error, abort func()) {
+	l := newLayer(s, 0, "self")
+	return func(id, address string, timeout time.Duration) error {
+		_, err := l.Dial(target(raft.ServerID(id), raft.ServerAddress(address)), timeout)
+		return err
+	}, l.abort
+}
+
 // RestTime is restTime.
 const RestTime = restTime
 

@@ -443,7 +443,7 @@ func (l *Log) Close() error {
 	l.closeOnce.Do(func() {
 		l.gate.end(proposalTimeout)
 		close(l.stop)
-		l.layer.dialed.close()
+		l.layer.abort()
 		// An owner without connections steps down, and raft answers its proposals. After Shutdown raft may never
 		// answer a proposal that is committed but not applied.
 		l.gate.end(stepDownTimeout)

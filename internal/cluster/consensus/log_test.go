@@ -579,3 +579,23 @@ func TestCloseAnswersProposals(t *testing.T) {
 	err := servers[0].Propose(t.Context(), nil)
 	assert.True(t, errors.Is(err, storage.ErrNotOwner) && errors.Is(err, consensus.ErrClosed), "proposed to a closed log: %v", err)
 }
+
+func TestAbortEndsADialToAServerThatHangs(t *testing.T) {
+	stream, err := consensus.Listen(listen(t, "127.0.0.1:0"), nil, func(error) {})
+	require.NoError(t, err)
+	hung := listen(t, "127.0.0.1:0")
+	dial, abort := consensus.NewLayer(stream)
+	ended := make(chan error, 1)
+	go func() { ended <- dial("a", hung.Addr().String(), time.Hour) }()
+	conn, err := hung.Accept()
+	require.NoError(t, err)
+	abort()
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, context.Canceled)
+	case <-time.After(patience):
+		t.Error("the dial goes on")
+	}
+	require.ErrorIs(t, dial("a", hung.Addr().String(), time.Hour), context.Canceled)
+	require.NoError(t, errors.Join(conn.Close(), hung.Close(), stream.Close()))
+}

@@ -190,19 +190,17 @@ func (s *Stream) DialGroup(ctx context.Context, group uint32, id, address string
 
 // expect reads the id of the member at the other side.
 func expect(ctx context.Context, conn net.Conn, want string) error {
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := conn.SetReadDeadline(deadline); err != nil {
-			return err
-		}
-	}
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })
 	got, err := readID(conn)
-	if err != nil {
+	switch {
+	case !stop():
+		return context.Cause(ctx)
+	case err != nil:
 		return err
-	}
-	if got != want {
+	case got != want:
 		return fmt.Errorf("%w: got %s, want %s", ErrOtherMember, got, want)
 	}
-	return conn.SetReadDeadline(time.Time{})
+	return nil
 }
 
 func readID(from io.Reader) (string, error) {
@@ -462,18 +460,27 @@ type layer struct {
 	net.Listener
 	stream *Stream
 	group  uint32
-	// dialed are the connections of requests to other servers. Log.Close closes them, because raft waits for these requests
-	// before it ends.
-	dialed connections
+	// dialed are the connections of requests to other servers, and dialing ends with end.
+	dialed  connections
+	dialing context.Context //nolint:containedctx // The library passes none.
+	end     context.CancelFunc
 }
 
 func newLayer(s *Stream, group uint32, id string) *layer {
-	return &layer{Listener: s.Group(group, id), stream: s, group: group}
+	l := &layer{Listener: s.Group(group, id), stream: s, group: group}
+	l.dialing, l.end = context.WithCancel(context.Background())
+	return l
+}
+
+// abort ends the requests to other servers, because raft waits for them before it ends. A server that hangs answers none.
+func (l *layer) abort() {
+	l.end()
+	l.dialed.close()
 }
 
 // Dial implements raft.StreamLayer, for an address that target returns.
 func (l *layer) Dial(address raft.ServerAddress, timeout time.Duration) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), timeout)
+	ctx, cancel := context.WithTimeout(l.dialing, timeout)
 	defer cancel()
 	id, at, _ := strings.Cut(string(address), targetSeparator)
 	conn, err := l.stream.DialGroup(ctx, l.group, id, at)
