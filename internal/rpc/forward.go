@@ -318,7 +318,9 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 func (f *forwarding) during(ctx context.Context, g Group) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	first, _ := g.Cluster.Owner()
-	f.receivers.Go(func() {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
 		for ctx.Err() == nil {
 			turned := g.Cluster.Turned()
 			owner, _ := g.Cluster.Owner()
@@ -331,8 +333,8 @@ func (f *forwarding) during(ctx context.Context, g Group) (context.Context, cont
 			case <-ctx.Done():
 			}
 		}
-	})
-	return ctx, cancel
+	}()
+	return ctx, func() { cancel(); <-ended }
 }
 
 func (f *forwarding) conn(search context.Context, g Group) (grpc.ClientConnInterface, error) {
