@@ -7,7 +7,7 @@ import (
 )
 
 // keyedBlock is the numbers of the keys in advice, by outputs: the columns, v + e of every
-// expert, and u.
+// expert, u, and the number of observations after the last one with the key.
 type keyedBlock struct {
 	numbers          []float64
 	columns, experts int
@@ -26,14 +26,17 @@ func (b keyedBlock) size() int {
 	if b.experts == 0 {
 		return 0
 	}
-	return b.columns + b.experts + 1
+	return b.columns + b.experts + 2
 }
 
 // of is the part of an output.
 func (b keyedBlock) of(output int) (columns, experts []float64, u float64) {
 	part := b.numbers[output*b.size():][:b.size()]
-	return part[:b.columns], part[b.columns:][:b.experts], part[b.size()-1]
+	return part[:b.columns], part[b.columns:][:b.experts], part[b.size()-2]
 }
+
+// after is the number of observations after the last one with the key.
+func (b keyedBlock) after(output int) float64 { return b.numbers[(output+1)*b.size()-1] }
 
 // base is what level 2 had as the prediction below.
 func (a *advice) base(output int) float64 {
@@ -49,15 +52,16 @@ func (k *keyedScratch) appendAdvice(dst []float64) []float64 {
 	for j, u := range k.us {
 		dst = append(dst, k.columnsOf(j)...)
 		dst = append(dst, k.predictionsOf(j)[1:]...)
-		dst = append(dst, u)
+		dst = append(dst, u, float64(k.after))
 	}
 	return dst
 }
 
-// keyColumns writes the served columns of an output into the scratch.
+// keyColumns writes the served columns of an output, and the last row of the key, into the scratch.
 func (a *advice) keyColumns(k *keyedScratch, output int) {
 	columns, _, _ := a.keyed.of(output)
 	copy(k.columnsOf(output), columns)
+	k.after = uint64(a.keyed.after(output))
 }
 
 // keyPredictions writes the served v and v + e of an output, and returns u.
@@ -103,6 +107,9 @@ func (m *mixer) possibleKeys(a *advice, output int) bool {
 			return false
 		}
 	}
+	if after := a.keyed.after(output); !(after >= 0 && after <= float64(a.seen)) || after != math.Trunc(after) {
+		return false
+	}
 	_, _, _, v := a.level1.of(output)
 	low, high := v, v
 	for _, f := range experts {
@@ -121,6 +128,9 @@ func (r *row) visitKeyed(v *codec.Visitor, o Options) {
 		if o.keyed > 0 {
 			r.vs = make([]float64, o.Outputs)
 		}
+	}
+	if o.keyed > 0 {
+		v.Uint64(&r.after)
 	}
 	v.FloatsWithin(maxReach, r.keyed)
 	v.FloatsWithin(maxReach, r.vs)

@@ -56,7 +56,9 @@ type keyedScratch struct {
 	// bases are what the effects are learned beside, labels the labels of the bases, and beside
 	// the best effects beside trees, effects of several inputs included.
 	bases, labels, beside []float64
-	units                 []units
+	// after is the number of observations after the last one with the key, or 0.
+	after uint64
+	units []units
 	// before has the mean and the deviation of the earlier labels, by outputs.
 	before []effects.Labels
 	// multiplied are the numbers with slopes.
@@ -118,6 +120,7 @@ func (k *keyedScratch) columnsOf(output int) []float64 {
 func (l *Learner) findKeys(s *scratch, served *advice) {
 	k, e := s.keyed, l.keyed.effects
 	e.Find(k.row, k.values, l.multiplied(s))
+	k.after = e.After(k.row)
 	experts := len(k.weights) - 1
 	for j := range l.mixers {
 		own := k.effects[j*experts:][:experts]

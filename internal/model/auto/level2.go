@@ -101,6 +101,10 @@ func (l *Learner) consult(s *scratch, output int) (final []float64) {
 		copy(l.keysOf(experts), s.keyed.predictionsOf(output)[1:])
 		l.view.keyScales(s.level2.scales, s.level2.units[output])
 	}
+	q.after = 0
+	if s.keyed != nil {
+		q.after = s.keyed.after
+	}
 	q.x, q.scales, q.seen, q.v, q.units = s.inner, s.level2.scales, s.seen, experts[0], s.level2.units[output]
 	near, known := s.level2.nearOf(output), len(s.level2.present.numbers) > 0
 	if known {

@@ -78,7 +78,7 @@ func (o Options) lineup() lineup {
 func (o Options) forestOptions(l lineup, output int) trees.Options {
 	layout := o.view().layout()
 	return trees.Options{
-		Seed: o.Seed + uint64(output), Inputs: layout.Inputs, Deltas: layout.Deltas, Columns: l.columns,
+		Seed: o.Seed + uint64(output), Inputs: layout.Inputs, Deltas: layout.Deltas, Keyed: layout.Keyed, Columns: l.columns,
 		Means: trees.Span{From: len(o.view().numbers), To: o.view().differing()},
 		Keys:  trees.Keys{From: o.view().differing(), Effect: o.view().differing() + o.keyed, To: o.view().discretes()},
 		Work:  max(1, min(trees.DefaultWork, 2*trees.DefaultWork/o.Outputs)),

@@ -67,8 +67,9 @@ type query struct {
 	// scales are the units of the near inputs of the view.
 	scales []float64
 	// seen is the number of labels known to the prediction, v the prediction of level 1.
-	seen uint64
-	v    float64
+	// After is the number of observations after the last one with the key, or 0.
+	seen, after uint64
+	v           float64
 	// columns are the columns of the keys.
 	columns []float64
 	units
@@ -107,7 +108,7 @@ func (m *memory) present(s *memoryScratch, q *query) {
 	s.known = false
 	inputs := s.columns[:m.view.layout().Inputs]
 	m.view.fill(inputs, q.x, q.columns, m.means)
-	m.window.Fill(s.row, s.columns, q.seen, q.v)
+	m.window.Fill(s.row, s.columns, q.seen, q.after, q.v)
 	if m.crosses != nil {
 		m.view.codes(s.codes, q.x, inputs)
 		m.crosses.find(s.crossed, s.codes)
@@ -156,7 +157,7 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query, near []float6
 
 // learn learns the label of the query in the scratch, of row r, whose prediction v was served.
 func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
-	m.window.Add(s.columns, q.seen, y, served, r.counts)
+	m.window.Add(s.columns, q.seen, q.after, y, served, r.counts)
 	m.view.learn(m.means, q.x, q.scaledLabel(y), r.counts)
 	if m.crosses != nil {
 		m.crosses.learn(s.crossed, [crossExperts]float64{
@@ -218,7 +219,7 @@ func (m *memory) begin(l *Learner, output int, served []float64) {
 	for i, r := range l.kept {
 		l.present(l.scratch, r.x, r.lags, r.seen)
 		q.columns = r.columnsOf(output, l.o.keyColumns())
-		q.x, q.seen, q.v = l.scratch.inner, r.seen, served[i*l.o.Outputs+output]
+		q.x, q.seen, q.after, q.v = l.scratch.inner, r.seen, r.after, served[i*l.o.Outputs+output]
 		m.present(s, &q)
 		m.learn(s, &q, q.v, r.y[output], r)
 	}

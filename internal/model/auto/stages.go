@@ -9,9 +9,9 @@ import (
 
 // row is an observation, kept until the last stage and the end of the opening.
 type row struct {
-	x, y, lags []float64
-	seen       uint64
-	weight     float64
+	x, y, lags  []float64
+	seen, after uint64
+	weight      float64
 	// counts is ω, see model.Weights.
 	counts float64
 	// keyed are the columns of the keys, by outputs, and vs the served v.
@@ -45,6 +45,7 @@ func (l *Learner) keep(r row, s *scratch) {
 		x: slices.Clone(r.x), y: slices.Clone(r.y), lags: slices.Clone(s.lags), seen: s.seen, weight: r.weight, counts: r.counts,
 	}
 	if s.keyed != nil {
+		kept.after = s.keyed.after
 		kept.keyed = slices.Clone(s.keyed.columns)
 	}
 	l.kept = append(l.kept, kept)

@@ -139,7 +139,7 @@ func (r *row) visit(v *codec.Visitor, at uint64, o Options) {
 	r.visitKeyed(v, o)
 	v.Uint64(&r.seen)
 	v.Float(&r.weight, &r.counts)
-	if v.Reading() && (r.seen > at || model.CheckWeight(r.weight) != nil || !(r.counts > 0 && r.counts <= 1)) {
+	if v.Reading() && (r.seen > at || r.after > r.seen || model.CheckWeight(r.weight) != nil || !(r.counts > 0 && r.counts <= 1)) {
 		v.Corrupt("row %d after %d labels with a weight of %g that counts %g", at, r.seen, r.weight, r.counts)
 	}
 }

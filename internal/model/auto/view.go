@@ -16,6 +16,8 @@ type view struct {
 	categories             []Span
 	// keys is the number of columns of the keys.
 	keys int
+	// keyed reports whether keys have effects.
+	keyed bool
 	// kinds is the number of their kinds.
 	kinds int
 }
@@ -24,7 +26,7 @@ type view struct {
 func (v view) keyGroups() int { return v.keys / max(1, v.kinds) }
 
 func (o Options) view() view {
-	v := view{cycles: o.Cycles, flags: o.Flags, categories: o.Joint, keys: o.windowKeys(), kinds: o.keyKinds()}
+	v := view{keyed: o.keyed > 0, cycles: o.Cycles, flags: o.Flags, categories: o.Joint, keys: o.windowKeys(), kinds: o.keyKinds()}
 	taken := make([]bool, o.Dimension)
 	for _, c := range o.Cycles {
 		taken[c], taken[c+1] = true, true
@@ -67,7 +69,7 @@ func (v view) discretes() int { return v.differing() + v.keys }
 
 // layout is the layout of the lineup's windows.
 func (v view) layout() window.Layout {
-	return window.Layout{Inputs: v.discretes() + len(v.cycles) + len(v.categories), Deltas: v.differing()}
+	return window.Layout{Inputs: v.discretes() + len(v.cycles) + len(v.categories), Deltas: v.differing(), Keyed: v.keyed}
 }
 
 // indicators is the number of indicators of all categories.

@@ -317,6 +317,14 @@ func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64
 	}
 }
 
+// After is the number of observations after the last one with the joint key, or with the key of the only input, or 0.
+func (e *Effects) After(r *Row) uint64 {
+	if slot := r.slots[e.o.groups()-1]; slot != none {
+		return e.link(slot).seen + 1
+	}
+	return 0
+}
+
 // Learn learns the labels y of a row after n observations, given the served predictions v, the served predictions of
 // the experts, output after output, and the mean and the deviation of the earlier labels of each output with slopes,
 // before.

@@ -118,7 +118,7 @@ func naive(w *window.Window, rows []example, x, scales []float64, v float64) (pr
 
 func predict(w *window.Window, s *neighbors.Scratch, x, scales []float64, v float64) (predictions [neighbors.Experts]float64) {
 	row := make([]float32, w.Columns())
-	w.Fill(row, x, w.Count(), v)
+	w.Fill(row, x, w.Count(), 0, v)
 	var parts [neighbors.Experts]float64
 	s.Parts(parts[:], w, row, scales)
 	neighbors.Say(predictions[:], parts[:], v)
@@ -140,7 +140,7 @@ func TestNaive(t *testing.T) {
 					require.False(t, math.Abs(got[k]-want[k]) > 1e-4, "%d inputs, round %d: %g, want %g", inputs, n, got, want)
 				}
 			}
-			w.Add(r.columns, w.Count(), r.y, r.served, 1)
+			w.Add(r.columns, w.Count(), 0, r.y, r.served, 1)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestTiesGoToTheNewer(t *testing.T) {
 		if n >= 1000-64 {
 			label = 2
 		}
-		w.Add(x, w.Count(), label, 0, 1)
+		w.Add(x, w.Count(), 0, label, 0, 1)
 	}
 	got := predict(w, s, x, scales, 10)
 	assert.False(t, got[0] != 2 || math.Abs(got[1]-12) > 1e-9 || math.Abs(got[2]-12) > 1e-9, "predictions %g", got)
@@ -174,7 +174,7 @@ func TestExtremes(t *testing.T) {
 			for j := range x {
 				x[j] = wide()
 			}
-			if w.Add(x, w.Count(), wide(), wide(), 1); n < neighbors.MinRows {
+			if w.Add(x, w.Count(), 0, wide(), wide(), 1); n < neighbors.MinRows {
 				continue
 			}
 			for _, f := range predict(w, s, x, scales, 0) {
@@ -188,7 +188,7 @@ func TestAllocatesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	w, scales := begin(5, 300)
 	for _, r := range examples(rng, 400, 5) {
-		w.Add(r.columns, w.Count(), r.y, r.served, 1)
+		w.Add(r.columns, w.Count(), 0, r.y, r.served, 1)
 	}
 	s, row, dst := neighbors.NewScratch(5, w.Slots()), make([]float32, w.Columns()), make([]float64, neighbors.Experts)
 	assert.EqualValues(t, 0, testing.AllocsPerRun(100, func() { s.Parts(dst, w, row, scales) }), "allocations")

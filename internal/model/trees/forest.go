@@ -104,9 +104,12 @@ func (f *Forest) fixed(y float64) int64 {
 	return int64(math.RoundToEven(math.Max(-clip, math.Min(clip, scaled)) * one))
 }
 
-// last is the last label of a row.
+// last is the last label of a row, or the label of the reference.
 func (f *Forest) last(row []float32) float64 {
 	lag := f.layout.Lag()
+	if f.layout.Keyed {
+		lag = f.layout.Reference()
+	}
 	return f.w.Value(lag, row[lag])
 }
 

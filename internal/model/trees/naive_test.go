@@ -100,8 +100,11 @@ func (f *naiveForest) fixed(y float64) int64 {
 	return int64(math.RoundToEven(math.Max(-32768, math.Min(32768, (y-f.offset)/f.unit)) * (1 << 32)))
 }
 
-// last is the last label of a row.
+// last is the last label of a row, or the label of the reference.
 func (f *naiveForest) last(x []float32) float64 {
+	if f.o.Keyed {
+		return f.offset + float64(f.unit*float64(x[len(x)-1]))
+	}
 	return f.offset + float64(f.unit*float64(x[f.o.Inputs]))
 }
 
@@ -148,7 +151,7 @@ func (f *naiveForest) filled() int64 { return int64(len(f.window(f.capacity + wi
 
 // inputs are the columns of a row that a kind may split.
 func (f *naiveForest) inputs(kind trees.Kind) (inputs []int) {
-	l := window.Layout{Inputs: f.o.Inputs, Deltas: f.o.Deltas}
+	l := window.Layout{Inputs: f.o.Inputs, Deltas: f.o.Deltas, Keyed: f.o.Keyed}
 	for j := range l.Columns() {
 		input, lag, delta := j < l.Inputs && (kind != trees.Beside || j < f.o.Keys.From || j >= f.o.Keys.To), j == l.Inputs || j == l.Inputs+1, j >= l.Delta()
 		served := j == l.Inputs+2

@@ -70,7 +70,7 @@ func (s *stream) begin() {
 
 func (s *stream) predict(dst, x []float64, v float64) {
 	copy(s.columns, x)
-	s.w.Fill(s.row, s.columns, s.w.Count(), v)
+	s.w.Fill(s.row, s.columns, s.w.Count(), 0, v)
 	var sums [trees.Kinds]int64
 	s.f.Predict(dst, sums[:len(dst)], s.row, v)
 	for c := range dst {
@@ -79,7 +79,7 @@ func (s *stream) predict(dst, x []float64, v float64) {
 }
 
 func (s *stream) observe(sample modeltest.Sample, v float64) {
-	s.w.Add(sample.X, s.w.Count(), sample.Y, v, 1)
+	s.w.Add(sample.X, s.w.Count(), 0, sample.Y, v, 1)
 	s.f.Observe(nil, nil)
 	s.low, s.high = math.Min(s.low, sample.Y), math.Max(s.high, sample.Y)
 }

@@ -103,6 +103,8 @@ type Options struct {
 	Inputs int
 	// Deltas is the number of differences of inputs of the Layout.
 	Deltas int
+	// Keyed is Keyed of the Layout.
+	Keyed bool
 	// Keys are the columns of keys. The effect is the sum of the columns from Keys.From to
 	// Keys.Effect − 1.
 	Keys Keys
@@ -183,7 +185,9 @@ func (k Kind) drawn(count int) int {
 	return min(count, mostInputs)
 }
 
-func (o Options) layout() window.Layout { return window.Layout{Inputs: o.Inputs, Deltas: o.Deltas} }
+func (o Options) layout() window.Layout {
+	return window.Layout{Inputs: o.Inputs, Deltas: o.Deltas, Keyed: o.Keyed}
+}
 
 // groups is the number of histograms of a leaf.
 func (o Options) groups(k Kind) int {

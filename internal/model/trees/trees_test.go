@@ -160,7 +160,7 @@ func FuzzVisit(f *testing.F) {
 		assert.Equal(t, data, appended(t, w.Visit, forest.Visit), "another state")
 		row := make([]float64, w.Columns())
 		for range 30 {
-			w.Add(row, w.Count(), 1, 2, 1)
+			w.Add(row, w.Count(), 0, 1, 2, 1)
 			forest.Observe(nil, nil)
 		}
 	})
@@ -228,7 +228,7 @@ func TestBesideEffects(t *testing.T) {
 	row, columns := make([]float32, layout.Columns()), make([]float64, layout.Columns())
 	predict := func() float64 {
 		p := make([]float64, 1)
-		w.Fill(row, columns, w.Count(), 0)
+		w.Fill(row, columns, w.Count(), 0, 0)
 		f.Predict(p, make([]int64, 1), row, 0)
 		return p[0]
 	}
@@ -248,7 +248,7 @@ func TestBesideEffects(t *testing.T) {
 			require.False(t, math.Abs(got-0.5) > 1e-5, "row %d: an effect of 0.5 more changes the prediction by %g", n, got)
 			columns[1], columns[3] = first, first
 		}
-		w.Add(columns, w.Count(), y, 0, 1)
+		w.Add(columns, w.Count(), 0, y, 0, 1)
 		f.Observe(nil, nil)
 	}
 	assert.False(t, loss > 0.05, "a loss of %g", loss)
@@ -385,7 +385,7 @@ func TestForestIsTheNaiveForest(t *testing.T) {
 		"a small window":      {trees.Options{Seed: 1, Inputs: 5, Work: 20_000}, 60, 450, 0, 5, false},
 		"all work at once":    {trees.Options{Seed: 2, Inputs: 2, Deltas: 1}, 40, 160, 0, 0, false},
 		"weights, late":       {trees.Options{Seed: 3, Inputs: 6, Deltas: 3, Work: 9000}, 150, 500, 9, 7, true},
-		"drawn inputs":        {trees.Options{Seed: 4, Inputs: 30, Deltas: 4, Keys: trees.Keys{From: 6, Effect: 8, To: 18}, Work: 40_000}, 100, 260, 0, 11, false},
+		"drawn inputs":        {trees.Options{Seed: 4, Inputs: 30, Deltas: 4, Keyed: true, Keys: trees.Keys{From: 6, Effect: 8, To: 18}, Work: 40_000}, 100, 260, 0, 11, false},
 		"large leaves":        {trees.Options{Seed: 5, Inputs: 3, Work: 25_000}, 1000, 1700, 0, 31, true},
 		"fits of many rounds": {trees.Options{Seed: 6, Inputs: 24, Keys: trees.Keys{From: 22, Effect: 23, To: 24}, Work: 1600}, 1000, 2500, 2, 41, false},
 	} {
@@ -427,7 +427,7 @@ type pair struct {
 }
 
 func newPair(o trees.Options, capacity int) *pair {
-	l := window.Layout{Inputs: o.Inputs, Deltas: o.Deltas}
+	l := window.Layout{Inputs: o.Inputs, Deltas: o.Deltas, Keyed: o.Keyed}
 	p := &pair{o: o, layout: l, w: window.New(capacity, l), columns: make([]float64, l.Columns())}
 	offsets, units := make([]float64, o.Inputs+1), make([]float64, o.Inputs+1)
 	for j := range units {
@@ -448,7 +448,11 @@ func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
 		y++
 	}
 	row, got, sums := make([]float32, len(p.columns)), make([]float64, len(p.o.Columns)), make([]int64, len(p.o.Columns))
-	p.w.Fill(row, p.columns, seen, v)
+	after := uint64(0)
+	if p.o.Keyed {
+		after = seen - min(seen, p.w.Count()%5)
+	}
+	p.w.Fill(row, p.columns, seen, after, v)
 	p.f.Predict(got, sums, row, v)
 	want, wantSums := p.naive.predict(row, v)
 	for c := range want {
@@ -463,7 +467,7 @@ func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
 	if rng.IntN(2) == 0 {
 		sums = nil
 	}
-	p.w.Add(p.columns, seen, y, v, counts)
+	p.w.Add(p.columns, seen, after, y, v, counts)
 	p.f.Observe(eighths, sums)
 	p.naive.observe(naiveRow{x: row, label: y, served: v, counts: p.w.Counts[p.w.Slot(0)]}, eighths)
 }

@@ -36,11 +36,27 @@ func tail() []rung {
 //	d+2            the served prediction v
 //	[d+3, d+13)    the ladder: labels of the ages 1, 2, 3, 4, 6, 8, 12, 24, 48, 168
 //	[d+13, d+15)   the exponential means of the labels, with the factors 0.9 and 0.99
-//	[d+15, …)      how the first Deltas inputs differ from the inputs of the row before
-type Layout struct{ Inputs, Deltas int }
+//	[d+15, …)      how the first Deltas inputs differ from the inputs of the reference
+//	the last one   the label of the reference, if Keyed
+//
+// The reference is the row before or, if Keyed, the last row with the same key, if that is known.
+type Layout struct {
+	Inputs, Deltas int
+	Keyed          bool
+}
 
 // Columns is the number of columns of a row.
-func (l Layout) Columns() int { return l.Inputs + extra + l.Deltas }
+func (l Layout) Columns() int { return l.Inputs + extra + l.Deltas + l.references() }
+
+func (l Layout) references() int {
+	if l.Keyed {
+		return 1
+	}
+	return 0
+}
+
+// Reference is the column of the label of the reference.
+func (l Layout) Reference() int { return l.Inputs + extra + l.Deltas }
 
 // Lag is the column of the newest label; the label before it follows.
 func (l Layout) Lag() int { return l.Inputs }

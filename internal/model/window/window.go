@@ -52,6 +52,8 @@ type Window struct {
 	// delays has how many labels came between the prediction and the label of each slot, at most
 	// remembered.
 	delays []uint16
+	// steps has how many rows before the row of each slot its reference is, 0 above remembered, of a keyed layout.
+	steps []uint16
 	// tail are the columns of labels but the served prediction.
 	tail []rung
 	// History has the newest labels.
@@ -74,6 +76,9 @@ func New(capacity int, layout Layout) *Window {
 	}
 	for j := range w.units {
 		w.units[j] = 1
+	}
+	if layout.Keyed {
+		w.steps = make([]uint16, slots)
 	}
 	w.locate()
 	return w
@@ -171,7 +176,7 @@ func (w *Window) at(place, input int) int {
 
 // Offset is the offset of a column.
 func (w *Window) Offset(column int) float64 {
-	if column >= w.layout.Delta() {
+	if column >= w.layout.Delta() && column < w.layout.Reference() {
 		return 0
 	}
 	return w.offsets[min(column, w.layout.Inputs)]
@@ -179,7 +184,7 @@ func (w *Window) Offset(column int) float64 {
 
 // Unit is the unit of a column.
 func (w *Window) Unit(column int) float64 {
-	if column >= w.layout.Delta() {
+	if column >= w.layout.Delta() && column < w.layout.Reference() {
 		return 1
 	}
 	return w.units[min(column, w.layout.Inputs)]
@@ -205,13 +210,21 @@ func (w *Window) At(slot, column int) float32 {
 		r = w.tail[column-d]
 	}
 	steps, before := int(w.delays[slot])+r.age, w.n-1-uint64(age)
-	known := steps <= remembered && uint64(steps) <= before
+	if column >= w.layout.Delta() && w.steps != nil {
+		steps = int(w.steps[slot])
+	}
+	known := steps > 0 && steps <= remembered && uint64(steps) <= before
 	place = back(place, steps, w.places)
 	switch {
 	case column < w.layout.Delta() && known:
 		return w.past[place*(1+Means)+r.part]
 	case column < w.layout.Delta():
 		return w.round(0, d)
+	case column == w.layout.Reference():
+		if !known {
+			return w.At(slot, w.layout.Lag())
+		}
+		return w.past[place*(1+Means)]
 	case known:
 		input := column - w.layout.Delta()
 		return limited(w.inputs[w.at(back(w.last, age, w.places), input)] - w.inputs[w.at(place, input)])
@@ -228,22 +241,39 @@ func (w *Window) Read(dst []float32, slot int) {
 }
 
 // Fill writes the columns behind the inputs but the differences, of a row that is served with a
-// prediction when the first seen labels are known, and all columns as the window shows them.
-func (w *Window) Fill(shown []float32, columns []float64, seen uint64, served float64) {
+// prediction when the first seen labels are known, and all columns as the window shows them. After after
+// rows came the last row with the key, unless after is 0.
+func (w *Window) Fill(shown []float32, columns []float64, seen, after uint64, served float64) {
 	d, delta := w.layout.Inputs, w.layout.Delta()
 	w.history.Fill(columns[d:delta], seen, served)
 	for j, v := range columns[:delta] {
 		shown[j] = w.round(v, min(j, d))
 	}
-	// The rows that the prediction knew end with row seen − 1.
 	clear(shown[delta:])
-	if age := w.n - seen; seen > 0 && age < remembered {
-		differences := shown[delta:][:w.layout.Deltas]
-		w.Inputs(differences, int(age))
-		for j, before := range differences {
-			differences[j] = limited(shown[j] - before)
-		}
+	if w.layout.Keyed {
+		shown[w.layout.Reference()] = shown[w.layout.Lag()]
 	}
+	age := w.n - reference(seen, after)
+	if age >= min(w.n, remembered) {
+		return
+	}
+	differences := shown[delta:][:w.layout.Deltas]
+	w.Inputs(differences, int(age))
+	for j, before := range differences {
+		differences[j] = limited(shown[j] - before)
+	}
+	if w.layout.Keyed {
+		shown[w.layout.Reference()] = w.past[back(w.last, int(age), w.places)*(1+Means)]
+	}
+}
+
+// reference is the number of rows after the row that differences refer to: the last row with the key, or the
+// last row that the prediction knew.
+func reference(seen, after uint64) uint64 {
+	if after > 0 {
+		return min(seen, after)
+	}
+	return seen
 }
 
 // round is a value of an input, or of the labels, as columns show it.
@@ -262,9 +292,9 @@ func limited(v float32) float32 { return max(-Limit, min(Limit, v)) + 0 }
 // label.
 func (w *Window) Label(seen, age uint64) float64 { return w.history.Label(seen, age) }
 
-// Add adds the newest row, given its inputs and the number of labels that its prediction knew. The
+// Add adds the newest row, given its inputs, the number of labels that its prediction knew, and after as for Fill. The
 // row counts more than 0 and at most 1.
-func (w *Window) Add(inputs []float64, seen uint64, label, served, counts float64) {
+func (w *Window) Add(inputs []float64, seen, after uint64, label, served, counts float64) {
 	delay := uint16(min(w.n-min(w.n, seen), remembered))
 	w.n++
 	w.locate()
@@ -272,6 +302,12 @@ func (w *Window) Add(inputs []float64, seen uint64, label, served, counts float6
 		w.inputs[w.at(w.last, j)] = w.round(v, j)
 	}
 	slot := w.newest
+	if w.steps != nil {
+		w.steps[slot] = 0
+		if from := reference(seen, after); from > 0 && w.n-from <= remembered {
+			w.steps[slot] = uint16(w.n - from)
+		}
+	}
 	w.delays[slot], w.Labels[slot], w.Served[slot], w.Counts[slot] = delay, label, served, float32(counts)
 	if counts >= model.Light {
 		w.history.Add(label)
@@ -288,7 +324,7 @@ func (w *Window) Add(inputs []float64, seen uint64, label, served, counts float6
 // Bytes is the memory of a window.
 func Bytes(capacity int, l Layout) uint64 {
 	slots := capacity + Slack
-	return uint64(slots*22+blocks(slots+remembered)*4*(l.Inputs+1+Means)+16*l.Inputs) + historyBytes
+	return uint64(slots*(22+2*l.references())+blocks(slots+remembered)*4*(l.Inputs+1+Means)+16*l.Inputs) + historyBytes
 }
 
 // Visit visits the state, the slots that have a row.
@@ -319,6 +355,12 @@ func (w *Window) Visit(v *codec.Visitor) {
 		v.Uint16(&w.delays[slot])
 		if delay := w.delays[slot]; v.Reading() && delay > remembered {
 			v.Corrupt("a delay of %d labels", delay)
+		}
+		if w.steps == nil {
+			continue
+		}
+		if v.Uint16(&w.steps[slot]); v.Reading() && w.steps[slot] > remembered {
+			v.Corrupt("a reference %d rows before", w.steps[slot])
 		}
 	}
 	for _, unit := range w.units {

@@ -27,7 +27,7 @@ func state(tb testing.TB, visit func(v *codec.Visitor)) []byte {
 // Fill wrote when the rows were predicted, also if labels come late.
 func TestTheRingKeepsTheNewestRows(t *testing.T) {
 	const capacity = 100
-	l := window.Layout{Inputs: 3, Deltas: 2}
+	l := window.Layout{Inputs: 3, Deltas: 2, Keyed: true}
 	for _, late := range []int{0, 1, 30, 900, 1500} {
 		w := window.New(capacity, l)
 		w.Begin([]float64{1, -2, 1e6, 0.5}, []float64{0.5, 2, 3, 4})
@@ -41,8 +41,9 @@ func TestTheRingKeepsTheNewestRows(t *testing.T) {
 			}
 			copy(columns, []float64{x, 3 * x, 1e6 + x})
 			row := make([]float32, l.Columns())
-			w.Fill(row, columns, seen, x+0.25)
-			w.Add(columns, seen, x+0.5, x+0.25, counts)
+			after := seen - min(seen, 150*uint64(n%9)) // 0 and seen among them.
+			w.Fill(row, columns, seen, after, x+0.25)
+			w.Add(columns, seen, after, x+0.5, x+0.25, counts)
 			rows = append(rows, row)
 			if w.Count() != uint64(n+1) || w.Len() != min(n+1, capacity) {
 				t.Fatalf("row %d: count %d, length %d", n, w.Count(), w.Len())
@@ -85,7 +86,7 @@ func TestFill(t *testing.T) {
 		seen := uint64(max(0, n-n%9))
 		x, y := rng.NormFloat64(), rng.NormFloat64()
 		columns[0], columns[1] = x, 1
-		w.Fill(row, columns, seen, 7)
+		w.Fill(row, columns, seen, 0, 7)
 		want := make([]float64, l.Delta()-2)
 		h.Fill(want, seen, 7)
 		delta := 0.0
@@ -96,7 +97,7 @@ func TestFill(t *testing.T) {
 		for j, v := range want {
 			require.True(t, math.Abs(float64(row[j])-v) <= 1e-5 && (j >= l.Delta() || columns[j] == v), "row %d: %v, want %v", n, row, want)
 		}
-		w.Add(columns, seen, y, 7, 1)
+		w.Add(columns, seen, 0, y, 7, 1)
 		h.Add(y)
 		inputs = append(inputs, x)
 	}
@@ -106,10 +107,10 @@ func TestShownNumbersAreWithinTheLimit(t *testing.T) {
 	l := window.Layout{Inputs: 3, Deltas: 3}
 	w, columns, row := window.New(1, l), make([]float64, l.Columns()), make([]float32, l.Columns())
 	w.Begin([]float64{1e100, 0, 0, 0}, []float64{1e-9, 1, 1, 1})
-	w.Add([]float64{1e100, -1e100, 0}, 0, 0, 0, 1)
+	w.Add([]float64{1e100, -1e100, 0}, 0, 0, 0, 0, 1)
 	copy(columns, []float64{-1e100, 1e100, math.Copysign(0, -1)})
-	w.Fill(row, columns, 1, 0)
-	w.Add(columns, 1, 0, 0, 1)
+	w.Fill(row, columns, 1, 0, 0)
+	w.Add(columns, 1, 0, 0, 0, 1)
 	for range 2 {
 		if row[0] != -window.Limit || row[1] != window.Limit || math.Signbit(float64(row[2])) ||
 			row[l.Delta()+1] != window.Limit || math.Signbit(float64(row[l.Delta()+2])) {
@@ -127,7 +128,7 @@ func TestStatesContinue(t *testing.T) {
 	got, want := make([]float32, l.Columns()), make([]float32, l.Columns())
 	for n := range 3000 {
 		row := []float64{rng.Float64(), rng.Float64(), 1e9 * rng.Float64(), -1}
-		w.Add(row, uint64(max(0, n-rng.IntN(5))), rng.Float64(), rng.Float64(), 1)
+		w.Add(row, uint64(max(0, n-rng.IntN(5))), 0, rng.Float64(), rng.Float64(), 1)
 		if n%97 != 0 {
 			continue
 		}
@@ -195,8 +196,8 @@ func TestNothingAllocates(t *testing.T) {
 	l := window.Layout{Inputs: 2, Deltas: 2}
 	w, columns, row := window.New(10, l), make([]float64, l.Columns()), make([]float32, l.Columns())
 	if n := testing.AllocsPerRun(100, func() {
-		w.Fill(row, columns, w.Count(), 1)
-		w.Add(columns, w.Count(), 1, 2, 1)
+		w.Fill(row, columns, w.Count(), 0, 1)
+		w.Add(columns, w.Count(), 0, 1, 2, 1)
 	}); n != 0 {
 		t.Errorf("%g allocations", n)
 	}
@@ -207,7 +208,7 @@ func FuzzVisit(f *testing.F) {
 	l := window.Layout{Inputs: 2, Deltas: 1}
 	w := window.New(3, l)
 	f.Add(state(f, w.Visit))
-	w.Add([]float64{1, 2}, 0, 3, 4, 1)
+	w.Add([]float64{1, 2}, 0, 0, 3, 4, 1)
 	f.Add(state(f, w.Visit))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w := window.New(3, l)
