@@ -59,7 +59,7 @@ const (
 	// Labels learns the label from the inputs and two lags; o is the running mean of labels.
 	Labels Kind = iota
 	// Changes learns the label less the last label, which is o, from the inputs, the ladder and
-	// the differences of inputs.
+	// the differences of inputs. With a Keyed layout o is the label of the reference.
 	Changes
 	// Residuals learns the label less v, which is o, from the inputs, two lags and v.
 	Residuals
