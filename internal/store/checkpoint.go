@@ -55,29 +55,18 @@ func (s *Store) Checkpoint(ctx context.Context) (string, error) {
 func (s *Store) RemoveCheckpoint() error { return s.removeAll(s.path(checkpointDirectory)) }
 
 func (s *Store) checkpoint(ctx context.Context, dir string) error {
-	if err := s.removeAll(dir); err != nil {
-		return err
-	}
-	if err := s.fs.MkdirAll(s.fs.PathJoin(dir, snapshots), directoryMode); err != nil {
-		return err
-	}
-	if err := s.writeFile(s.fs.PathJoin(dir, lockFile), nil); err != nil {
-		return err
-	}
 	// A flush moves rows from write-ahead logs, which are copied, to tables, which are linked.
 	flush := func(db *database) error { return db.flush(ctx) }
-	if err := errors.Join(s.usePending(ctx, flush), flush(s.logDB)); err != nil {
-		return err
-	}
-	if err := s.freeze(ctx, dir); err != nil {
-		return err
-	}
-	for _, name := range []string{pendingDirectory, logDirectory} {
-		if err := s.whole(s.fs.PathJoin(dir, name)); err != nil {
-			return err
-		}
-	}
-	return s.Failed()
+	return inOrder(
+		func() error { return s.removeAll(dir) },
+		func() error { return s.fs.MkdirAll(s.fs.PathJoin(dir, snapshots), directoryMode) },
+		func() error { return s.writeFile(s.fs.PathJoin(dir, lockFile), nil) },
+		func() error { return errors.Join(s.usePending(ctx, flush), flush(s.logDB)) },
+		func() error { return s.freeze(ctx, dir) },
+		func() error { return s.whole(s.fs.PathJoin(dir, pendingDirectory)) },
+		func() error { return s.whole(s.fs.PathJoin(dir, logDirectory)) },
+		s.Failed,
+	)
 }
 
 func (s *Store) freeze(ctx context.Context, dir string) error {

@@ -33,28 +33,22 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 			err = errors.Join(err, s.Close())
 		}
 	}()
-	if err := s.checkFormat(); err != nil {
-		return nil, nil, err
-	}
-	// This check comes first, because an interrupted swap may have removed the log.
-	if err := s.forbid(s.path(incomingDirectory, completeFile), ErrSwapping); err != nil {
-		return nil, nil, err
-	}
-	if err := s.checkThere(logDirectory); err != nil {
-		return nil, nil, err
-	}
-	if err := s.checkOptions(o.Restoring, true); err != nil {
-		return nil, nil, err
-	}
-	async, err := s.exists(s.path(asyncMarker))
+	async := false
+	err = inOrder(
+		s.checkFormat,
+		// This check comes first, because an interrupted swap may have removed the log.
+		func() error { return s.forbid(s.path(incomingDirectory, completeFile), ErrSwapping) },
+		func() error { return s.checkThere(logDirectory) },
+		func() error { return s.checkOptions(o.Restoring, true) },
+		func() (err error) { async, err = s.exists(s.path(asyncMarker)); return err },
+		func() error { return s.checkTail(logDirectory, async) },
+		func() (err error) {
+			s.cache = pebble.NewCache(cacheBytes)
+			s.logDB, err = s.openDB(logDirectory, false, logMemTable)
+			return err
+		},
+	)
 	if err != nil {
-		return nil, nil, err
-	}
-	if err := s.checkTail(logDirectory, async); err != nil {
-		return nil, nil, err
-	}
-	s.cache = pebble.NewCache(cacheBytes)
-	if s.logDB, err = s.openDB(logDirectory, false, logMemTable); err != nil {
 		return nil, nil, err
 	}
 	if pending = s.checkTail(pendingDirectory, true); pending == nil {

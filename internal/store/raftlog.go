@@ -75,24 +75,18 @@ func OpenRaftLog(dir string, o Options) (_ *RaftLog, err error) {
 			return nil, err
 		}
 	}
-	if err := l.lockDirectory(); err != nil {
-		return nil, err
-	}
-	if err := l.checkTail(logDirectory, false); err != nil {
-		return nil, err
-	}
-	l.cache = pebble.NewCache(raftCache)
-	if l.db, err = l.openDB(logDirectory, false, cmp.Or(o.memTable, raftMemTable)); err != nil {
-		return nil, err
-	}
-	l.guard.opening.Store(false)
-	if err := l.verify(); err != nil {
-		return nil, err
-	}
-	if err := l.readBounds(); err != nil {
-		return nil, err
-	}
-	if err := l.Failed(); err != nil {
+	err = inOrder(
+		l.lockDirectory,
+		func() error { return l.checkTail(logDirectory, false) },
+		func() (err error) {
+			l.cache = pebble.NewCache(raftCache)
+			l.db, err = l.openDB(logDirectory, false, cmp.Or(o.memTable, raftMemTable))
+			l.guard.opening.Store(err != nil)
+			return err
+		},
+		l.verify, l.readBounds, l.Failed,
+	)
+	if err != nil {
 		return nil, err
 	}
 	return l, nil

@@ -172,33 +172,22 @@ func Open(dir string, o Options) (_ *Store, err error) {
 		}
 		err = errors.Join(err, s.Close())
 	}()
-	if err := s.checkFormat(); err != nil {
-		return nil, err
+	err = inOrder(
+		s.checkFormat, s.makeDirectories, s.lockDirectory,
+		func() error { return s.checkOptions(o.Restoring, o.Member) },
+		s.RemoveCheckpoint,
+		func() error { return s.beginFormat(o.Member, o.Version) },
+		s.swapIncoming, s.beginIdentity,
+		func() error { return s.beforeLog(o.Async) },
+		func() error { return s.openDatabases(o) },
+	)
+	if err == nil {
+		err = s.load()
 	}
-	if err := s.makeDirectories(); err != nil {
-		return nil, err
+	if err == nil {
+		err = inOrder(s.Failed, func() error { return s.afterLog(o.Async) })
 	}
-	if err := s.lockDirectory(); err != nil {
-		return nil, err
-	}
-	if err := s.checkOptions(o.Restoring, o.Member); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(s.RemoveCheckpoint(), s.beginFormat(o.Member, o.Version), s.swapIncoming(), s.beginIdentity()); err != nil {
-		return nil, err
-	}
-	s.cache = pebble.NewCache(min(cmp.Or(o.Cache, cacheBytes), cacheBytes))
-	if err := s.openDatabases(o); err != nil {
-		return nil, err
-	}
-	s.guard.opening.Store(false)
-	if err := s.load(); err != nil {
-		return nil, err
-	}
-	if err := s.Failed(); err != nil {
-		return nil, err
-	}
-	if err := s.afterLog(o.Async); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	if o.Async {
@@ -208,14 +197,24 @@ func Open(dir string, o Options) (_ *Store, err error) {
 	return s, nil
 }
 
-func (s *Store) openDatabases(o Options) (err error) {
-	if err := s.beforeLog(o.Async); err != nil {
-		return err
+// inOrder calls steps until one fails, and returns its error.
+func inOrder(steps ...func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+func (s *Store) openDatabases(o Options) (err error) {
+	s.cache = pebble.NewCache(min(cmp.Or(o.Cache, cacheBytes), cacheBytes))
 	if s.logDB, err = s.openDB(logDirectory, o.Async, cmp.Or(o.memTable, logMemTable)); err != nil {
 		return err
 	}
-	return s.openPending(cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
+	err = s.openPending(cmp.Or(o.memTable, pendingMemTable), o.PendingAside)
+	s.guard.opening.Store(err != nil)
+	return err
 }
 
 // checkOptions rejects the directory of an unfinished restore, and the directory of a member of a cluster, unless the
