@@ -113,13 +113,6 @@ type Command struct {
 	Keep               uint64
 }
 
-const (
-	rewindLast = 1 << iota
-	rewindForget
-	rewindValue
-	rewindSnapshot
-)
-
 // Append appends the bytes of the command to dst.
 func (c *Command) Append(dst []byte) []byte {
 	v := codec.Appending(binary.AppendUvarint(append(dst, byte(c.Kind)), c.Model))
@@ -198,36 +191,19 @@ func (c *Command) visitBody(v *codec.Visitor) {
 }
 
 func (c *Command) visitRewind(v *codec.Visitor) {
-	flags := byte(0)
-	if c.Last != nil {
-		flags |= rewindLast
-	}
-	if c.Forget {
-		flags |= rewindForget
-	}
-	if c.Value != nil {
-		flags |= rewindValue
-	}
-	if c.Snapshot != nil {
-		flags |= rewindSnapshot
-	}
-	v.Byte(&flags)
+	last, value, snapshot := c.Last != nil, c.Value != nil, c.Snapshot != nil
+	v.Flags(&last, &c.Forget, &value, &snapshot)
 	v.Uvarint(&c.Sequence)
-	if v.Reading() {
-		if flags&^(rewindLast|rewindForget|rewindValue|rewindSnapshot) != 0 {
-			v.Corrupt("flags %#x of a rewind", flags)
-		}
-		if c.Forget = flags&rewindForget != 0; flags&rewindLast != 0 {
-			c.Last = new(storage.Record)
-		}
+	if last && v.Reading() {
+		c.Last = new(storage.Record)
 	}
 	if c.Last != nil {
 		visitRecord(v, c.Last)
 	}
-	if flags&rewindValue != 0 {
+	if value {
 		v.DelimitedBytes(&c.Value)
 	}
-	if flags&rewindSnapshot != 0 {
+	if snapshot {
 		v.DelimitedBytes(&c.Snapshot)
 		visitRows(v, rowBytes, &c.IDs, visitID)
 	}

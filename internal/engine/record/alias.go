@@ -49,8 +49,6 @@ type Base struct {
 	Sums string
 }
 
-const flagLearnAll = 1
-
 // Encode returns the bytes of the alias. They end with an empty id if there is no share.
 func (a *Alias) Encode() []byte { return encode(nil, a.visit) }
 
@@ -77,9 +75,8 @@ func (s *Share) visit(v *codec.Visitor) {
 	if v.DelimitedText(&s.Model.ID); s.Model.ID == "" {
 		return
 	}
-	flags := flag(flagLearnAll, s.LearnAll)
 	v.Int64(&s.Model.Created)
-	v.Byte(&flags)
+	v.Flags(&s.LearnAll)
 	v.Float(&s.Fraction)
 	v.Int64(&s.Started)
 	for _, b := range []*Base{&s.First, &s.Second} {
@@ -87,10 +84,7 @@ func (s *Share) visit(v *codec.Visitor) {
 		v.Within(math.MaxFloat64, &b.Squares)
 		v.DelimitedText(&b.Sums)
 	}
-	if !v.Reading() {
-		return
-	}
-	if s.LearnAll = flags == flagLearnAll; flags&^flagLearnAll != 0 || !(s.Fraction > 0 && s.Fraction < 1) {
-		v.Corrupt("a share of %g, flags %#x, of model %q", s.Fraction, flags, s.Model.ID)
+	if v.Reading() && !(s.Fraction > 0 && s.Fraction < 1) {
+		v.Corrupt("a share of %g of model %q", s.Fraction, s.Model.ID)
 	}
 }

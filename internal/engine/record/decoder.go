@@ -31,13 +31,6 @@ func decode[T any](what string, data []byte, visit func(*T, *codec.Visitor)) (T,
 	return out, nil
 }
 
-func flag(bit byte, set bool) byte {
-	if set {
-		return bit
-	}
-	return 0
-}
-
 // visitInput visits the bytes of a record of named inputs, at least one, or features.
 func visitInput(v *codec.Visitor, named bool, features *[]float64, inputs *[]byte) {
 	if !named {

@@ -31,9 +31,7 @@ type Pending struct {
 // classifier.
 func (w *Pending) Encode(classifier bool) []byte {
 	numbers := 2*len(w.Values) + 3 + len(w.Features) + len(w.Notes) + len(w.Advice) + 2*len(w.Probabilities) + len(w.Parametric)
-	flags := flag(flagNamed, w.Inputs != nil) | flag(flagClass, classifier) |
-		flag(flagParametric, !classifier && len(w.Parametric) > 0) | flag(flagExplained, w.Parts != nil)
-	return encode(make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs)), func(v *codec.Visitor) { w.visit(v, flags, len(w.Values)) })
+	return encode(make([]byte, 0, 2+8*numbers+8*10+len(w.Inputs)), func(v *codec.Visitor) { w.visit(v, classifier, len(w.Values)) })
 }
 
 // DecodePending reads the bytes that Encode wrote for a model with these outputs. It rejects
@@ -41,14 +39,15 @@ func (w *Pending) Encode(classifier bool) []byte {
 func DecodePending(data []byte, outputs int) (Pending, error) {
 	return decode("pending prediction", data, func(w *Pending, v *codec.Visitor) {
 		w.Class = model.NoClass
-		w.visit(v, 0, outputs)
+		w.visit(v, false, outputs)
 	})
 }
 
-func (w *Pending) visit(v *codec.Visitor, flags byte, outputs int) {
+func (w *Pending) visit(v *codec.Visitor, classifier bool, outputs int) {
+	named, parametric, explained := w.Inputs != nil, !classifier && len(w.Parametric) > 0, w.Parts != nil
 	v.Version(versionPending)
-	v.Byte(&flags)
-	if flags&flagClass != 0 {
+	v.Flags(nil, nil, nil, &named, &classifier, &parametric, nil, &explained)
+	if classifier {
 		v.DelimitedFloats(&w.Values)
 		outputs = len(w.Values)
 	} else {
@@ -60,24 +59,24 @@ func (w *Pending) visit(v *codec.Visitor, flags byte, outputs int) {
 	v.DelimitedFloats(&w.StandardErrors)
 	v.Float(&w.Leverage, &w.Probability)
 	v.Uint64(&w.Sequence)
-	visitInput(v, flags&flagNamed != 0, &w.Features, &w.Inputs)
+	visitInput(v, named, &w.Features, &w.Inputs)
 	visitOptional(v, &w.Notes)
 	visitOptional(v, &w.Advice)
-	if flags&flagClass != 0 {
+	if classifier {
 		w.visitClasses(v)
 	}
-	if flags&flagParametric != 0 {
+	if parametric {
 		if v.Reading() {
 			w.Parametric = make([]float64, outputs)
 		}
 		v.Floats(w.Parametric)
 	}
-	if flags&flagExplained != 0 {
+	if explained {
 		w.visitParts(v)
 	}
-	if v.Reading() && (flags&^(flagNamed|flagClass|flagParametric|flagExplained) != 0 || !w.servable(outputs)) {
-		v.Corrupt("flags %#x, values %v, %v of the parametric part, %d standard errors %v, leverage %g, probability %g, of classes %v",
-			flags, w.Values, w.Parametric, len(w.StandardErrors), w.StandardErrors, w.Leverage, w.Probability, w.Probabilities)
+	if v.Reading() && !w.servable(outputs) {
+		v.Corrupt("values %v, %v of the parametric part, %d standard errors %v, leverage %g, probability %g, of classes %v",
+			w.Values, w.Parametric, len(w.StandardErrors), w.StandardErrors, w.Leverage, w.Probability, w.Probabilities)
 	}
 }
 

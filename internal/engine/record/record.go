@@ -63,24 +63,6 @@ type Record struct {
 	Observations []Observation
 }
 
-const (
-	flagServed = 1 << iota
-	flagWeight
-	flagNoted
-	flagNamed
-	flagClass
-	flagParametric // Of pending predictions only.
-	flagLeader
-	flagExplained // Of pending predictions only.
-	flagsKnown    = flagServed | flagWeight | flagNoted | flagNamed | flagClass | flagLeader
-)
-
-func (o *Observation) flags() byte {
-	return flag(flagServed, o.Served != nil) | flag(flagWeight, o.Weight != 1) |
-		flag(flagNoted, o.Served != nil && (len(o.Served.Notes) > 0 || len(o.Served.Advice) > 0)) |
-		flag(flagNamed, o.Inputs != nil) | flag(flagClass, o.Class != "") | flag(flagLeader, o.LeaderLoss != nil)
-}
-
 // Append appends the record's bytes to dst.
 func (r *Record) Append(dst []byte) []byte {
 	return encode(dst, func(v *codec.Visitor) { r.visit(v) }) // r.visit would be allocated.
@@ -119,32 +101,33 @@ func (r *Record) visit(v *codec.Visitor) {
 }
 
 func (o *Observation) visit(v *codec.Visitor) {
-	flags := o.flags()
-	v.Byte(&flags)
+	served, weighted, named, classified, paired := o.Served != nil, o.Weight != 1, o.Inputs != nil, o.Class != "", o.LeaderLoss != nil
+	noted := served && (len(o.Served.Notes) > 0 || len(o.Served.Advice) > 0)
+	v.Flags(&served, &weighted, &noted, &named, &classified, nil, &paired)
 	if v.Reading() {
-		if flags&^flagsKnown != 0 || flags&(flagServed|flagNoted) == flagNoted {
-			v.Corrupt("observation flags %#x", flags)
+		if noted && !served {
+			v.Corrupt("notes without a served prediction")
 			return
 		}
 		o.Weight = 1
 	}
 	v.DelimitedText(&o.ID)
-	visitInput(v, flags&flagNamed != 0, &o.Features, &o.Inputs)
-	if flags&flagClass == 0 {
+	visitInput(v, named, &o.Features, &o.Inputs)
+	if !classified {
 		v.DelimitedFloats(&o.Labels)
 	} else if v.DelimitedText(&o.Class); v.Reading() && o.Class == "" {
 		v.Corrupt("a class without a name")
 	}
-	if flags&flagWeight != 0 {
+	if weighted {
 		v.Float(&o.Weight)
 	}
-	if flags&flagServed != 0 && v.Err() == nil {
+	if served && v.Err() == nil {
 		if v.Reading() {
 			o.Served = &Served{Class: model.NoClass}
 		}
-		o.Served.visit(v, flags, len(o.Labels))
+		o.Served.visit(v, classified, noted, len(o.Labels))
 	}
-	if flags&flagLeader != 0 && v.Err() == nil {
+	if paired && v.Err() == nil {
 		if v.Reading() {
 			o.LeaderLoss = new(float64)
 		}
@@ -152,8 +135,8 @@ func (o *Observation) visit(v *codec.Visitor) {
 	}
 }
 
-func (s *Served) visit(v *codec.Visitor, flags byte, outputs int) {
-	if flags&flagClass != 0 {
+func (s *Served) visit(v *codec.Visitor, classified, noted bool, outputs int) {
+	if classified {
 		v.DelimitedFloats(&s.Predictions)
 		visitClass(v, &s.Class, &s.Probabilities)
 	} else {
@@ -163,7 +146,7 @@ func (s *Served) visit(v *codec.Visitor, flags byte, outputs int) {
 		v.Floats(s.Predictions)
 	}
 	v.Uint64(&s.Sequence)
-	if flags&flagNoted != 0 {
+	if noted {
 		visitOptional(v, &s.Notes)
 		visitOptional(v, &s.Advice)
 	}

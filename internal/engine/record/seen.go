@@ -71,12 +71,6 @@ func truncated(data []byte) Digest {
 	return Digest(full[:len(Digest{})])
 }
 
-const (
-	seenServed = 1 << iota
-	seenClass
-	seenSetAside
-)
-
 // Append appends the bytes of s to dst.
 func (s *Seen) Append(dst []byte) []byte {
 	return encode(dst, func(v *codec.Visitor) { s.visit(v, 0) })
@@ -112,19 +106,13 @@ func (s *Seen) visit(v *codec.Visitor, outputs int) {
 // visitHead visits the fields up to the sequence, and reports whether the predictions are classes.
 func (s *Seen) visitHead(v *codec.Visitor) (classified bool) {
 	a := &s.Answer
-	flags := flag(seenServed, a.Served) | flag(seenSetAside, a.SetAside) | flag(seenClass, len(a.Predictions) == 0)
+	classified = len(a.Predictions) == 0
 	v.Version(versionSeen)
-	v.Byte(&flags)
+	v.Flags(&a.Served, &classified, &a.SetAside)
 	v.Bytes(s.Labels[:])
 	v.Bytes(s.Features[:])
 	v.Uint64(&a.Sequence)
-	if v.Reading() {
-		if flags&^(seenServed|seenClass|seenSetAside) != 0 {
-			v.Corrupt("flags %#x", flags)
-		}
-		a.Served, a.SetAside = flags&seenServed != 0, flags&seenSetAside != 0
-	}
-	return flags&seenClass != 0
+	return classified
 }
 
 // visitPrediction visits the class that a classifier predicted, or else one value for each output.

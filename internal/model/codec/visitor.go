@@ -236,6 +236,28 @@ func (v *Visitor) Byte(p *byte) {
 	}
 }
 
+// Flags visits a byte with a bit for each flag, the lowest first. The bit of a nil flag is never set.
+func (v *Visitor) Flags(flags ...*bool) {
+	var bits byte
+	for n, flag := range flags {
+		if flag != nil && *flag {
+			bits |= 1 << n
+		}
+	}
+	if v.Byte(&bits); !v.Reading() {
+		return
+	}
+	for n, flag := range flags {
+		if flag != nil {
+			*flag = bits>>n&1 != 0
+			bits &^= 1 << n
+		}
+	}
+	if bits != 0 {
+		v.Corrupt("unknown flags %#x", bits)
+	}
+}
+
 // Text visits a text of n bytes. The caller visits the length.
 func (v *Visitor) Text(p *string, n int) {
 	if !v.reading {
