@@ -239,7 +239,8 @@ func nameInputs(importances []model.Importance, schema *input.Schema, features [
 	named := importances[:0]
 	for n := range importances {
 		i := &importances[n]
-		if k, ok := keyedInput(schema, i); ok {
+		k, known := inputOf(schema, i)
+		if _, keyed := schema.Key(k); known && keyed {
 			i.Name = schema.Name(k)
 			if first, twice := inputs[k]; twice {
 				named[first].Gain += i.Gain
@@ -256,27 +257,19 @@ func nameInputs(importances []model.Importance, schema *input.Schema, features [
 			i.Name = features[i.From]
 		case isCycle:
 			i.Name = cycle
-		default:
-			for k := range schema.Len() {
-				if from, to := schema.Span(k); i.From >= from && i.From < to {
-					i.Name = schema.Name(k)
-				}
-			}
+		case known:
+			i.Name = schema.Name(k)
 		}
 		named = append(named, *i)
 	}
 	return named
 }
 
-// keyedInput is the input that has a key and the features of an importance, if there is one.
-func keyedInput(schema *input.Schema, i *model.Importance) (k int, ok bool) {
-	if i.From == i.To {
-		return 0, false
-	}
+// inputOf is the input that has the features of an importance, if the importance has features.
+func inputOf(schema *input.Schema, i *model.Importance) (k int, ok bool) {
 	for k := range schema.Len() {
-		if from, to := schema.Span(k); i.From >= from && i.From < to {
-			_, ok := schema.Key(k)
-			return k, ok
+		if from, to := schema.Span(k); i.From < i.To && i.From >= from && i.From < to {
+			return k, true
 		}
 	}
 	return 0, false

@@ -236,22 +236,19 @@ func (s Source) decode(sequence uint64, data []byte) (*machine.Machine, error) {
 // captured. At any time two copies of the state are in memory.
 func (s Source) Check(sequence uint64, digest [32]byte) error {
 	m, err := s.Restore(sequence)
-	if err != nil {
-		return err
-	}
-	return same(m, digest)
+	return same(m, err, digest)
 }
 
 // CheckEncoded is Check for an encoded snapshot.
 func (s Source) CheckEncoded(sequence uint64, data []byte, digest [32]byte) error {
 	m, err := s.decode(sequence, data)
+	return same(m, err, digest)
+}
+
+func same(m *machine.Machine, err error, digest [32]byte) error {
 	if err != nil {
 		return err
 	}
-	return same(m, digest)
-}
-
-func same(m *machine.Machine, digest [32]byte) error {
 	restored, err := m.Snapshot(make([]byte, 0, m.Size()))
 	if err != nil {
 		return err
