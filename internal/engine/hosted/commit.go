@@ -40,7 +40,6 @@ type commit struct {
 	// answers are one per observation of the record. Copies say which answer of which ticket each becomes.
 	answers []Answer
 	copies  []answerCopy
-	data    []byte
 	digest  record.Digester
 }
 
@@ -48,37 +47,6 @@ type answerCopy struct {
 	to        *Answer
 	from      int
 	duplicate bool
-}
-
-// maxPooledBytes bounds an encoded record whose memory the pool keeps.
-const maxPooledBytes = 1 << 20
-
-func (m *Model) newCommit() *commit {
-	c, ok := m.env.commits.Get().(*commit)
-	if !ok {
-		c = &commit{places: map[string]int{}}
-	}
-	c.Model = m
-	return c
-}
-
-func (c *commit) free() {
-	pool := &c.env.commits
-	c.Model = nil
-	clear(c.record.Observations)
-	clear(c.places)
-	clear(c.classes)
-	c.classes = c.classes[:0]
-	clear(c.consumed)
-	clear(c.learning)
-	clear(c.answers)
-	clear(c.copies)
-	c.record.Observations, c.consumed, c.learning = c.record.Observations[:0], c.consumed[:0], c.learning[:0]
-	c.answers, c.copies, c.data = c.answers[:0], c.copies[:0], c.data[:0]
-	if cap(c.data) > maxPooledBytes {
-		c.data = nil
-	}
-	pool.Put(c)
 }
 
 // perform places the rows of a batch, applies the new ones and fills in the answers.
@@ -221,9 +189,9 @@ func (c *commit) conflict(r *row, s *record.Seen) error {
 func (c *commit) apply() error {
 	n := len(c.record.Observations)
 	first := c.state.machine.Sequence() + 1
-	c.data = c.record.Append(c.data)
+	data := c.record.Append(nil)
 	begun := c.env.Now()
-	if err := c.journal.append(c.env.appends, first, first+uint64(n)-1, c.data, c.consumed); err != nil {
+	if err := c.journal.append(c.env.appends, first, first+uint64(n)-1, data, c.consumed); err != nil {
 		return c.stepDown(err)
 	}
 	durable := c.env.Now()
@@ -251,10 +219,7 @@ func (c *commit) learned(begun, ended time.Time) {
 // learn applies the durable record of n observations. It gives the lock up between those that the machine
 // learns together, so that predictions are answered.
 func (c *commit) learn(n int) error {
-	if cap(c.answers) < n {
-		c.answers = make([]Answer, n)
-	}
-	c.answers = c.answers[:n]
+	c.answers = make([]Answer, n)
 	c.state.Lock()
 	defer c.state.Unlock()
 	err := c.state.machine.Apply(&c.record, c.answers, func() {

@@ -150,8 +150,7 @@ type Env struct {
 	// appends never ends: an accepted observation is appended although the engine closes.
 	appends context.Context //nolint:containedctx // As above.
 	// turns counts the goroutines of the mailboxes.
-	turns   sync.WaitGroup
-	commits sync.Pool
+	turns sync.WaitGroup
 	// captures are written in the background. It has room for every capture that holds a copy's slot.
 	captures chan func(context.Context)
 	// received are the owner's snapshots that this server has received and not written.

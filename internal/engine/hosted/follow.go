@@ -23,8 +23,7 @@ func (m *Model) Resume() (sequence uint64, room int, err error) {
 // many were learned, and why the next one was rejected, which is a *RowError, or nil.
 func (m *Model) Relearn(observations []record.Observation) (learned int, rejected, err error) {
 	m.Touch(m.env.Now())
-	c := m.newCommit()
-	defer c.free()
+	c := commit{Model: m}
 	c.record.Time = max(m.state.machine.Time(), m.env.Time().UnixNano())
 	for n := range observations {
 		if rejected = c.placeFromLeader(&observations[n]); rejected != nil {

@@ -182,9 +182,7 @@ func (m *Model) advance(rows uint64) (more bool, err error) {
 
 // relearn lets the machine learn a record of another server. The machine keeps the memory of the record.
 func (m *Model) relearn(r record.Record) error {
-	c := m.newCommit()
-	defer c.free()
-	c.record = r
+	c := commit{Model: m, record: r}
 	begun := m.env.Now()
 	if err := c.learn(len(r.Observations)); err != nil {
 		return err

@@ -26,18 +26,17 @@ type writer struct{ *Model }
 // and answers every ticket.
 func (w writer) Handle(batch []*Ticket) {
 	w.begin(batch)
-	c := w.newCommit()
 	if err := w.catchUp(); err != nil {
 		for _, t := range batch {
 			t.reject(err)
 		}
 	} else {
+		c := commit{Model: w.Model, places: map[string]int{}}
 		c.perform(batch)
 	}
 	for _, t := range batch {
 		w.finish(t)
 	}
-	c.free()
 	w.afterCommit()
 }
 
