@@ -60,13 +60,11 @@ type Options struct {
 // Host is a server of a cluster: the cluster port, and the groups that have this server as a member. With several
 // groups of models, these are the groups 1 to Options.Groups, and the members of group 0 are all servers.
 type Host struct {
-	o   Options
-	log *zap.Logger
-	// strangers logs failed connections, one in failureInterval.
-	strangers *zap.Logger
-	stream    *consensus.Stream
-	peers     *peers
-	server    *grpc.Server
+	o      Options
+	log    *zap.Logger
+	stream *consensus.Stream
+	peers  *peers
+	server *grpc.Server
 	// groups are the groups of the cluster: group 0, then the groups of models if there are several.
 	groups   []*Group
 	draining atomic.Bool
@@ -101,9 +99,7 @@ func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
 		return nil, fmt.Errorf("%w: got %d, want at most %d", ErrGroups, o.Groups, placement.MaxGroups)
 	}
 	h := &Host{o: o, log: o.Logger, failed: make(chan error, 1), opening: make(chan uint32, placement.MaxGroups+1)}
-	h.strangers = h.log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
-		return zapcore.NewSamplerWithOptions(c, failureInterval, 1, 0)
-	}))
+
 	h.groups = append(h.groups, newGroup(h, 0))
 	if o.Groups > 1 {
 		for n := range o.Groups {
@@ -115,7 +111,13 @@ func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
 	}
-	if h.stream, err = consensus.Listen(o.Listener, o.TLS, h.connectionFailed); err != nil {
+	strangers := h.log.WithOptions(zap.WrapCore(func(c zapcore.Core) zapcore.Core {
+		return zapcore.NewSamplerWithOptions(c, failureInterval, 1, 0)
+	}))
+	h.stream, err = consensus.Listen(o.Listener, o.TLS, func(err error) { // Info is enough, because anyone can connect.
+		strangers.Info("a connection to the cluster port failed", zap.Error(err))
+	})
+	if err != nil {
 		return nil, err
 	}
 	h.stream.DialBy(o.Dial)
@@ -129,11 +131,6 @@ func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
 		}
 	})
 	return h, nil
-}
-
-// connectionFailed logs the failure of an accepted connection. Info is enough, because anyone can connect.
-func (h *Host) connectionFailed(err error) {
-	h.strangers.Info("a connection to the cluster port failed", zap.Error(err))
 }
 
 // Accepts returns the error of the cluster port while the port cannot accept connections, as without free descriptors.
@@ -178,17 +175,10 @@ func (h *Host) Close() error {
 	return h.closed
 }
 
-func (h *Host) directory(number uint32) string {
-	if number == 0 {
-		return h.o.Directory
-	}
-	return store.GroupDirectory(h.o.Directory, number)
-}
-
 func (h *Host) here() ([]uint32, error) {
 	var out []uint32
 	for _, g := range h.groups[1:] {
-		exists, err := store.GroupExists(h.directory(g.number), h.o.Store)
+		exists, err := store.GroupExists(store.GroupDirectory(h.o.Directory, g.number), h.o.Store)
 		if err != nil {
 			return nil, fmt.Errorf("cluster: %w", err)
 		}
@@ -301,7 +291,7 @@ func (h *Host) runGroup(ctx context.Context, number uint32, serve func(context.C
 		switch {
 		case number > 0 && errors.Is(err, ErrRemoved):
 			h.log.Info("this server has left a group", zap.Uint32("group", number))
-			return store.RemoveGroup(h.directory(number), h.o.Store)
+			return store.RemoveGroup(store.GroupDirectory(h.o.Directory, number), h.o.Store)
 		case err != nil:
 			return err
 		}

@@ -97,7 +97,7 @@ func (h *Host) newNode(number uint32) *Node {
 		host: h, number: number, o: h.o, log: h.log, began: h.o.Now(), opened: make(chan struct{}), checkpoint: make(chan struct{}, 1),
 		behind: make(chan uint64, 1), checks: make(chan check, pendingChecks), restart: make(chan struct{}), failed: make(chan error, 1),
 	}
-	n.o.Directory, n.o.Store.Member = h.directory(number), true
+	n.o.Directory, n.o.Store.Member = store.GroupDirectory(h.o.Directory, number), true
 	n.o.Store.Cache /= int64(len(h.groups))
 	if number > 0 {
 		n.log = h.log.With(zap.Uint32("group", number))
