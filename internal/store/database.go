@@ -115,13 +115,6 @@ func (db *database) close() (err error) {
 	return failed("close", err)
 }
 
-func (db *database) write(ctx context.Context, o *pebble.WriteOptions, fill func(*pebble.Batch) error) error {
-	if err := db.room(ctx); err != nil {
-		return err
-	}
-	return db.commit(o, fill)
-}
-
 // commit commits one batch, without room. It returns nil only if no write had failed by its
 // end; Pebble does not report that, see guard. Commit closes a committed batch, so that Pebble
 // reuses its memory.

@@ -130,7 +130,11 @@ func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File
 	err := f.guard.err()
 	if err == nil {
 		if out.File, err = open(); err == nil {
-			f.track(out)
+			if out.log {
+				f.open.Lock()
+				f.open.logs[out] = struct{}{}
+				f.open.Unlock()
+			}
 			return out, nil
 		}
 		err = f.guard.fail(err)
@@ -145,15 +149,6 @@ func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File
 
 func tables(name string) bool {
 	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
-}
-
-func (f *guardFS) track(file *guardFile) {
-	if !file.log {
-		return
-	}
-	f.open.Lock()
-	defer f.open.Unlock()
-	f.open.logs[file] = struct{}{}
 }
 
 func (f *guardFS) OpenDir(name string) (vfs.File, error) {

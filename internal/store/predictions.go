@@ -396,7 +396,10 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 
 func (s *Store) dropPending(ctx context.Context, model uint64) error {
 	return s.usePending(ctx, func(db *database) error {
-		return db.write(ctx, pebble.NoSync, func(b *pebble.Batch) error {
+		if err := db.room(ctx); err != nil {
+			return err
+		}
+		return db.commitUnsynced(func(b *pebble.Batch) error {
 			lower, upper := modelRange(familyPending, model)
 			return b.DeleteRange(lower, upper, nil)
 		})
