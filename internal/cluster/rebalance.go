@@ -225,15 +225,15 @@ func (h *Host) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// place gives the founded groups their members, once all servers of Options.Join are members of the cluster. After a group on
-// this server has had all its members, a group may lack a member because a server leaves. From then on only a group of one member
-// counts as founded just now.
+// place gives the founded groups their members, once all servers of Options.Join are members of the cluster. After this server has
+// had its share of the groups, and each of them all its members, a group may lack a member because a server leaves. From then on
+// only a group of one member counts as founded just now.
 func (h *Host) place(ctx context.Context) {
 	begun, complete := false, false
 	for {
-		// A server looks every pollInterval, because it may leave all its groups soon after they are complete.
+		// A server looks every pollInterval, because it may leave all its groups soon after.
 		looking, cancel := context.WithTimeout(ctx, placeInterval)
-		complete = complete || h.until(looking, h.hasComplete) == nil
+		complete = complete || h.until(looking, h.hasShare) == nil
 		<-looking.Done()
 		cancel()
 		if ctx.Err() != nil {
@@ -253,17 +253,26 @@ func (h *Host) place(ctx context.Context) {
 	}
 }
 
-// hasComplete reports whether a group of models on this server has all its members.
-func (h *Host) hasComplete() bool {
+// hasShare reports whether this server has its share of the groups, and each of them all its members.
+func (h *Host) hasShare() bool {
 	var servers []string
 	for _, m := range h.members() {
 		servers = append(servers, m.Address)
 	}
-	want := min(placement.Replicas, len(servers))
-	return h.founded(servers) && slices.ContainsFunc(h.groups[1:], func(g *Group) bool {
+	want, here := min(placement.Replicas, len(servers)), 0
+	if want == 0 || !h.founded(servers) {
+		return false
+	}
+	for _, g := range h.groups[1:] {
 		n := g.node.Load()
-		return n != nil && len(n.Status().Members) >= want
-	})
+		if n != nil && len(n.Status().Members) < want {
+			return false
+		}
+		if n != nil {
+			here++
+		}
+	}
+	return here > 0 && here >= len(h.groups[1:])*want/len(servers)
 }
 
 func (h *Host) founded(servers []string) bool {
