@@ -126,15 +126,17 @@ func (f *Forest) step() (units int64, done bool) {
 	return units, done
 }
 
-// oldLeaves writes the leaves of the oldest tree.
+// oldLeaves writes the leaves of the oldest tree for the rows before the start: a reader of the state runs the steps after
+// later rows.
 func (f *Forest) oldLeaves(old *tree) (units int64) {
-	j, filled := &f.fit, f.filled()
-	end := filled
-	if units = unitsLeaves(old.size, filled); !old.present {
-		end, units = min(j.at+chunk, filled), unitsValue*chunk
+	j := &f.fit
+	all := int(min(j.start, uint64(f.w.Slots())))
+	end := all
+	if units = unitsLeaves(old.size, f.filled()); !old.present {
+		end, units = min(j.at+chunk, all), unitsValue*chunk
 	}
 	f.leavesOf(old, j.old, j.at, end)
-	if j.at = end; end == filled {
+	if j.at = end; end == all {
 		j.phase = fitBag
 	}
 	return units
