@@ -278,9 +278,9 @@ func decimal(digits string) float64 {
 	return v
 }
 
-// halfOf is the half of the day, am, pm, a or p, of a unit, or empty.
+// halfOf is the half of the day, am, pm, a or p, of a unit, or empty. Points and spaces do not count.
 func halfOf(unit string) string {
-	half := strings.ToLower(strings.TrimSpace(unit))
+	half := strings.ToLower(strings.NewReplacer(".", "", " ", "").Replace(unit))
 	if slices.Contains([]string{"am", "pm", "a", "p"}, half) {
 		return half
 	}

@@ -252,8 +252,10 @@ func TestPaddedNumbers(t *testing.T) {
 		assert.Equal(t, kind, c.Kind, c.Reason)
 		assert.Regexp(t, `"00000000" in line 2 begins with a 0, and is taken for a number|codes with a leading 0, of which most do not repeat`, c.Notice())
 	}
-	ids := read(t, "row_id,y\n"+strings.Join(each(300, func(i int) string { return fmt.Sprintf("%d,%d", 7000+13*i, i*7919%101) }), "\n"), infer.Options{Target: "y"}).Columns[0]
-	assert.Equal(t, infer.LeftOut, ids.Kind, ids.Reason)
+	for name, kind := range map[string]infer.Kind{"row_id": infer.LeftOut, "PassengerId": infer.LeftOut, "orderid": infer.LeftOut, "amount_paid": infer.Number, "bid": infer.Number, "grid": infer.Number} {
+		ids := read(t, name+",x,y\n"+strings.Join(each(300, func(i int) string { return fmt.Sprintf("%d,%d,%d", 7000+13*i, i%7, i*7919%101) }), "\n"), infer.Options{Target: "y"}).Columns[0]
+		assert.Equal(t, kind, ids.Kind, "%s: %s", name, ids.Reason)
+	}
 }
 
 // Numbers are seconds since 1970 if the name of the column says that they are times.

@@ -213,10 +213,20 @@ func (c *column) lastWord() string {
 	return strings.ToLower(name[at:])
 }
 
-// namesRow reports whether integers are ids of rows: the last word of the column's name is id, most of them do not repeat,
-// and labels do not follow them.
+// idsOfRows are what a last word such as orderid names, as rows do.
+func idsOfRows() []string {
+	return []string{
+		"", "application", "booking", "case", "claim", "event", "gu", "invoice", "listing", "loan", "message", "observation", "order", "passenger",
+		"payment", "post", "property", "record", "request", "ride", "row", "sale", "sample", "session", "ticket", "transaction", "trip", "u", "uu",
+	}
+}
+
+// namesRow reports whether integers are ids of rows: the last word of the column's name is one of ids, and not paid, most of
+// them do not repeat, and labels do not follow them.
 func (c *column) namesRow(values int) bool {
-	return c.integers == values && strings.HasSuffix(c.lastWord(), "id") && c.hardlyRepeats() && 4*c.different() > 3*values && !c.labelsFollow()
+	named, isID := strings.CutSuffix(c.lastWord(), "id")
+	isID = isID && (slices.Contains(idsOfRows(), named) || slices.Contains(nameWords(), named))
+	return c.integers == values && isID && c.hardlyRepeats() && 4*c.different() > 3*values && !c.labelsFollow()
 }
 
 // isClock reports whether a code is a time of the day, such as 0738, in a column whose name says so.
