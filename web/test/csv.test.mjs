@@ -25,7 +25,7 @@ test("a file that is dropped is inferred, reviewed, created, replayed and watche
   await page.dispatchEvent("main", "drop", { dataTransfer: data });
   await page.getByRole("heading", { name: "Columns of My Trips.csv" }).waitFor();
   const kinds = await page.getByRole("combobox").evaluateAll((all) => all.map((e) => e.value));
-  assert.deepEqual(kinds, ["time", "categorical", "numeric", "boolean", "numeric", "none", "label"]);
+  assert.deepEqual(kinds, ["time", "categorical", "numeric", "boolean", "categorical", "none", "label"]);
   await accessible(page);
   await page.setViewportSize({ width: 390, height: 900 });
   for (const width of await page.getByRole("combobox").evaluateAll((all) => all.map((e) => e.clientWidth))) assert.ok(width >= 100, `a choice is ${width} wide`);
