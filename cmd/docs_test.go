@@ -284,9 +284,7 @@ func (*reader) compare(t *testing.T, b block, out string) {
 			}
 		}
 	}
-	if !answers(out, wanted.String()) {
-		t.Errorf("the program prints\n%s\nand not\n%s", out, wanted.String())
-	}
+	assert.True(t, answers(out, wanted.String()), "the program prints\n%s\nand not\n%s", out, wanted.String())
 }
 
 // json reads JSON, and lets the server check what is a spec.

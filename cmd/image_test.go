@@ -90,9 +90,7 @@ func sources(t *testing.T, dir string) []string {
 	var problems bytes.Buffer
 	list.Stderr = &problems
 	out, err := list.Output()
-	if err != nil {
-		t.Fatalf("the programs cannot be built from what the Dockerfile copies: %v\n%s", err, problems.String())
-	}
+	require.NoError(t, err, "the programs cannot be built from what the Dockerfile copies: %v\n%s", err, problems.String())
 	files := map[string]bool{}
 	for packages := json.NewDecoder(bytes.NewReader(out)); ; {
 		var p struct {

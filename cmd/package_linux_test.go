@@ -45,9 +45,7 @@ func output(t *testing.T, name string, args ...string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
-	}
+	require.NoError(t, err, "%s %s: %s", name, strings.Join(args, " "), out)
 	return string(out)
 }
 

@@ -80,9 +80,7 @@ func TestWatchdogIsToldWhileTheServerServes(t *testing.T) {
 	for range want {
 		got = append(got, m.next(t))
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("systemd got\n%s\nand not\n%s", strings.Join(got, ", "), strings.Join(want, ", "))
-	}
+	assert.True(t, slices.Equal(got, want), "systemd got\n%s\nand not\n%s", strings.Join(got, ", "), strings.Join(want, ", "))
 	assert.NoError(t, <-ended)
 }
 

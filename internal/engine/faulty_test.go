@@ -346,17 +346,13 @@ func TestDiskThatStandsStill(t *testing.T) {
 	still.Store(false)
 	close(goOn)
 	// The queue holds 16; what the writer had taken from it waits for the disk.
-	if late.Load() < 16 || late.Load() > 32 || late.Load()+turnedAway.Load() != 99 {
-		t.Errorf("%d were late, %d turned away", late.Load(), turnedAway.Load())
-	}
+	assert.True(t, late.Load() >= 16 && late.Load() <= 32 && late.Load()+turnedAway.Load() == 99, "%d were late, %d turned away", late.Load(), turnedAway.Load())
 	for n := 1; n < len(taken); n++ {
 		answers, err := h.Observe(t.Context(), "m", row(n))
 		for ; errors.Is(err, engine.ErrOverloaded); answers, err = h.Observe(t.Context(), "m", row(n)) {
 			time.Sleep(time.Millisecond) // The queue is still full.
 		}
-		if err != nil || answers[0].Duplicate != taken[n].Load() {
-			t.Errorf("observation %d again: %+v, %v; it was taken: %v", n, answers, err, taken[n].Load())
-		}
+		assert.True(t, err == nil && answers[0].Duplicate == taken[n].Load(), "observation %d again: %+v, %v; it was taken: %v", n, answers, err, taken[n].Load())
 	}
 	assert.EqualValues(t, 100, h.stats(t, "m").Observations, "observations learned")
 }

@@ -98,9 +98,7 @@ func TestNamedInputs(t *testing.T) {
 	}
 	s := h.stats(t, "m")
 	for n, in := range s.Inputs {
-		if in.Name != schema.Name(n) || in.Statistics != encoder.Statistics(n) {
-			t.Errorf("%+v, want %+v", in, encoder.Statistics(n))
-		}
+		assert.True(t, in.Name == schema.Name(n) && in.Statistics == encoder.Statistics(n), "%+v, want %+v", in, encoder.Statistics(n))
 	}
 	info, err = h.GetModel(t.Context(), "m")
 	if err != nil || len(info.Inputs) != 5 || len(info.Inputs[1].Categories) != 3 || info.Inputs[1].Features[0] != "city="+info.Inputs[1].Categories[0].Name {

@@ -178,9 +178,7 @@ func learnerFails(t *testing.T, d disk, spec model.Spec, rows []engine.Observati
 		s, err := h.SnapshotModel(t.Context(), "bad")
 		assert.ErrorIs(t, err, engine.ErrCorrupt, s)
 		assert.ErrorIs(t, errOf(h.ExportModel(t.Context(), "bad", engine.ExportOptions{})), engine.ErrCorrupt)
-		if (h.Totals().Panics.Load() > 0) != panics {
-			t.Errorf("%d panics are counted", h.Totals().Panics.Load())
-		}
+		assert.True(t, (h.Totals().Panics.Load() > 0) == panics, "%d panics are counted", h.Totals().Panics.Load())
 		readOnly := map[string]bool{}
 		h.Each(func(l *engine.Live) { readOnly[l.ID] = l.ReadOnly })
 		assert.True(t, readOnly["bad"] && !readOnly["good"], "read-only: %v", readOnly)

@@ -327,9 +327,7 @@ func TestCells(t *testing.T) {
 				row.SetEscapeHTML(false)
 				_ = row.Encode([]any{v, 0.5}) // Texts, numbers and booleans.
 			}
-			if err != nil || lines != want.String() {
-				t.Errorf("%s: the values %s, %v, want %s", c.Case, lines, err, want.String())
-			}
+			assert.True(t, err == nil && lines == want.String(), "%s: the values %s, %v, want %s", c.Case, lines, err, want.String())
 		}
 		declared, err := declaredCSV(strings.NewReader(text), r.Spec.GetInputs())
 		if err != nil {

@@ -422,9 +422,7 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 			close(ended)
 			group.Wait()
 			t.Logf("%d calls: %d answers, %d rejections, %d by the other model", calls.Load(), own.Load(), rejected.Load(), others.Load())
-			if others.Load() > 0 {
-				t.Errorf("the other model answered %d of %d calls", others.Load(), calls.Load())
-			}
+			assert.Zero(t, others.Load(), "the other model answered %d of %d calls", others.Load(), calls.Load())
 		})
 	}
 	r, err := g.models.GetModel(admin, &hindsightv1.GetModelRequest{Model: foreign})

@@ -221,9 +221,7 @@ func TestListsMergeGroups(t *testing.T) {
 				}
 			}
 			same := slices.EqualFunc(pages[0], pages[1], func(a, b *hindsightv1.ListModelsResponse) bool { return proto.Equal(a, b) })
-			if !same {
-				t.Fatalf("%v: four groups list\n%s\none engine lists\n%s", r, idsOf(pages[0]), idsOf(pages[1]))
-			}
+			require.True(t, same, "%v: four groups list\n%s\none engine lists\n%s", r, idsOf(pages[0]), idsOf(pages[1]))
 		}
 	}
 	var aliases [2]*hindsightv1.ListAliasesResponse

@@ -155,9 +155,7 @@ func rejected(t *testing.T, err error, code codes.Code, reason string, words ...
 			got = info.GetReason()
 		}
 	}
-	if s.Code() != code || got != reason {
-		t.Errorf("rejected with %v %q (%v), want %v %q", s.Code(), got, err, code, reason)
-	}
+	assert.True(t, s.Code() == code && got == reason, "rejected with %v %q (%v), want %v %q", s.Code(), got, err, code, reason)
 	for _, w := range words {
 		assert.Contains(t, s.Message(), w)
 	}

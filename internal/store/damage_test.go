@@ -157,9 +157,7 @@ func empty(t *testing.T, db *pebble.DB, families ...byte) error {
 		if err != nil {
 			return err
 		}
-		if it.First() {
-			t.Errorf("left: %q", it.Key())
-		}
+		assert.False(t, it.First(), "left: %q", it.Key())
 		if err := it.Close(); err != nil {
 			return err
 		}

@@ -99,9 +99,7 @@ func TestPositionIsCopied(t *testing.T) {
 	require.NoError(t, m.Append(storage.At(t.Context(), storage.Position{Index: 1 << 41}), commit(2)))
 	inspected, pending, err := store.Inspect(dir, store.Options{FS: fs})
 	require.NoError(t, errors.Join(pending, err))
-	if inspected.Position() != last || len(replayed(t, find(t, inspected, "m"))) != 1 {
-		t.Errorf("position %v", inspected.Position())
-	}
+	assert.True(t, inspected.Position() == last && len(replayed(t, find(t, inspected, "m"))) == 1, "position %v", inspected.Position())
 	closed(t, inspected)
 	again := must(store.Open(dir, store.Options{FS: fs}))(t)
 	defer closed(t, again)
@@ -120,9 +118,7 @@ func TestResetPosition(t *testing.T) {
 	closed(t, s)
 	s = open(t, cut)
 	defer closed(t, s)
-	if s.Position() != (storage.Position{}) || find(t, s, "m").Number() != m.Number() {
-		t.Errorf("position %v", s.Position())
-	}
+	assert.True(t, s.Position() == (storage.Position{}) && find(t, s, "m").Number() == m.Number(), "position %v", s.Position())
 }
 
 // An import that the disk rejects in the middle ends all writing, because the next model would get a different number
@@ -149,9 +145,7 @@ func TestImportUnderAPositionFails(t *testing.T) {
 	s = open(t, cut)
 	defer closed(t, s)
 	m, err := s.Import(storage.At(t.Context(), at(5)), "m", nil, from)
-	if err != nil || m.Number() != 1 || m.CountPending() != 1 || s.Metrics().RememberedIDs != 1 {
-		t.Errorf("number %d, %d wait, %v", m.Number(), m.CountPending(), err)
-	}
+	assert.True(t, err == nil && m.Number() == 1 && m.CountPending() == 1 && s.Metrics().RememberedIDs == 1, "number %d, %d wait, %v", m.Number(), m.CountPending(), err)
 }
 
 // Pending predictions may be durable before their model. The model gets the same number when its command is applied
@@ -161,9 +155,7 @@ func TestNumbersAreGivenAgain(t *testing.T) {
 	s := open(t, fs)
 	for _, name := range []string{"m", "other"} {
 		m, err := s.Create(storage.At(t.Context(), at(1)), name, nil)
-		if err != nil || m.Number() != 1 {
-			t.Fatalf("number %d, %v", m.Number(), err)
-		}
+		require.True(t, err == nil && m.Number() == 1, "number %d, %v", m.Number(), err)
 		if name == "m" {
 			err = errors.Join(m.PutPending([]storage.Prediction{{ID: "p"}}), s.SyncPending())
 		} else {

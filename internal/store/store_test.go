@@ -160,9 +160,7 @@ func TestImportedPredictionsAreCounted(t *testing.T) {
 	}
 	for _, rows := range [][]storage.Prediction{{row("a", 1), row("b", 2)}, {row("b", 2), row("a", 1)}, {row("a", 3), row("a", 1), row("b", 2)}} {
 		m := must(s.Import(t.Context(), "m", nil, storage.Import{Pending: rows}))(t)
-		if m.CountPending() != 2 || s.CountPending() != 2 {
-			t.Errorf("%v: %d predictions, %d in all", rows, m.CountPending(), s.CountPending())
-		}
+		assert.True(t, m.CountPending() == 2 && s.CountPending() == 2, "%v: %d predictions, %d in all", rows, m.CountPending(), s.CountPending())
 		p, ok, err := m.GetPending("a")
 		assert.True(t, err == nil && ok && p.Expiry.Unix() == 1, "%v: %v, %v, %v", rows, p, ok, err)
 		if err := s.Expire(t.Context(), time.Unix(1, 0), func(storage.Model) {}); err != nil || m.CountPending() != 1 {

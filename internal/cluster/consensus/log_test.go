@@ -43,8 +43,7 @@ type server struct {
 	now     func() time.Time
 	calm    bool
 	dial    func(ctx context.Context, network, address string) (net.Conn, error)
-	// ahead is how far the clocks of the cluster are ahead.
-	ahead *atomic.Int64
+	ahead   *atomic.Int64 // How far the clocks of the cluster are ahead.
 
 	*consensus.Log
 	stream *consensus.Stream

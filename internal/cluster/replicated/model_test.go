@@ -84,9 +84,7 @@ func TestChanged(t *testing.T) {
 			want[7] = got[0]
 			continue
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("server %d was told\n%s\nwant\n%s", n, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		assert.True(t, slices.Equal(got, want), "server %d was told\n%s\nwant\n%s", n, strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 

@@ -72,9 +72,7 @@ func TestParquet(t *testing.T) {
 		require.NoError(t, err, name)
 		for column, text := range want {
 			i := slices.Index(table.Columns(), column)
-			if i < 0 || record[i] != text {
-				t.Errorf("%s: column %s of %q: %q, want %q", name, column, table.Columns(), record, text)
-			}
+			assert.True(t, i >= 0 && record[i] == text, "%s: column %s of %q: %q, want %q", name, column, table.Columns(), record, text)
 		}
 		i := slices.Index(table.Columns(), "old")
 		assert.True(t, strings.HasPrefix(record[i], "1970-01-02T1"), "%s: old time %s", name, record[i])

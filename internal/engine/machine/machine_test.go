@@ -231,9 +231,7 @@ func TestHistoryWithoutStatistics(t *testing.T) {
 	apply(t, m, all[5:], nil)
 	sequence := uint64(len(all[0].Observations))
 	points := m.History().Points(0, m.Moment())
-	if len(points) != 30 || m.Failed() != nil {
-		t.Fatalf("%d points, %v", len(points), m.Failed())
-	}
+	require.True(t, len(points) == 30 && m.Failed() == nil, "%d points, %v", len(points), m.Failed())
 	for _, r := range all[1:5] {
 		sequence += uint64(len(r.Observations))
 	}

@@ -161,9 +161,7 @@ func TestRecentRegretIsAgainstTheBestMap(t *testing.T) {
 				energy += weights[i] * y * y
 			}
 		}
-		if math.Abs(w.Regret()-(loss-least)) > 1e-9*energy {
-			t.Errorf("last %d: regret %.12g, want %.12g", w.Rounds, w.Regret(), loss-least)
-		}
+		assert.True(t, math.Abs(w.Regret()-(loss-least)) <= 1e-9*energy, "last %d: regret %.12g, want %.12g", w.Rounds, w.Regret(), loss-least)
 	}
 }
 

@@ -120,9 +120,7 @@ func TestTheScreenFindsInputs(t *testing.T) {
 		found[j] = true
 	}
 	for _, j := range []int{140, 20, 70, 71} { // Linear, even, a product.
-		if !found[j] {
-			t.Errorf("input %d is not in the levels: %v", j, l.Slots())
-		}
+		assert.True(t, found[j], "input %d is not in the levels: %v", j, l.Slots())
 	}
 	variance := 4 + 4.5 + 2.25
 	assert.LessOrEqual(t, late, 0.4*variance, "a late loss of %g at a variance of %g", late, variance)

@@ -176,9 +176,7 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 				require.NoError(t, all.Observe(&p, s.X, y, s.Weight))
 				require.True(t, o.Loss == p.Loss && o.Regret == p.Regret && slices.Equal(o.Predictions, p.Predictions[:k]), "round %d: %+v, with all outputs %+v", n, o, p)
 			}
-			if late.Stats() != all.Stats() {
-				t.Errorf("%+v, with all outputs %+v", late.Stats(), all.Stats())
-			}
+			assert.True(t, late.Stats() == all.Stats(), "%+v, with all outputs %+v", late.Stats(), all.Stats())
 			a := must(late.AppendBinary(nil))(t)
 			assert.Equal(t, must(all.AppendBinary(nil))(t), a, "another state than with all outputs")
 		})

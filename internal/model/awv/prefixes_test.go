@@ -225,9 +225,7 @@ func TestDegreesOnRealStreams(t *testing.T) {
 			}
 			ratio := l.Stats().Loss / slices.Min(losses)
 			t.Logf("%.4f times the loss of the best degree of %.4g", ratio, losses)
-			if ratio > 1.02 || l.Stats().Loss > slices.Max(losses) {
-				t.Errorf("loss %g, the degrees %g", l.Stats().Loss, losses)
-			}
+			assert.True(t, ratio <= 1.02 && l.Stats().Loss <= slices.Max(losses), "loss %g, the degrees %g", l.Stats().Loss, losses)
 		})
 	}
 }

@@ -76,9 +76,7 @@ func TestReadingStopsAtItsFirstFailure(t *testing.T) {
 	r.Float(&f)
 	r.Uint32(&m)
 	assert.True(t, n == 5 && f == 0 && m == 0, "read what is not there")
-	if !errors.Is(r.Err(), codec.ErrCorrupt) || !errors.Is(r.End(), codec.ErrCorrupt) {
-		t.Errorf("%v, %v", r.Err(), r.End())
-	}
+	assert.True(t, errors.Is(r.Err(), codec.ErrCorrupt) && errors.Is(r.End(), codec.ErrCorrupt), "%v, %v", r.Err(), r.End())
 }
 
 func TestFloatsAreReadAsTheyWereWritten(t *testing.T) {

@@ -259,9 +259,7 @@ func TestFourierIsUnbiased_JMLR_Eq7(t *testing.T) {
 					for n, m := range estimates(k, c.dimension, c.frequencies, draws, orthogonal, distances, seed) {
 						off := math.Abs(m.mean()) / m.meanError()
 						worst = math.Max(worst, off)
-						if off > 4 {
-							t.Errorf("seed %d, distance %g: the mean is %.3g off, standard error %.3g", seed, distances[n], m.mean(), m.meanError())
-						}
+						assert.True(t, off <= 4, "seed %d, distance %g: the mean is %.3g off, standard error %.3g", seed, distances[n], m.mean(), m.meanError())
 						if limit := 1 / float64(c.frequencies); m.variance() > limit {
 							t.Errorf("seed %d, distance %g: variance %g, at most %g", seed, distances[n], m.variance(), limit)
 						}

@@ -175,9 +175,7 @@ func TestFeaturesAreThoseOfTheOracle(t *testing.T) {
 			t.Fatalf("%d features and %d names, want %d", len(got), len(e.Names()), len(want))
 		}
 		for k := range got {
-			if math.Abs(got[k]-want[k]) > 1e-9*math.Max(1, math.Abs(want[k])) {
-				t.Fatalf("row %d, %s: %.17g, want %.17g (%v)", n, e.Names()[k], got[k], want[k], m)
-			}
+			require.True(t, math.Abs(got[k]-want[k]) <= 1e-9*math.Max(1, math.Abs(want[k])), "row %d, %s: %.17g, want %.17g (%v)", n, e.Names()[k], got[k], want[k], m)
 		}
 		e.Learn(r)
 		o.past = append(o.past, m)
@@ -253,13 +251,9 @@ func testRestore(t *testing.T, s *input.Schema, all []row) {
 			second.Learn(record(t, s, m))
 		}
 		same(t, fmt.Sprint("continued from ", at), state(t, second), state(t, whole))
-		if second.Size() != whole.Size() || second.Observations() != 1500 {
-			t.Errorf("restored at %d it has %d bytes, want %d", at, second.Size(), whole.Size())
-		}
+		assert.True(t, second.Size() == whole.Size() && second.Observations() == 1500, "restored at %d it has %d bytes, want %d", at, second.Size(), whole.Size())
 		for i := range s.Len() {
-			if second.Statistics(i) != whole.Statistics(i) {
-				t.Errorf("restored at %d: %+v, want %+v", at, second.Statistics(i), whole.Statistics(i))
-			}
+			assert.True(t, second.Statistics(i) == whole.Statistics(i), "restored at %d: %+v, want %+v", at, second.Statistics(i), whole.Statistics(i))
 		}
 	}
 }
@@ -334,9 +328,7 @@ func TestARenamedCategoryChangesNamesAlone(t *testing.T) {
 		assert.Equal(t, strings.ReplaceAll(x[k], "city 1", "Ålesund"), y[k], x[k])
 	}
 	for i := range s.Len() {
-		if a.Statistics(i) != b.Statistics(i) {
-			t.Errorf("%s: %+v and %+v", s.Name(i), a.Statistics(i), b.Statistics(i))
-		}
+		assert.True(t, a.Statistics(i) == b.Statistics(i), "%s: %+v and %+v", s.Name(i), a.Statistics(i), b.Statistics(i))
 	}
 }
 
@@ -387,13 +379,9 @@ func TestStatistics(t *testing.T) {
 		{Low: 10, High: 20, Mean: 15, Deviation: math.Sqrt(50.0 / 3)},
 	} {
 		got := e.Statistics(i)
-		if math.Abs(got.Deviation-want.Deviation) > 1e-12 || math.Abs(got.Mean-want.Mean) > 1e-12 {
-			t.Errorf("%s: %+v, want %+v", s.Name(i), got, want)
-		}
+		assert.True(t, math.Abs(got.Deviation-want.Deviation) <= 1e-12 && math.Abs(got.Mean-want.Mean) <= 1e-12, "%s: %+v, want %+v", s.Name(i), got, want)
 		want.Seen, want.Missing, want.Deviation, want.Mean, want.NumbersKnown = 3, 1, got.Deviation, got.Mean, true
-		if got != want {
-			t.Errorf("%s: %+v, want %+v", s.Name(i), got, want)
-		}
+		assert.True(t, got == want, "%s: %+v, want %+v", s.Name(i), got, want)
 	}
 	assert.EqualValues(t, 1.0/3, e.Statistics(0).OutsideShare())
 }

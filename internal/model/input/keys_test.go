@@ -334,9 +334,7 @@ func TestTextsCountWords(t *testing.T) {
 		got := e.Encode(nil, r)
 		require.Equal(t, len(want), len(got))
 		for k, v := range got {
-			if math.Abs(v-want[k]) > 1e-12 || v > s.Bounds()[k] {
-				t.Errorf("%.20q: feature %d is %g, want %g of at most %g", text, k, v, want[k], s.Bounds()[k])
-			}
+			assert.True(t, math.Abs(v-want[k]) <= 1e-12 && v <= s.Bounds()[k], "%.20q: feature %d is %g, want %g of at most %g", text, k, v, want[k], s.Bounds()[k])
 		}
 		e.Learn(r)
 	}

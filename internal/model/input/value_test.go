@@ -151,9 +151,7 @@ func TestHash(t *testing.T) {
 		v ^= v >> 33
 		v *= 0xc4ceb9fe1a85ec53
 		v ^= v >> 33
-		if input.Hash(text) != v || input.Hash([]byte(text)) != v {
-			t.Errorf("%q: %#x, want %#x", text, input.Hash(text), v)
-		}
+		assert.True(t, input.Hash(text) == v && input.Hash([]byte(text)) == v, "%q: %#x, want %#x", text, input.Hash(text), v)
 	}
 	assert.EqualValues(t, uint64(documentedHash), input.Hash("Oslo"))
 }
@@ -195,9 +193,7 @@ func TestLog1pIsExact(t *testing.T) {
 		want := math.Log1p(x) // Below one unit in the last place itself.
 		got := input.Log1p(x)
 		worst = math.Max(worst, math.Abs(got-want)/(math.Nextafter(want, math.Inf(1))-want))
-		if input.Log1p(-x) != -got {
-			t.Fatalf("of −%g it is %g", x, input.Log1p(-x))
-		}
+		require.True(t, input.Log1p(-x) == -got, "of −%g it is %g", x, input.Log1p(-x))
 	}
 	assert.LessOrEqual(t, worst, 1.0, "it differs by %g units in the last place from that of package math", worst)
 	// log(1 + x) as a sum of atanh, to 200 bits.

@@ -200,9 +200,7 @@ func TestNobodyIsAwake(t *testing.T) {
 	m.Weights(w, []bool{false, false})
 	assert.True(t, w[0] == 0 && w[1] == 0 && mix.Mean(w, []float64{3, 4}) == 0, "weights %v", w)
 	m.Update(1, 0, []float64{3, 4}, []bool{false, false})
-	if m.Regret(0) != 0 || m.Bound(1) != 0 {
-		t.Errorf("regret %g, bound %g", m.Regret(0), m.Bound(1))
-	}
+	assert.True(t, m.Regret(0) == 0 && m.Bound(1) == 0, "regret %g, bound %g", m.Regret(0), m.Bound(1))
 }
 
 func state(m *mix.Mixture) []byte {

@@ -69,9 +69,7 @@ func TestMoments(t *testing.T) {
 func TestMomentsOfNothingAndOfOne(t *testing.T) {
 	var e moments.Exact
 	var r, w moments.Running
-	if e.Deviation(0) != 0 {
-		t.Errorf("no numbers have a deviation of %g", e.Deviation(0))
-	}
+	assert.True(t, e.Deviation(0) == 0, "no numbers have a deviation of %g", e.Deviation(0))
 	e.Add(1e100, 1, 1)
 	r.Add(1e100, 1, 1)
 	w.AddWeighted(1e100, 1e-9, 0)

@@ -237,9 +237,7 @@ func TestAbsorbNeverLosesWhatIsKnown(t *testing.T) {
 		near(t, "entry", v, before[i], 1e-13)
 	}
 	then, err := qr.FromPacked(r, 1, before, 1e-9, 1e9)
-	if err != nil || f.LogDet(1) < then.LogDet(1) {
-		t.Errorf("log det has become %g: %v", f.LogDet(1), err)
-	}
+	assert.True(t, err == nil && f.LogDet(1) >= then.LogDet(1), "log det has become %g: %v", f.LogDet(1), err)
 }
 
 func normalsOf(rng *rand.Rand, n int) []float64 {
@@ -381,9 +379,7 @@ func weights(t *testing.T, grown, all *qr.Factor) {
 func TestAddColumnWithoutFeatures(t *testing.T) {
 	f := qr.New(0, 1, 1)
 	f.AddColumn()
-	if f.Columns() != 2 || f.Order() != 0 || len(f.Packed()) != 0 {
-		t.Fatalf("%d columns, order %d", f.Columns(), f.Order())
-	}
+	require.True(t, f.Columns() == 2 && f.Order() == 0 && len(f.Packed()) == 0, "%d columns, order %d", f.Columns(), f.Order())
 	f.Append(nil, 1, []float64{0.5, 0.25}, 1)
 	assert.Equal(t, []float64{1, 0.5, 0.25}, f.Packed())
 }

@@ -524,9 +524,7 @@ func TestShiftMovesTheRightHandSideAlongOneInput(t *testing.T) {
 	restored, err := qr.FromPacked(r, k, f.Packed(), 1e-3, 1e9)
 	require.NoError(t, err)
 	for i, u := range restored.Right() {
-		if u != f.Right()[i] {
-			t.Errorf("right-hand side %d is %g in the copy, %g in the rows", i, f.Right()[i], u)
-		}
+		assert.True(t, u == f.Right()[i], "right-hand side %d is %g in the copy, %g in the rows", i, f.Right()[i], u)
 	}
 }
 

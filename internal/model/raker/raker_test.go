@@ -264,9 +264,7 @@ func TestExtremeStepsAreBounded(t *testing.T) {
 					require.False(t, math.IsNaN(v) || math.IsInf(v, 0), "%v, step %g, weight %g, round %d: %+v", l, step, weight, n, out)
 					require.False(t, l == losses.Squared && math.Abs(out.Prediction) > 3, "step %g, weight %g, round %d: predicts %g for labels of 1", step, weight, n, out.Prediction)
 				}
-				if !a.Stats().CertificateOK {
-					t.Errorf("%v, step %g, weight %g: %+v", l, step, weight, a.Stats())
-				}
+				assert.True(t, a.Stats().CertificateOK, "%v, step %g, weight %g: %+v", l, step, weight, a.Stats())
 			}
 		}
 	}

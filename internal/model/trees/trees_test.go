@@ -456,9 +456,7 @@ func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
 	p.f.Predict(got, sums, row, v)
 	want, wantSums := p.naive.predict(row, v)
 	for c := range want {
-		if got[c] != want[c] || sums[c] != wantSums[c] {
-			t.Fatalf("row %d, column %d: %v of %d, want %v of %d", p.w.Count(), c, got[c], sums[c], want[c], wantSums[c])
-		}
+		require.True(t, got[c] == want[c] && sums[c] == wantSums[c], "row %d, column %d: %v of %d, want %v of %d", p.w.Count(), c, got[c], sums[c], want[c], wantSums[c])
 	}
 	var eighths []int
 	if rng.IntN(2) == 0 {

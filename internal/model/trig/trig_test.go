@@ -195,9 +195,7 @@ func TestZerosAndWhatIsNoAngle(t *testing.T) {
 	angles := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), 1}
 	sines, cosines := make([]float64, 6), make([]float64, 6)
 	trig.Sincos(sines, cosines, angles)
-	if !sameBits(sines[:2], angles[:2]) || !sameBits(cosines[:2], []float64{1, 1}) {
-		t.Errorf("of 0 and -0: %g, %g", sines[:2], cosines[:2])
-	}
+	assert.True(t, sameBits(sines[:2], angles[:2]) && sameBits(cosines[:2], []float64{1, 1}), "of 0 and -0: %g, %g", sines[:2], cosines[:2])
 	for i := 2; i < 5; i++ {
 		assert.True(t, math.IsNaN(sines[i]) && math.IsNaN(cosines[i]), "of %g: %g, %g", angles[i], sines[i], cosines[i])
 	}

@@ -45,9 +45,7 @@ func TestTheRingKeepsTheNewestRows(t *testing.T) {
 			w.Fill(row, columns, seen, after, x+0.25)
 			w.Add(columns, seen, after, x+0.5, x+0.25, counts)
 			rows = append(rows, row)
-			if w.Count() != uint64(n+1) || w.Len() != min(n+1, capacity) {
-				t.Fatalf("row %d: count %d, length %d", n, w.Count(), w.Len())
-			}
+			require.True(t, w.Count() == uint64(n+1) && w.Len() == min(n+1, capacity), "row %d: count %d, length %d", n, w.Count(), w.Len())
 			first, second, skip := w.Newest(w.Len())
 			for age := 0; age < min(n+1, w.Slots()); age += 1 + age/3 {
 				s, got, in := w.Slot(age), make([]float32, l.Columns()), make([]float32, 3)

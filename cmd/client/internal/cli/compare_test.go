@@ -266,9 +266,7 @@ func TestReplayCreatesOutputs(t *testing.T) {
 	require.NoError(t, os.WriteFile(path, []byte("x1,y1,x2,y2,x3\n1,2,3,4,5\n"), 0o600))
 	r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--limit", "1")
 	spec := f.models["new"].model.GetSpec()
-	if spec.GetDimension() != 3 || spec.GetOutputs() != 2 {
-		t.Errorf("spec %v, %s", spec, fmt.Sprint(r))
-	}
+	assert.True(t, spec.GetDimension() == 3 && spec.GetOutputs() == 2, "spec %v, %s", spec, fmt.Sprint(r))
 }
 
 // Where labels are late, the served figures of a model are not its prequential ones. The

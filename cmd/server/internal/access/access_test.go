@@ -277,9 +277,7 @@ func TestAuditLog(t *testing.T) {
 	var lines []string
 	file := must(os.Open(path))(t)
 	for s := bufio.NewScanner(file); s.Scan(); {
-		if !json.Valid(s.Bytes()) {
-			t.Errorf("%s", s.Text())
-		}
+		assert.True(t, json.Valid(s.Bytes()), "%s", s.Text())
 		lines = append(lines, s.Text())
 	}
 	require.NoError(t, file.Close())

@@ -359,9 +359,7 @@ func TestSizeAndAllocations(t *testing.T) {
 		d.Observe(1)
 	}
 	t.Logf("%d bytes", d.Size())
-	if d.Size() != d.Bytes() || d.Size() > 1000 {
-		t.Errorf("size %d, want %d", d.Size(), d.Bytes())
-	}
+	assert.True(t, d.Size() == d.Bytes() && d.Size() <= 1000, "size %d, want %d", d.Size(), d.Bytes())
 	if modeltest.RaceDetector {
 		return
 	}

@@ -192,9 +192,7 @@ func TestHistoryIsThatOfAllRounds(t *testing.T) {
 					now = &all[n-1].after
 				}
 				got := h.Points(0, now)
-				if len(got) > history.MaxPoints || h.Sequence() != uint64(n) {
-					t.Fatalf("%s: %d points of %d rounds", name, len(got), h.Sequence())
-				}
+				require.True(t, len(got) <= history.MaxPoints && h.Sequence() == uint64(n), "%s: %d points of %d rounds", name, len(got), h.Sequence())
 				what := differs(got, naive(all[:n], shape))
 				require.True(t, what == "", "%s, %d rounds: %s", name, n, what)
 				sum := 0.0

@@ -32,9 +32,7 @@ func TestNothingIsKnownBeforeItIs(t *testing.T) {
 		require.True(t, !s.Known() && s.Scale() == 0, "an interval after %d residuals", i)
 		s.Observe(interval.Round{Label: float64(i + 1)})
 	}
-	if !s.Known() || s.Statistics(0).Scored != 0 {
-		t.Errorf("known %v, %+v", s.Known(), s.Statistics(0))
-	}
+	assert.True(t, s.Known() && s.Statistics(0).Scored == 0, "known %v, %+v", s.Known(), s.Statistics(0))
 	st := s.Statistics(0)
 	for _, v := range []float64{st.Coverage, st.RecentCoverage, st.DiscountedCoverage, st.LeastCoverage, st.MeanWidth, st.MeanScore} {
 		assert.True(t, math.IsNaN(v), "%+v: a figure before any interval was scored", st)
@@ -113,9 +111,7 @@ func TestNeverNaN(t *testing.T) {
 					r = b
 				}
 				run(s, []float64{r})
-				if !finite(s) {
-					t.Fatalf("%g and %g, round %d: %g, %g, %+v", a, b, n, s.Scale(), s.Radius(0), s.Statistics(0))
-				}
+				require.True(t, finite(s), "%g and %g, round %d: %g, %g, %+v", a, b, n, s.Scale(), s.Radius(0), s.Statistics(0))
 			}
 			assert.NoError(t, interval.New(levels()).Restore(s.AppendBinary(nil)), "%v %v", a, b)
 		}
@@ -130,9 +126,7 @@ func TestNeverNaN(t *testing.T) {
 	for _, z := range [][]float64{nil, {1}, {1, 1, 1}, {math.NaN(), 1}, {1, math.Inf(-1)}, {1e31, 1}} {
 		s.Observe(interval.Round{Label: 1, Scale: 1, Radii: z})
 	}
-	if !finite(s) || s.Statistics(0).Scored != scored {
-		t.Errorf("intervals that no state serves were scored: %+v", s.Statistics(0))
-	}
+	assert.True(t, finite(s) && s.Statistics(0).Scored == scored, "intervals that no state serves were scored: %+v", s.Statistics(0))
 }
 
 func TestPanicsOnNoLevel(t *testing.T) {
@@ -212,9 +206,7 @@ func FuzzRestore(f *testing.F) {
 		}
 		require.Equal(t, s.AppendBinary(nil), data, "a state is not the bytes that it came from")
 		run(s, []float64{1, 0, -1e101, 3, math.Inf(1)})
-		if !finite(s) {
-			t.Fatalf("%g, %g, %+v", s.Scale(), s.Radius(0), s.Statistics(0))
-		}
+		require.True(t, finite(s), "%g, %g, %+v", s.Scale(), s.Radius(0), s.Statistics(0))
 		require.NoError(t, interval.New(levels()).Restore(s.AppendBinary(nil)))
 	})
 }

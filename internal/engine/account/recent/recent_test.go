@@ -54,9 +54,7 @@ func TestWindowIsTheSumOfTheLast(t *testing.T) {
 			err = read(&again, data)
 		}
 		require.NoError(t, err, "after %d observations", n)
-		if again.Total() != got {
-			t.Fatalf("after %d observations: read %+v, want %+v", n, again.Total(), got)
-		}
+		require.True(t, again.Total() == got, "after %d observations: read %+v, want %+v", n, again.Total(), got)
 		w = again
 	}
 }
