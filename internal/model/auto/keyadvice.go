@@ -7,7 +7,7 @@ import (
 )
 
 // keyedBlock is the numbers of the keys in advice, by outputs: the columns, v + e of every
-// expert, u, and the number of observations after the last one with the key.
+// expert, u, and the number of the last observation with the key, counted from 1.
 type keyedBlock struct {
 	numbers          []float64
 	columns, experts int
@@ -35,7 +35,7 @@ func (b keyedBlock) of(output int) (columns, experts []float64, u float64) {
 	return part[:b.columns], part[b.columns:][:b.experts], part[b.size()-2]
 }
 
-// after is the number of observations after the last one with the key.
+// after is the number of the last observation with the key, counted from 1.
 func (b keyedBlock) after(output int) float64 { return b.numbers[(output+1)*b.size()-1] }
 
 // base is what level 2 had as the prediction below.

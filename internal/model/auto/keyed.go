@@ -56,7 +56,7 @@ type keyedScratch struct {
 	// bases are what the effects are learned beside, labels the labels of the bases, and beside
 	// the best effects beside trees, effects of several inputs included.
 	bases, labels, beside []float64
-	// after is the number of observations after the last one with the key, or 0.
+	// after is the number of the last observation with the key, counted from 1, or 0.
 	after uint64
 	units []units
 	// before has the mean and the deviation of the earlier labels, by outputs.

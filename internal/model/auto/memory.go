@@ -67,7 +67,7 @@ type query struct {
 	// scales are the units of the near inputs of the view.
 	scales []float64
 	// seen is the number of labels known to the prediction, v the prediction of level 1.
-	// After is the number of observations after the last one with the key, or 0.
+	// after is the number of the last observation with the key, counted from 1, or 0.
 	seen, after uint64
 	v           float64
 	// columns are the columns of the keys.

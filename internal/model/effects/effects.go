@@ -317,7 +317,7 @@ func (e *Effects) Fill(dst []float64, r *Row, output int, n uint64, mean float64
 	}
 }
 
-// After is the number of observations after the last one with the joint key, or with the key of the only input, or 0.
+// After is the number of the last observation with the joint key, or with the key of the only input, counted from 1, or 0.
 func (e *Effects) After(r *Row) uint64 {
 	if slot := r.slots[e.o.groups()-1]; slot != none {
 		return e.link(slot).seen + 1

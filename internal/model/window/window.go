@@ -241,8 +241,8 @@ func (w *Window) Read(dst []float32, slot int) {
 }
 
 // Fill writes the columns behind the inputs but the differences, of a row that is served with a
-// prediction when the first seen labels are known, and all columns as the window shows them. After after
-// rows came the last row with the key, unless after is 0.
+// prediction when the first seen labels are known, and all columns as the window shows them. The last row with
+// the key was row after, counted from 1; without one, after is 0.
 func (w *Window) Fill(shown []float32, columns []float64, seen, after uint64, served float64) {
 	d, delta := w.layout.Inputs, w.layout.Delta()
 	w.history.Fill(columns[d:delta], seen, served)
@@ -267,7 +267,7 @@ func (w *Window) Fill(shown []float32, columns []float64, seen, after uint64, se
 	}
 }
 
-// reference is the number of rows after the row that differences refer to: the last row with the key, or the
+// reference is the number, counted from 1, of the row that differences refer to: the last row with the key, or the
 // last row that the prediction knew.
 func reference(seen, after uint64) uint64 {
 	if after > 0 {
