@@ -71,9 +71,9 @@ type Host struct {
 	failed   chan error
 	// opening receives the groups that Run has to open.
 	opening chan uint32
-	// rebalancing is held by the one call of Rebalance. It guards rebalanced, which is true after an operator's call.
+	// rebalancing is held by the one call of Rebalance. It guards emptied: an operator has moved groups away from a server.
 	rebalancing sync.Mutex
-	rebalanced  bool
+	emptied     bool
 	background  sync.WaitGroup
 	closeOnce   sync.Once
 	closed      error

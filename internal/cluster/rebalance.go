@@ -42,7 +42,7 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 	inside, cancel := within(ctx, stepTimeout)
 	defer cancel()
 	if err = h.until(inside, h.rebalancing.TryLock); err == nil {
-		h.rebalanced = true
+		h.emptied = h.emptied || len(leaving) > 0
 		step, left, err = placement.Rebalance(inside, fleet{h}, leaving)
 		h.rebalancing.Unlock()
 	}
@@ -279,11 +279,11 @@ func (h *Host) founded(servers []string) bool {
 	return !slices.ContainsFunc(h.founders(), func(f string) bool { return !slices.Contains(servers, f) })
 }
 
-// placeAll reports whether every group has its members, or an operator moves them. It sets begun once it moves groups.
+// placeAll reports whether every group has its members, or a server leaves. It sets begun once it moves groups.
 func (h *Host) placeAll(ctx context.Context, complete bool, begun *bool) (placed bool, err error) {
 	h.rebalancing.Lock()
 	defer h.rebalancing.Unlock()
-	if h.rebalanced {
+	if h.emptied {
 		return true, nil
 	}
 	groups, servers, err := fleet{h}.Look(ctx, nil)
