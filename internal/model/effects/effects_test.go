@@ -180,7 +180,7 @@ func TestProductsLearn(t *testing.T) {
 	}
 }
 
-// Largest tells the inputs and the values of single keys.
+// Largest returns the inputs and the values of single keys.
 func TestLargest(t *testing.T) {
 	o := effects.Options{Inputs: 3, Outputs: 1, MaxKeys: 1000, Kinds: effects.ColumnsEach}
 	e, r, said := effects.New(o), effects.NewRow(o), make([]float64, o.Experts())

@@ -33,7 +33,8 @@ func AbsorbRoom(r int) int { return 2*r + 1 }
 // (1974) take where the diagonal grows much.
 func (f *Factor) Absorb(row, v, room []float64) Rotation { return f.AbsorbDiscounted(row, v, room, 1) }
 
-// AbsorbDiscounted is RotateDiscounted as Absorb is Rotate, given v of the factor before the discount.
+// AbsorbDiscounted multiplies the factor by root, and absorbs an observation whose v = R⁻ᵀz is known from Solve before the
+// multiplication. It has the results of RotateDiscounted, to rounding.
 func (f *Factor) AbsorbDiscounted(row, v, room []float64, root float64) Rotation {
 	r := f.order
 	if len(row) != r+f.columns || len(v) != r || len(room) != AbsorbRoom(r) {
