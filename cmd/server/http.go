@@ -1,7 +1,6 @@
 package main
 
 import (
-	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.uber.org/zap"
@@ -40,11 +38,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	gateway.Starting(w)
 }
 
-func (s *server) openWeb(level http.Handler) error {
-	handler, err := s.routes(level)
-	if err != nil {
-		return err
-	}
+func (s *server) openWeb(level http.Handler) {
+	handler := s.routes(level)
 	if takesEveryCall(s.config, s.http.Addr()) {
 		handler = gateway.OwnHosts(s.config.Origins(), handler)
 	}
@@ -52,7 +47,6 @@ func (s *server) openWeb(level http.Handler) error {
 		Handler: gateway.BoundBodies(handler), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: zap.NewStdLog(s.log.Named("http")),
 	}
-	return nil
 }
 
 func (s *server) serveHTTP() error {
@@ -81,14 +75,9 @@ func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 
 // routes are /metrics, /healthz (the process answers), /readyz (isReady), /debug/loglevel, /debug/pprof/,
 // and ServeHTTP for the rest. The guard protects /metrics and /debug.
-func (s *server) routes(level http.Handler) (http.Handler, error) {
-	// The default level takes half as long again and saves a sixth of the bytes.
-	compress, err := gzhttp.NewWrapper(gzhttp.CompressionLevel(gzip.BestSpeed))
-	if err != nil {
-		return nil, fmt.Errorf("compression of scrapes: %w", err)
-	}
+func (s *server) routes(level http.Handler) http.Handler {
 	mux := http.NewServeMux()
-	scrape := s.guard.Require(auth.Read, compress(scrapes(s.registry, s.spans != nil)))
+	scrape := s.guard.Require(auth.Read, scrapes(s.registry, s.spans != nil))
 	mux.Handle("GET /metrics", promhttp.InstrumentMetricHandler(s.registry, scrape))
 	answer := func(w http.ResponseWriter, code int, text string) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
@@ -107,15 +96,13 @@ func (s *server) routes(level http.Handler) (http.Handler, error) {
 	mux.Handle("/debug/loglevel", administrator(level))
 	mux.Handle("GET /debug/pprof/{name}", administrator(http.HandlerFunc(profile)))
 	mux.Handle("/", s)
-	return mux, nil
+	return mux
 }
 
 // scrapes answers scrapes, at most maxScrapes at once. With traced it offers OpenMetrics too, which Prometheus
 // prefers, because only OpenMetrics and protobuf have exemplars.
 func scrapes(registry *prometheus.Registry, traced bool) http.Handler {
-	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
-		DisableCompression: true, EnableOpenMetrics: traced, MaxRequestsInFlight: maxScrapes,
-	})
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: traced, MaxRequestsInFlight: maxScrapes})
 }
 
 // profile answers GET /debug/pprof/{name}?debug=N&seconds=N for go tool pprof and go tool trace. The package

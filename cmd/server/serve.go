@@ -129,9 +129,7 @@ func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluste
 		return err
 	}
 	defer closing(&err, "access", s.access.Close) // After the last call.
-	if err := s.openWeb(levels(level, log)); err != nil {
-		return err
-	}
+	s.openWeb(levels(level, log))
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(s.serveHTTP)
 	group.Go(func() error { return s.access.Run(groupCtx) })
