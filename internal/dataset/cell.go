@@ -20,8 +20,8 @@ func IsGap(text string) bool {
 	case "none", "nil", "-", "--", "---", "—", "–", "m", ".", "..", ":", "*", "missing", "unknown", "undefined", "not available", "n.d.", "nd", "k.a.", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity":
 		return true
 	default:
-		const flagged = len(": c") // As Eurostat writes.
-		return IsUnknown(text) || len(text) <= flagged && strings.HasPrefix(text, ": ")
+		const flagged = len(": c")                                                                                        // As Eurostat writes.
+		return IsUnknown(text) || len(text) <= flagged && strings.HasPrefix(text, ": ") || strings.HasPrefix(text, "-- ") // -- sqft
 	}
 }
 

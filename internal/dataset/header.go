@@ -13,22 +13,32 @@ import (
 	"unicode/utf8"
 )
 
-// isRow reports whether the first line is a row, not names of columns: two of its numbers are equal, or at least half of
-// its fields are numbers that neither rise, nor are sorted as texts, nor are integers that fall. Years, wavelengths and
-// quantiles are names.
-func isRow(fields []string) bool {
+// isRow reports whether the first line is a row, not names of columns: two of its numbers are equal, at least half of its
+// fields are numbers that neither rise, nor are sorted as texts, nor are integers that fall, or texts of it are cells of
+// their columns: one beside numbers, or half of the fields. Years, wavelengths and quantiles are names.
+func isRow(fields []string, table *shape) bool {
 	var numbers []float64
 	var texts []string
-	whole := true
-	for _, f := range fields {
+	whole, repeated := true, 0
+	for i, f := range fields {
 		f = strings.TrimSpace(f)
 		if v, err := Number(f); err == nil {
 			numbers, texts, whole = append(numbers, v), append(texts, f), whole && v == math.Trunc(v)
+		} else if f != "" && table.repeats(i, f) {
+			repeated++
 		}
 	}
 	sorted := slices.IsSorted(numbers) || slices.IsSorted(texts) || whole && slices.IsSortedFunc(numbers, func(a, b float64) int { return cmp.Compare(b, a) })
 	distinct := slices.Compact(slices.Sorted(slices.Values(numbers)))
-	return len(distinct) < len(numbers) || 2*len(numbers) >= len(fields) && !sorted
+	return len(distinct) < len(numbers) || 2*len(numbers) >= len(fields) && !sorted ||
+		repeated > 0 && len(numbers) > 0 || len(fields) > 2 && 2*repeated >= len(fields)
+}
+
+// repeats reports whether a text of column i of the first record is a cell of another record that does not repeat the first.
+func (s *shape) repeats(i int, text string) bool {
+	return slices.ContainsFunc(s.records[min(1, len(s.records)):], func(record []string) bool {
+		return i < len(record) && strings.TrimSpace(record[i]) == text && !slices.Equal(record, s.records[0])
+	})
 }
 
 // columnName is the name of column i of a file that gives it none.

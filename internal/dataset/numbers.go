@@ -21,9 +21,10 @@ type Numbers struct {
 	table *Table
 	// declared is set of a column whose cells are numbers by a spec.
 	declared bool
-	// unit is the unit of the first number that has one, for example $, % or kg; other is the first that is unlike it.
+	// unit is the unit of most numbers that have one, for example $, % or kg; other is the first that is unlike it.
 	unit, other string
-	unlike      int // How many numbers have another unit.
+	units       map[string]int // How many numbers of the file have each.
+	unlike      int            // How many numbers have another unit.
 	// How many numbers of the file show that a point is the decimal mark, that a comma is, have no unit, have a unit, are
 	// bounds such as <0.05, are no bounds, have a half of the day, are durations of ISO 8601 with a time of the day, and are
 	// years in parentheses.
@@ -33,6 +34,9 @@ type Numbers struct {
 	base          string
 	size          float64
 	several, by60 bool
+	sign          byte // Of the first bound, + if it is behind the number.
+	signs         bool // Not all bounds have it.
+	laps          bool // 5'12" is 5 minutes and 12 seconds.
 }
 
 // Declare says that the cells are numbers, by a spec and not by the other cells.
@@ -50,32 +54,34 @@ func (n *Numbers) Units() (unit, other string, unlike int) { return n.unit, n.ot
 //   - 9:15 is minutes and seconds, and hours and minutes beside 10:30 PM;
 //   - P1D is a number beside PT1H, and else a code;
 //   - (1999) is -1999, and 1999 in a column of years in parentheses;
-//   - <0.05 is 0.05 if most numbers of the column are no bounds;
+//   - <0.05 is 0.05 if most numbers of the column are no bounds, or all are bounds of one sign;
 //   - 7 p is 7 beside 7 kg if most numbers of the column have no unit.
 //
-// A text that is no number, or has another unit than the first number, stays no number. An amount in another currency is a
+// A text that is no number, or has another unit than most numbers, stays no number. An amount in another currency is a
 // number. Plain fails if the column does not
 // show which mark is the decimal one.
 func (n *Numbers) Plain(text string) (plain string, err error) {
 	w := written{digits: text}
 	if strings.Trim(text, "0123456789.,") != "" {
-		if v, unit, ok := compound(text); ok {
+		v, unit, ok := compound(text, n.laps)
+		if unit == "in" { // Or laps.
+			n.table.survey()
+			v, unit, _ = compound(text, n.laps)
+		}
+		if ok {
 			return n.inUnit(v, strconv.FormatFloat(v, 'f', -1, 64), unit, text), nil
 		}
 		w = split(text)
 	}
 	plain, m := digits(w.digits)
-	switch {
-	case m == eitherPoint || m == eitherComma:
+	switch m {
+	case eitherPoint, eitherComma:
 		plain, err = n.resolve(w.digits, m)
-	case strings.Contains(w.digits, ":"):
-		plain = n.clock(&w)
-	case strings.HasPrefix(w.digits, "P"):
-		if total := isoSeconds(w.digits); total != w.digits {
-			if n.table.survey(); n.declared || n.clocks > 0 {
-				plain = total
-			}
+	case none:
+		if total := n.clock(&w); total != w.digits {
+			plain = total
 		}
+	default:
 	}
 	if err != nil {
 		return "", err
@@ -91,24 +97,37 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 		return text, nil
 	}
 	if w.bound && !n.declared {
-		if n.table.survey(); n.exact <= n.bounds {
+		if n.table.survey(); n.exact <= n.bounds && (n.signs || n.exact > 0) {
 			return text, nil
 		}
 	}
 	return n.inUnit(v, plain, w.unit, text), nil
 }
 
-// clock returns the seconds of a time of the day or of a duration, without the half of the day as a unit.
+// clock returns the seconds of a time of the day or of a duration, without the half of the day as a unit. Other texts stay
+// as they are.
 func (n *Numbers) clock(w *written) string {
+	text := w.digits
+	if len(text) == len("18.30.00") && text[2] == '.' && text[5] == '.' {
+		text = strings.ReplaceAll(text, ".", ":")
+	}
+	if strings.HasPrefix(text, "P") {
+		if n.table.survey(); n.declared || n.clocks > 0 {
+			return isoSeconds(text)
+		}
+	}
+	if !strings.Contains(text, ":") {
+		return text
+	}
 	half := halfOf(w.unit)
-	plain := seconds(w.digits, half, false)
+	plain := seconds(text, half, false)
 	switch {
-	case plain == w.digits:
+	case plain == text:
 	case half != "":
 		w.unit = ""
-	case strings.Count(w.digits, ":") == 1:
+	case strings.Count(text, ":") == 1:
 		if n.table.survey(); n.halves > 0 {
-			plain = seconds(w.digits, "", true)
+			plain = seconds(text, "", true)
 		}
 	}
 	return plain
@@ -118,6 +137,9 @@ func (n *Numbers) clock(w *written) string {
 func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 	if unit == "" {
 		return plain
+	}
+	if n.unit == "" && unit != "%" && !isCurrency(unit) {
+		n.table.survey()
 	}
 	if _, base := sizeOf(unit); base != "" {
 		if n.table.survey(); n.Converts() {
@@ -135,7 +157,7 @@ func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 			return plain
 		}
 	}
-	if n.table.survey(); n.bare > n.united && len(unit) <= maxFlag && strings.ToLower(unit) == unit {
+	if n.table.survey(); n.bare > n.united && len(unit) <= maxFlag {
 		return plain
 	}
 	n.other = cmp.Or(n.other, unit)
@@ -207,9 +229,11 @@ func (n *Numbers) look(cell string) {
 		return
 	}
 	cell = strings.TrimSpace(cell)
-	if _, unit, ok := compound(cell); ok && unit != "" && unit != "°" {
-		n.base, n.several = unit, true
-		n.united++
+	if _, unit, ok := compound(cell, n.laps); ok && unit != "" {
+		n.laps = n.laps || unit == "s" && strings.ContainsAny(cell, "'′’")
+		if n.countUnit(unit); unit != "°" && unit != "★" {
+			n.base, n.several = unit, true
+		}
 		return
 	}
 	w := split(cell)
@@ -231,24 +255,15 @@ func (n *Numbers) look(cell string) {
 		n.inner++
 	}
 	if w.bound {
-		n.bounds++
+		n.countBound(cell[0])
 	} else {
 		n.exact++
 	}
 	if w.unit == "" {
 		n.bare++
 	} else {
-		n.united++
-		switch size, base := sizeOf(w.unit); {
-		case w.unit == "m":
-			n.by60 = true
-		case n.base == "":
-			n.base, n.size = base, size
-		case base == n.base && size != n.size:
-			n.several = true
-		case base == "s" && n.base == "month", base == "month" && n.base == "s":
-			n.base, n.several = "s", true
-		}
+		n.countUnit(w.unit)
+		n.lookAtUnit(w.unit)
 	}
 	switch m {
 	case point:
@@ -256,6 +271,43 @@ func (n *Numbers) look(cell string) {
 	case comma:
 		n.commas++
 	default:
+	}
+}
+
+// countBound counts a bound whose text begins so.
+func (n *Numbers) countBound(sign byte) {
+	if sign >= '0' && sign <= '9' {
+		sign = '+'
+	}
+	n.sign = cmp.Or(n.sign, sign)
+	n.signs = n.signs || n.sign != sign
+	n.bounds++
+}
+
+// lookAtUnit notes whether the numbers have several sizes of units.
+func (n *Numbers) lookAtUnit(unit string) {
+	switch size, base := sizeOf(unit); {
+	case unit == "m":
+		n.by60 = true
+	case n.base == "":
+		n.base, n.size = base, size
+	case base == n.base && size != n.size:
+		n.several = true
+	case base == "s" && n.base == "month", base == "month" && n.base == "s":
+		n.base, n.several = "s", true
+	}
+}
+
+// countUnit counts the unit of a number. The most frequent one is the unit of the column.
+func (n *Numbers) countUnit(unit string) {
+	if n.units == nil {
+		n.units = make(map[string]int)
+	}
+	if n.united++; n.units[unit] > 0 || len(n.units) < maxUnits {
+		n.units[unit]++
+	}
+	if n.units[unit] > n.units[n.unit] {
+		n.unit = unit
 	}
 }
 

@@ -70,7 +70,7 @@ func (s *shape) titles() int {
 			named++
 		}
 	}
-	if named <= 0 || isRow(header) {
+	if named <= 0 || isRow(header, &shape{records: s.records[at:]}) {
 		return 0
 	}
 	return s.ends[at-1]

@@ -139,7 +139,7 @@ func TestHeadersOfNumbers(t *testing.T) {
 func TestFilesWithoutNames(t *testing.T) {
 	for text, rows := range map[string]int{
 		"5.1,3.5,1.4,0.2,setosa\n4.9,3,1.4,0.2,setosa\n": 2, "1.5,1.5,a\n2,3,b\n": 2, "39,x,77516,13,40\n50,y,83311,13,13\n": 2,
-		"1100.5,1102.5,1104.5,fat\n1,2,3,4\n": 1, "id,2021,2020,2019\n1,2,3,4\n": 1, "name,1,10,2,3\na,1,2,3,4\n": 1, "a,1\nb,2\n": 1,
+		"1100.5,1102.5,1104.5,fat\n1,2,3,4\n": 1, "id,2021,2020,2019\n1,2,3,4\n": 1, "name,1,10,2,3\na,1,2,3,4\n": 1, "a,1\nb,2\n": 1, "a,it,39\nb,it,50\n": 2, "p,x,s\ne,x,s\n": 2,
 	} {
 		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
 		require.NoError(t, err)

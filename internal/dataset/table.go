@@ -127,7 +127,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	if titles > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("the first line of the table is line %d: what precedes it is left out", line))
 	}
-	if isRow(header) {
+	if isRow(header, &table) {
 		t.notes = append(t.notes, fmt.Sprintf("the first line holds no names: the columns are called column 1 to column %d", len(header)))
 		t.held, t.line = slices.Clone(header), line
 		for i := range header {

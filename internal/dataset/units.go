@@ -14,8 +14,10 @@ const (
 	currencies = "$€£¥₹"
 	// Bounds of the bytes of a unit, and of a flag of a number.
 	maxUnit, maxFlag = 16, 2
-	maxCurrency      = 5 // HK$
-	amount           = `([0-9]+(?:[.,][0-9]+)?)`
+	// How many units of a column are counted.
+	maxUnits    = 64
+	maxCurrency = 5 // HK$
+	amount      = `([0-9]+(?:[.,][0-9]+)?)`
 )
 
 // written is a number as a person writes it, in parts.
@@ -35,14 +37,18 @@ func magnitude(word string, spaced bool) string {
 		return ""
 	}
 	return map[string]string{
-		"k": "e3", "K": "e3", "thousand": "e3", "lakh": "e5", "M": "e6", "mn": "e6", "Mio": "e6", "million": "e6", "crore": "e7",
+		"k": "e3", "K": "e3", "thousand": "e3", "lakh": "e5", "Lakh": "e5", "Lac": "e5", "M": "e6", "mn": "e6", "Mio": "e6", "million": "e6",
+		"crore": "e7", "Crore": "e7", "Cr": "e7",
 		"B": "e9", "bn": "e9", "Mrd": "e9", "billion": "e9",
 	}[word]
 }
 
 // split cuts a number into its parts. (5) and 5- are -5. Marks of footnotes and of significance are cut off.
 func split(text string) (w written) {
-	text = strings.TrimRight(footnote.ReplaceAllString(text, "$1"), "*†‡")
+	if strings.HasSuffix(text, "]") {
+		text = footnote.ReplaceAllString(text, "$1")
+	}
+	text = strings.TrimRight(text, "*†‡")
 	if spreads := strings.Contains(text, "±") || strings.Contains(text, "+/-") || strings.HasSuffix(text, ")"); spreads {
 		text = spread.ReplaceAllString(text, "$1")
 	}
@@ -50,24 +56,14 @@ func split(text string) (w written) {
 	if inner, ok := strings.CutSuffix(text, ")"); ok && strings.HasPrefix(inner, "(") {
 		w.minus, w.inner, text = "-", true, inner[1:]
 	}
-	sign := func() {
-		if after, ok := strings.CutPrefix(text, "\u2212"); ok {
-			text = "-" + after
-		}
-		if w.minus == "" && text != "" && (text[0] == '-' || text[0] == '+') {
-			w.minus, text = text[:1], text[1:]
-		}
-	}
-	sign()
+	text = w.cutSign(text)
 	switch at := strings.IndexAny(text[:min(len(text), maxCurrency)], currencies); {
 	case at >= 0 && strings.Trim(text[:at], "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "": // Also R$ and CA$.
 		_, size := utf8.DecodeRuneInString(text[at:])
-		w.unit, text = text[:at+size], strings.TrimSpace(text[at+size:])
-		sign()
+		w.unit, text = text[:at+size], w.cutSign(strings.TrimSpace(text[at+size:]))
 	default:
 		if code := money.FindString(text); code != "" {
-			w.unit, text = strings.TrimSpace(code), text[len(code):]
-			sign()
+			w.unit, text = strings.TrimSpace(code), w.cutSign(text[len(code):])
 		}
 	}
 	if w.digits = text; text == "" || text[0] != '.' && (text[0] < '0' || text[0] > '9') {
@@ -75,13 +71,9 @@ func split(text string) (w written) {
 	}
 	spaced := true
 	if at := unitAt(text); at < len(text) {
-		unit := text[at:]
 		spaced = text[at-1] == ' '
-		word := strings.TrimRight(unit, currencies)
-		if w.magnitude = magnitude(word, spaced); w.magnitude != "" {
-			unit = unit[len(word):]
-		}
-		w.unit, w.digits = w.unit+singular(ordinal.ReplaceAllString(unit, "")), strings.TrimSpace(text[:at])
+		w.digits = strings.TrimSpace(text[:at])
+		w.cutUnit(text[at:], spaced)
 	}
 	if before, ok := strings.CutSuffix(w.digits, "-"); ok && spaced && w.minus == "" && !strings.HasSuffix(before, " ") {
 		w.minus, w.digits = "-", before
@@ -89,9 +81,42 @@ func split(text string) (w written) {
 	return w
 }
 
-// unbounded cuts off the words and signs of about, of a bound, and of the past, and reports whether text is a bound.
+// cutSign cuts off a sign before a number.
+func (w *written) cutSign(text string) string {
+	for _, s := range [...][2]string{{"\u2212", "-"}, {"▼", "-"}, {"▲", "+"}} {
+		if after, ok := strings.CutPrefix(text, s[0]); ok {
+			text = s[1] + strings.TrimLeft(after, " ")
+		}
+	}
+	if w.minus == "" && text != "" && (text[0] == '-' || text[0] == '+') {
+		w.minus, text = text[:1], text[1:]
+	}
+	return text
+}
+
+// cutUnit adds the unit behind the digits, in which a word for a thousand and more is the magnitude, and Dr of accounts a minus.
+func (w *written) cutUnit(unit string, spaced bool) {
+	word := strings.TrimRight(unit, currencies)
+	switch {
+	case w.unit == "" && strings.EqualFold(word, "dr"):
+		w.minus = "-"
+		return
+	case w.unit == "" && (word == "Cr" || word == "CR"):
+		return
+	case len(unit) > maxFlag && strings.ToLower(unit) == unit: // 12-month
+		w.digits = strings.TrimSuffix(w.digits, "-")
+	}
+	if w.magnitude = magnitude(word, spaced); w.magnitude != "" {
+		unit = unit[len(word):]
+	}
+	w.unit += singular(ordinal.ReplaceAllString(unit, ""))
+}
+
+// unbounded cuts off the words and signs of about, of a bound, and of where and when, and reports whether text is a bound.
 func unbounded(text string) (exact string, bound bool) {
-	text = strings.TrimSuffix(text, " ago")
+	if strings.Contains(text, " ") {
+		text = remark.ReplaceAllString(text, "")
+	}
 	exact = text
 	if strings.ContainsAny(text, "0123456789") && text[0] >= 'A' {
 		text = around.ReplaceAllString(text, "$1")
@@ -106,7 +131,9 @@ func unbounded(text string) (exact string, bound bool) {
 
 // unitAt returns where the unit of a text that begins with a digit begins, or the length of a text without one.
 func unitAt(text string) int {
-	at := strings.IndexFunc(text, func(r rune) bool { return unicode.IsLetter(r) || strings.ContainsRune(currencies+"%‰°℃℉/", r) })
+	at := strings.IndexFunc(text, func(r rune) bool {
+		return unicode.IsLetter(r) || strings.ContainsRune(currencies+"%‰°℃℉/★", r)
+	})
 	if at <= 0 {
 		return len(text)
 	}
@@ -150,11 +177,11 @@ func sizeOf(unit string) (size float64, base string) {
 	for _, prefix := range [...]struct {
 		text string
 		size float64
-	}{{"", 1}, {"µ", 1e-6}, {"m", 1e-3}, {"c", 1e-2}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}} {
+	}{{"", 1}, {"µ", 1e-6}, {"μ", 1e-6}, {"m", 1e-3}, {"c", 1e-2}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}} {
 		switch base, ok := strings.CutPrefix(unit, prefix.text); base {
 		case "g", "m", "l", "L", "B", "W", "Wh", "V", "A", "Hz", "Pa", "J":
 			if ok {
-				return prefix.size, base
+				return prefix.size, strings.Replace(base, "L", "l", 1)
 			}
 		}
 	}
@@ -187,6 +214,8 @@ func others(unit string) (size float64, base string) {
 		{"B", 1 << 40, "TiB Ti"},
 		{"in", 1, "in"},
 		{"in", 12, "ft"},
+		{"in", 63_360, "mi mile"},
+		{"g", 1e-6, "mcg"},
 		{"g", 28.349523125, "oz ounce"},
 		{"g", 453.59237, "lb pound"},
 		{"sqft", 1, "sqft"},
@@ -201,9 +230,10 @@ func others(unit string) (size float64, base string) {
 
 var (
 	part    = regexp.MustCompile(`^` + amount + ` ?([a-z]+)\.?,? ?(?:and )?`)
-	height  = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')$`)
+	remark  = regexp.MustCompile(` (?:ago|away|each|from [a-z ]+|left|lot)$`)
+	height  = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')([0-9]*)$`)
 	degrees = regexp.MustCompile(`^([NSEW]?) ?(-?[0-9]+(?:[.,][0-9]+)?) ?°(?: ?([0-9]+(?:[.,][0-9]+)?) ?['′’])?(?: ?([0-9]+(?:[.,][0-9]+)?) ?(?:"|″|''))? ?([NSEW]?)$`)
-	around  = regexp.MustCompile(`^(?:(?i:ca\.|approx\.|about|around) |[~≈±] ?)(.+)$`)
+	around  = regexp.MustCompile(`^(?:(?i:ca\.|approx\.|est\.|about|around|aged?|built(?: in)?|makes|rated|serves|since) |[~≈±] ?)(.+)$`)
 	beyond  = regexp.MustCompile(`^(?i:over|more than|at least|up to|under|less than|from) `)
 	// 2h05 is 2h05m.
 	hourMinutes = regexp.MustCompile(`^[0-9]+ ?h ?[0-9][0-9]$`)
@@ -213,12 +243,13 @@ var (
 	iso         = regexp.MustCompile(`^P(?:` + amount + `W)?(?:` + amount + `D)?(?:T(?:` + amount + `H)?(?:` + amount + `M)?(?:` + amount + `S)?)?$`)
 	clock       = regexp.MustCompile(`^(?:(\d{1,9}) days?,? ?)?(\d{1,9}):(\d\d)(?::(\d\d))?(\.\d+)?$`)
 	fraction    = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)(?: stars?)?$`)
-	spread      = regexp.MustCompile(`^(.*[^ (]) ?(?:\(?(?:±|\+/-).*| \([-+<0-9][^()]*\))$`)
+	spread      = regexp.MustCompile(`^(.*[^ (]) ?(?:\(?(?:±|\+/-).*| \((?:[-+<0-9][^()]*|[HL]{1,2})\))$`)
 )
 
 // compound reads a number of several parts: a duration or length as together reads it, an angle such as 52°31'N in
-// degrees, feet and inches such as 5'11" in inches, or a fraction of at most 1, with a whole number before or not.
-func compound(text string) (v float64, unit string, ok bool) {
+// degrees, feet and inches such as 5'11" in inches, or in seconds if the column has laps such as 5'12", stars such as ★★☆, or a
+// fraction of at most 1, with a whole number before or not.
+func compound(text string, laps bool) (v float64, unit string, ok bool) {
 	if len(text) > maxNumber {
 		return 0, "", false
 	}
@@ -233,9 +264,9 @@ func compound(text string) (v float64, unit string, ok bool) {
 			return v, "°", true
 		}
 	}
-	if strings.ContainsAny(text, "'′’") {
-		if m := height.FindStringSubmatch(text); m != nil {
-			return 12*decimal(m[1]) + decimal(m[2]), "in", true
+	if strings.ContainsAny(text, "'′’★⭐☆") {
+		if v, unit, ok = marked(text, laps); ok {
+			return v, unit, ok
 		}
 	}
 	if strings.Count(text, "/") == 1 || strings.Contains(text, " out of ") {
@@ -249,6 +280,20 @@ func compound(text string) (v float64, unit string, ok bool) {
 		return 0, "", false
 	}
 	return together(text)
+}
+
+// marked reads feet and inches, laps or stars.
+func marked(text string, laps bool) (v float64, unit string, ok bool) {
+	const foot, minute = 12, 60
+	if m := height.FindStringSubmatch(text); m != nil {
+		if laps || decimal(m[2]) >= foot || m[3] != "" {
+			return minute*decimal(m[1]) + decimal(m[2]+"."+m[3]), "s", true
+		}
+		return foot*decimal(m[1]) + decimal(m[2]), "in", true
+	}
+	rest := strings.TrimLeft(text, "★⭐")
+	stars := utf8.RuneCountInString(text) - utf8.RuneCountInString(rest)
+	return float64(stars) + float64(strings.Count(rest, "½"))/2, "★", strings.Trim(rest, "½☆✩") == ""
 }
 
 // together adds the parts of a duration such as 1h 20m or 3 yrs 2 mos, or of a length such as 5 ft 3 in, in the base unit.

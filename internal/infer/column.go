@@ -109,7 +109,7 @@ type span struct {
 	descends    int
 	ofDay       bool // Not all at the same time of the day.
 	converted   bool // Not all are written as in records.
-	dated       bool // Not all are seasons.
+	dated       int  // How many are not seasons.
 	daily       bool // Not all are the first of a month.
 	weekdays    bool // Not all are on the same day of the week.
 }
@@ -197,7 +197,7 @@ func (c *column) count(cell string) {
 	default:
 		c.see(&c.ambiguous, cell)
 	}
-	if err == nil && strings.Contains(cell, "/") { // A fraction beside other pairs of numbers.
+	if err == nil && (strings.Contains(cell, "/") || strings.Contains(cell, " of ")) { // A fraction beside other pairs of numbers.
 		c.addFrame(cell)
 	}
 	if pair, v, ok := parseBoolean(cell); ok {
@@ -298,7 +298,9 @@ func (c *column) addTime(cell string) {
 		default:
 			s.fits++
 			s.converted = s.converted || !isRecordTime(cell)
-			s.dated = s.dated || !isSeason(cell, t)
+			if !isSeason(cell, t) {
+				s.dated++
+			}
 			s.add(t)
 		}
 		if !s.form.isSeveral() {
@@ -409,33 +411,6 @@ func (c *column) decide(rows int) *Column {
 	return out
 }
 
-// isNumber reports whether the values are numbers but for some cells: words, codes, and integers that
-// are ids.
-func (c *column) isNumber(values int) bool {
-	if c.numbers == 0 || c.ambiguous.count > 0 || !areSome(values-c.numbers-c.beyond, values) && !c.isMeasure() {
-		return false
-	}
-	// Codes, for example postal codes, have one width.
-	codes := c.codes.count > 0 && (c.width >= 0 || !areFew(c.codes.count, values)) && (!c.hardlyRepeats() || !c.labelsFollow())
-	ids := c.huge.count > 0 && c.integers == c.numbers && !c.leavesHuge(values)
-	return !codes && !ids
-}
-
-// fewFractions is a number of fractions that may be categories.
-const fewFractions = 4
-
-// isMeasure reports whether one word, such as Varies with device, is among numbers that measure: fractions, units, or as
-// many different integers as no class has.
-func (c *column) isMeasure() bool {
-	return c.words.count > 0 && !c.words.mixed && (c.integers < c.numbers && c.different() > fewFractions || c.different() > fewIntegers)
-}
-
-// leavesHuge reports whether a few integers that no number has exactly are missing values of a column of
-// integers.
-func (c *column) leavesHuge(values int) bool {
-	return c.huge.count > 0 && c.integers == c.numbers && areFew(c.huge.count, values)
-}
-
 // note adds the cells that most others of the column are unlike.
 func (c *column) note(out *Column, values int) {
 	unit, _, unlike := c.written.Units()
@@ -477,18 +452,6 @@ func (c *column) isPercent() bool {
 	return unit == "%"
 }
 
-// oddNumbers names the words among numbers, or two of several currencies.
-func (c *column) oddNumbers(values int) string {
-	if unit, other, _ := c.written.Units(); c.words.count == 0 {
-		return fmt.Sprintf("amounts in several currencies, such as %s and %s, are taken as they are: convert them into one", unit, other)
-	}
-	kind := "number"
-	if c.beyond > 0 {
-		kind = fmt.Sprintf("number of a magnitude of at most %g", largest)
-	}
-	return c.missing(&c.words, values, kind)
-}
-
 func (c *column) missing(s *spot, values int, kind string) string {
 	if s.count == 1 {
 		return fmt.Sprintf("%s is no %s, and is taken for a missing value", c.place(s), kind)
@@ -509,42 +472,33 @@ func (c *column) odd(values int) string {
 	switch {
 	case best != nil && 2*(best.fits+best.open) > values && best.odd.count > 0:
 		return fmt.Sprintf("%d of %d cells are times of one form, and %s is none", best.fits+best.open, values, c.place(&best.odd))
-	case c.mixed(values) && c.words.count > 0:
+	case c.mixed(values) && c.words.count > 0 && !c.wordsDiffer():
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is none", c.numbers, values, c.place(&c.words))
 	case rare(&c.codes):
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is a code, because it begins with a 0", values-c.codes.count, values, c.place(&c.codes))
 	case rare(&c.huge):
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is an id, because no number has all integers from 2^53 on", values-c.huge.count, values, c.place(&c.huge))
 	}
-	if unit, other, unlike := c.written.Units(); unlike > 0 && 2*(c.numbers+unlike) > values {
+	if unit, other, unlike := c.written.Units(); unlike > 0 && 2*(c.numbers+unlike) > values && 3*c.numbers > values {
 		return fmt.Sprintf("numbers of the units %s and %s: convert them into one unit", unit, other)
 	}
 	return ""
 }
 
+// wordsDiffer reports whether most words among numbers are different, as in ids.
+func (c *column) wordsDiffer() bool {
+	n := 0
+	for text := range c.texts {
+		if _, _, err := parseWritten(text, c.written); err != nil {
+			n++
+		}
+	}
+	return n > 1 && 2*n<<c.zeros > c.words.count
+}
+
 // isBoolean reports whether all values are of one pair, and both words of the pair occur.
 func (c *column) isBoolean(values int) bool {
 	return slices.Contains(c.pairs[:], values) && c.truths > 0 && c.truths < values
-}
-
-func (c *column) decideNumber(out *Column) {
-	if c.namesRow(c.cells - c.gaps) {
-		out.Kind, out.Reason = LeftOut, "integers of which most do not repeat, and an id by the name of the column: they name the row"
-		return
-	}
-	out.Kind, out.gaps = Number, true
-	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}}
-	low, high := c.low, c.high
-	if c.leavesHuge(c.cells - c.gaps) {
-		low, high = c.lowExact, c.highExact
-	}
-	out.Reason = fmt.Sprintf("numbers from %g to %g", low, high)
-	switch {
-	case low == high:
-		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", low)
-	case c.integers == c.numbers && c.different() <= fewIntegers && !c.evidence().depend:
-		out.Reason += fmt.Sprintf(", %d different integers: if they are codes without an order, make it categorical", c.different())
-	}
 }
 
 // isText reports whether most of the texts, n of them different, are of several words, and either too many or too long

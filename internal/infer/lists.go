@@ -21,11 +21,14 @@ const (
 	listed                = "#, "
 )
 
-var token = regexp.MustCompile(`[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?`)
+var (
+	token = regexp.MustCompile(`[0-9][0-9.,]*(?:[eE][-+]?[0-9]+)?`)
+	coded = regexp.MustCompile(`\pL[-_#]?$`)
+)
 
 // framed reads the numbers of a text such as 120/80, 190Nm@ 2000rpm or POINT (10.7 59.9). The frame is the text between
 // them, in which # stands for a number. It is empty if the text has fewer than two numbers, or if a part looks like a part
-// of a code: the digits begin with a 0 or follow a letter.
+// of a code: the digits begin with a 0, or follow a letter or a letter and a dash.
 func framed(cell string, numbers *dataset.Numbers) (list []any, frame string) {
 	if list, ok := parseVector(cell); ok && len(list) > 1 {
 		return list, strings.Repeat(listed, len(list))
@@ -39,7 +42,7 @@ func framed(cell string, numbers *dataset.Numbers) (list []any, frame string) {
 		text := strings.TrimRight(cell[m[0]:m[1]], ".,")
 		between := cell[at:m[0]]
 		v, _, err := parseWritten(text, numbers)
-		if err != nil || isCode(text) || strings.ContainsFunc(between[max(0, len(between)-1):], unicode.IsLetter) {
+		if err != nil || isCode(text) || coded.MatchString(between) {
 			return nil, ""
 		}
 		if before, ok := strings.CutSuffix(between, "-"); ok && strings.Trim(before[max(0, len(before)-1):], " ([,;@:") == "" {
@@ -81,7 +84,7 @@ func (c *column) addFrame(cell string) {
 		c.frames[text] = f
 	}
 	f.count++
-	f.measures = f.measures || f.width != len(cell) || strings.ContainsFunc(text, func(r rune) bool { return r == '%' || unicode.IsLetter(r) }) ||
+	f.measures = f.measures || f.width != len(cell) || strings.Contains(text, "#+#") || strings.ContainsFunc(text, isOfUnit) ||
 		slices.ContainsFunc(list, func(v any) bool { return v != math.Trunc(v.(float64)) })
 }
 
@@ -95,11 +98,14 @@ func (c *column) bestFrame() (text string, f frame) {
 	return text, f
 }
 
-// isVector reports whether the cells, of which most do not repeat, are numbers in one frame. Integers in texts of one
-// length without letters are codes, such as 555-1234.
+func isOfUnit(r rune) bool { return r == '%' || unicode.IsLetter(r) }
+
+// isVector reports whether the cells, of which most do not repeat, or many do not and are without letters, are numbers in one
+// frame. Integers in texts of one length without letters are codes, such as 555-1234.
 func (c *column) isVector(values int) bool {
-	_, f := c.bestFrame()
-	return f.count > 0 && f.measures && areFew(values-f.count, values) && c.hardlyRepeats()
+	text, f := c.bestFrame()
+	return f.count > 0 && f.measures && areFew(values-f.count, values) &&
+		(c.hardlyRepeats() || c.different() > ownFeatures && !strings.ContainsFunc(text, isOfUnit))
 }
 
 func (c *column) decideVector(out *Column, values int) {
@@ -129,6 +135,8 @@ func (c *column) leftOut(values int) string {
 		return fmt.Sprintf("codes of one length, such as %.40q, of which most do not repeat: split the column if its parts are inputs", f.example)
 	case 2*c.framed > values:
 		return fmt.Sprintf("most cells have several numbers, but fewer have the form %q: split the column", text)
+	case 4*c.different() <= 3*values:
+		return fmt.Sprintf("%d different texts in %d cells repeat too rarely for a key: if it is one, declare the column categorical with key", c.different(), values)
 	default:
 		return "most cells do not repeat another: it names the row"
 	}

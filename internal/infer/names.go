@@ -216,16 +216,21 @@ func (c *column) lastWord() string {
 // idsOfRows are what a last word such as orderid names, as rows do.
 func idsOfRows() []string {
 	return []string{
-		"", "application", "booking", "case", "claim", "event", "gu", "invoice", "listing", "loan", "message", "observation", "order", "passenger",
+		"", "app", "application", "booking", "case", "claim", "event", "gu", "invoice", "listing", "loan", "message", "observation", "order", "passenger",
 		"payment", "post", "property", "record", "request", "ride", "row", "sale", "sample", "session", "ticket", "transaction", "trip", "u", "uu",
 	}
 }
 
-// namesRow reports whether integers are ids of rows: the last word of the column's name is one of ids, and not paid, most of
-// them do not repeat, and labels do not follow them.
+// namesRow reports whether integers are ids of rows: most of them do not repeat, labels do not follow them, and the last word of
+// the column's name is one of ids, and not paid, or they have one length of ten digits and more, and are no times.
 func (c *column) namesRow(values int) bool {
-	named, isID := strings.CutSuffix(c.lastWord(), "id")
-	isID = isID && (slices.Contains(idsOfRows(), named) || slices.Contains(nameWords(), named))
+	word := c.lastWord()
+	named, isID := strings.CutSuffix(word, "id")
+	isID = isID && (slices.Contains(idsOfRows(), named) || slices.Contains(nameWords(), named)) ||
+		slices.Contains([]string{"barcode", "ean", "imei", "isbn", "key", "nbr", "no", "nr", "number", "phone", "ssn", "upc"}, word)
+	if best := c.bestTime(); best == nil || best.form != epoch || !areFew(best.odd.count, values) {
+		isID = isID || c.width >= 10
+	}
 	return c.integers == values && isID && c.hardlyRepeats() && 4*c.different() > 3*values && !c.labelsFollow()
 }
 
@@ -233,7 +238,7 @@ func (c *column) namesRow(values int) bool {
 func (c *column) isClock(cell string) bool {
 	const form = "1504"
 	_, err := time.Parse(form, cell[:min(len(cell), len(form))])
-	return err == nil && strings.HasSuffix(c.lastWord(), "time")
+	return err == nil && strings.Contains(strings.ToLower(c.name), "time")
 }
 
 // categories says why integers are categories, and is empty if they are numbers. At least half of

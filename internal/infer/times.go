@@ -56,8 +56,8 @@ func (c *column) looksDated(f Form, values int) bool {
 // rfc3339 is what records have.
 const rfc3339 = "2006-01-02T15:04:05.999999999Z07:00"
 
-// maxTime bounds the length of a time that is written, minTime is the length of 45292.
-const maxTime, minTime = 72, 5
+// maxTime bounds the length of a time that is written, minTime is the length of a year.
+const maxTime, minTime = 72, 4
 
 // Parse reads a time of the form, of the years 1 to 9999. One without a zone is taken as UTC. A
 // weekday may be before the date. A time of the day and a zone may follow:
@@ -90,6 +90,9 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 		}
 		return time.Time{}, false
 	case yearMonthDay: // The patterns take ten times as long.
+		if year, err := strconv.Atoi(cell); len(cell) == minTime {
+			return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), err == nil && year >= 1900 && year <= 2100
+		}
 		for _, layout := range [...]string{time.DateTime, time.RFC3339, time.DateOnly} {
 			if t, err := time.Parse(layout, cell); err == nil && t.UTC().Year() > 0 && t.Year() > 0 && t.UTC().Year() <= 9999 {
 				return t, true
@@ -132,6 +135,10 @@ var digitsOnly = regexp.MustCompile(`^(\d+)(?:[.,](\d+))?$`)
 
 // sinceEpoch reads the seconds since 1970, the milliseconds of 12 or 13 digits, the microseconds of 16 and the nanoseconds of 19.
 func sinceEpoch(cell string) (t time.Time, ok bool) {
+	if strings.ContainsAny(cell, "eE") { // 1.50421E+12
+		v, _ := parseNumber(cell)
+		cell = strconv.FormatFloat(v, 'f', -1, 64)
+	}
 	found := digitsOnly.FindStringSubmatch(cell)
 	if found == nil {
 		return t, false
@@ -172,9 +179,9 @@ func isRecordTime(cell string) bool {
 // never comes.
 func isOpen(t time.Time) bool { return t.Year() == 9999 || t.Year() == 1 && t.YearDay() == 1 }
 
-// isSeason reports whether a month could be a season of two years: 2001-02 may be 2001 to 2002.
+// isSeason reports whether a month could be a season of two years, as 2001-02 may be 2001 to 2002, or is a year alone.
 func isSeason(cell string, t time.Time) bool {
-	return len(cell) == len("2001-02") && int(t.Month()) == (t.Year()+1)%100
+	return len(cell) == len("2001") || len(cell) == len("2001-02") && int(t.Month()) == (t.Year()+1)%100
 }
 
 func exists(year, month, day int) bool {
@@ -200,16 +207,16 @@ const (
 )
 
 var (
-	yearFirst = regexp.MustCompile(beginning + `(?P<year>\d{4})(?:[- ]*Q(?P<quarter>[1-4])|[- ]*W(?P<week>\d\d)|` +
+	yearFirst = regexp.MustCompile(beginning + `(?P<year>\d{4})(?:[- ]*Q(?P<quarter>[1-4])|M(?P<month3>\d\d)|[- ]*W(?P<week>\d\d)|` +
 		`[-/.年](?P<month>\d\d?)[-/.月](?P<day>\d\d?)日?|-(?P<month2>\d\d?))(?:(?:` + betweenPart + ending)
 	digitsAlone = regexp.MustCompile(beginning + `(?P<year>\d{4})(?P<month>\d\d)(?P<day>\d\d)(?:(?:|` + betweenPart + ending)
 	american    = regexp.MustCompile(beginning + `(?P<month>\d\d?)(?:/(?P<day>\d\d?)/` + yearPart +
-		`|-(?P<day2>\d\d?)-(?P<year2>\d{4})|[-/](?P<year3>(?:19|20)\d\d))(?:(?:` + betweenPart + ending)
+		`|-(?P<day2>\d\d?)-(?P<year2>\d{4}|\d\d)|[-/](?P<year3>(?:19|20)\d\d))(?:(?:` + betweenPart + ending)
 	european = regexp.MustCompile(beginning + `(?P<day>\d\d?)(?:[/.](?P<month>\d\d?)[/.]` + yearPart +
-		`|-(?P<month2>\d\d?)-(?P<year2>\d{4}))(?:(?:` + betweenPart + ending)
+		`|-(?P<month2>\d\d?)-(?P<year2>\d{4}|\d\d))(?:(?:` + betweenPart + ending)
 	dayName = regexp.MustCompile(beginning + dayPart + `(?:` + apartPart + `)?` + namePart + `(?:` + apartPart + `)?` + yearPart + `(?:(?::|` + betweenPart + ending)
-	nameDay = regexp.MustCompile(beginning + namePart + `(?:(?:` + apartPart + `)?` + dayPart + apartPart + yearPart +
-		`|(?:` + apartPart + `)?(?P<year2>\d{4})|-(?P<year3>\d\d))(?:(?:` + betweenPart + ending)
+	nameDay = regexp.MustCompile(beginning + `(?:(?:Q(?P<quarter>[1-4])|(?P<quarter2>[1-4])Q)[- /]*(?P<year4>\d{4})|` + namePart + `(?:(?:` + apartPart + `)?` + dayPart +
+		apartPart + yearPart + `|(?:` + apartPart + `)?(?P<year2>\d{4})|-(?P<year3>\d\d)))(?:(?:` + betweenPart + ending)
 	yearLast = regexp.MustCompile(beginning + namePart + `(?:` + apartPart + `)?` + dayPart + apartPart + clockPart + spaces + `+` + yearPart + `$`)
 )
 
@@ -242,7 +249,7 @@ func (f Form) split(cell string) parts {
 	p := make(parts, len(found))
 	for i, name := range pattern.SubexpNames() {
 		if found[i] != "" {
-			p[strings.TrimRight(name, "23")] = found[i]
+			p[strings.TrimRight(name, "234")] = found[i]
 		}
 	}
 	return p
@@ -343,7 +350,7 @@ func (c *column) bestTime() (best *span) {
 		if best != nil {
 			more = s.fits + s.open - best.fits - best.open
 		}
-		if s.fits > 0 && s.dated && (best == nil || more > 0 || more == 0 && best.descends > 0 && s.descends == 0) {
+		if s.fits > 0 && 2*s.dated >= s.fits && (best == nil || more > 0 || more == 0 && best.descends > 0 && s.descends == 0) {
 			best = s
 		}
 	}

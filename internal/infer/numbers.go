@@ -1,0 +1,69 @@
+package infer
+
+import (
+	"fmt"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
+)
+
+// isNumber reports whether the values are numbers but for some cells: words, codes, and integers that
+// are ids.
+func (c *column) isNumber(values int) bool {
+	if c.numbers == 0 || c.ambiguous.count > 0 || !areSome(values-c.numbers-c.beyond, values) && !c.isMeasure() {
+		return false
+	}
+	// Codes, for example postal codes, have one width.
+	codes := c.codes.count > 0 && (c.width >= 0 || !areFew(c.codes.count, values)) && (!c.hardlyRepeats() || !c.labelsFollow())
+	ids := c.huge.count > 0 && c.integers == c.numbers && !c.leavesHuge(values)
+	return !codes && !ids
+}
+
+// fewFractions is a number of fractions that may be categories.
+const fewFractions = 4
+
+// isMeasure reports whether one word, such as Varies with device, or numbers of other units, are among numbers that measure:
+// fractions, units, or as many different integers as no class has.
+func (c *column) isMeasure() bool {
+	if _, _, unlike := c.written.Units(); 2*c.numbers > c.words.count+c.numbers && areFew(c.words.count-unlike, unlike) && c.words.count > 0 && c.different() > fewIntegers {
+		return true
+	}
+	return c.words.count > 0 && !c.words.mixed && (c.integers < c.numbers && c.different() > fewFractions || c.different() > fewIntegers)
+}
+
+// leavesHuge reports whether a few integers that no number has exactly are missing values of a column of
+// integers.
+func (c *column) leavesHuge(values int) bool {
+	return c.huge.count > 0 && c.integers == c.numbers && areFew(c.huge.count, values)
+}
+
+// oddNumbers names the words among numbers, or two of several currencies.
+func (c *column) oddNumbers(values int) string {
+	if unit, other, _ := c.written.Units(); c.words.count == 0 {
+		return fmt.Sprintf("amounts in several currencies, such as %s and %s, are taken as they are: convert them into one", unit, other)
+	}
+	kind := "number"
+	if c.beyond > 0 {
+		kind = fmt.Sprintf("number of a magnitude of at most %g", largest)
+	}
+	return c.missing(&c.words, values, kind)
+}
+
+func (c *column) decideNumber(out *Column) {
+	if c.namesRow(c.cells - c.gaps) {
+		out.Kind, out.Reason = LeftOut, "ids, by the name of the column or by their length, of which most do not repeat: they name the row"
+		return
+	}
+	out.Kind, out.gaps = Number, true
+	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}}
+	low, high := c.low, c.high
+	if c.leavesHuge(c.cells - c.gaps) {
+		low, high = c.lowExact, c.highExact
+	}
+	out.Reason = fmt.Sprintf("numbers from %g to %g", low, high)
+	switch {
+	case low == high:
+		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", low)
+	case c.integers == c.numbers && c.different() <= fewIntegers && !c.evidence().depend:
+		out.Reason += fmt.Sprintf(", %d different integers: if they are codes without an order, make it categorical", c.different())
+	}
+}
