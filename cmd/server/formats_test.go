@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/fieldmaskpb"
@@ -107,6 +108,13 @@ func labelled(id string, n int, prediction string) *hindsightv1.ObserveRequest {
 		o.Target = &hindsightv1.ObserveRequest_Class{Class: string("xyz"[n%3])}
 	}
 	return o
+}
+
+// unary are the unary calls from within a server, as a connection.
+type unary struct{ *rpc.Local }
+
+func (unary) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.ErrUnsupported
 }
 
 // clients are those of a server.
@@ -271,7 +279,7 @@ func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 	server := rpc.New(rpc.Options{
 		Groups: rpc.Single(models, nil), Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(), MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
 	})
-	local := server.Local()
+	local := unary{server.Local()}
 	return clients{hindsightv1.NewPredictionServiceClient(local), hindsightv1.NewModelServiceClient(local)}, func() {
 		server.Drain(t.Context())
 		assert.NoError(t, errors.Join(models.Close(), disk.Close()))

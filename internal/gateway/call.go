@@ -136,13 +136,6 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	return ctx, cancel, nil
 }
 
-func (c *call) set(r *http.Request, request proto.Message) error {
-	if err := c.setQuery(r, request.ProtoReflect()); err != nil {
-		return err
-	}
-	return c.setPath(r.URL.Path, request.ProtoReflect())
-}
-
 func (c *call) setBody(data []byte, request protoreflect.Message) error {
 	into := request
 	if c.body != "*" {
@@ -253,12 +246,10 @@ func (g *Gateway) tooLarge() error {
 
 // incomplete rejects a body that broke off, or did not arrive in time.
 func (g *Gateway) incomplete(err error) error {
-	select {
-	case <-g.draining:
+	if g.drains() {
 		return shuttingDown()
-	default:
-		return reject(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_BODY_INCOMPLETE, "the body did not come: "+err.Error())
 	}
+	return reject(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_BODY_INCOMPLETE, "the body did not come: "+err.Error())
 }
 
 var errBodiesFull = overloaded("the bodies of requests in progress hold too much memory")

@@ -34,6 +34,9 @@ type failure struct {
 
 func (f *failure) Error() string { return f.status.Message() }
 
+// GRPCStatus makes the status the status of a handler that receives a failure.
+func (f *failure) GRPCStatus() *status.Status { return f.status }
+
 func reject(httpStatus int, c codes.Code, reason hindsightv1.ErrorReason, message string, more ...protoadapt.MessageV1) *failure {
 	s := status.New(c, message)
 	details := append([]protoadapt.MessageV1{&errdetails.ErrorInfo{Reason: reason.String(), Domain: domain}}, more...)

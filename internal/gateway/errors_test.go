@@ -260,7 +260,7 @@ func TestAnAnswerBeforeTheBodyIsRead(t *testing.T) {
 
 // failing is a server whose every call ends with an error.
 type failing struct {
-	grpc.ClientConnInterface
+	gateway.Server
 	err error
 }
 
@@ -347,7 +347,7 @@ func TestBodiesHoldMemory(t *testing.T) {
 
 // blocking is a server that answers when it is released.
 type blocking struct {
-	grpc.ClientConnInterface
+	gateway.Server
 	began, release chan struct{}
 }
 

@@ -14,10 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
@@ -27,45 +25,38 @@ import (
 
 // watched is a server whose WatchModel, ExportModel and UpdateModel are a test's.
 type watched struct {
-	hindsightv1.UnimplementedModelServiceServer
+	gateway.Server
 	watch  func(*hindsightv1.WatchModelRequest, grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error
 	export func(grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error
 	// updates are the requests to UpdateModel.
 	updates chan *hindsightv1.UpdateModelRequest
 }
 
-func (w *watched) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
-	return w.watch(r, s)
+func (w *watched) Invoke(_ context.Context, method string, request, _ any, _ ...grpc.CallOption) error {
+	if r, ok := request.(*hindsightv1.UpdateModelRequest); ok {
+		w.updates <- r
+		return nil
+	}
+	return status.Error(codes.Unimplemented, method)
 }
 
-func (w *watched) ExportModel(_ *hindsightv1.ExportModelRequest, s grpc.ServerStreamingServer[hindsightv1.ExportModelResponse]) error {
-	return w.export(s)
-}
-
-func (w *watched) UpdateModel(_ context.Context, r *hindsightv1.UpdateModelRequest) (*hindsightv1.UpdateModelResponse, error) {
-	w.updates <- r
-	return &hindsightv1.UpdateModelResponse{}, nil
+func (w *watched) Stream(method string, s grpc.ServerStream) error {
+	if method == hindsightv1.ModelService_ExportModel_FullMethodName {
+		return w.export(&grpc.GenericServerStream[hindsightv1.ExportModelRequest, hindsightv1.ExportModelResponse]{ServerStream: s})
+	}
+	r := new(hindsightv1.WatchModelRequest)
+	if err := s.RecvMsg(r); err != nil {
+		return err
+	}
+	return w.watch(r, &grpc.GenericServerStream[hindsightv1.WatchModelRequest, hindsightv1.WatchModelResponse]{ServerStream: s})
 }
 
 // serve is a gateway before it.
 func (w *watched) serve(t *testing.T, settings ...func(*gateway.Options)) *host {
 	t.Helper()
-	listener := bufconn.Listen(1 << 16)
-	server := grpc.NewServer(grpc.WaitForHandlers(true))
-	hindsightv1.RegisterModelServiceServer(server, w)
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
-	connection := must(grpc.NewClient("passthrough:///test",
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }),
-		grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	h := new(host)
-	h.start(t, connection, settings...)
-	t.Cleanup(func() {
-		h.gateway.Drain()
-		_ = connection.Close()
-		server.Stop()
-		assert.NoError(t, <-served)
-	})
+	h.start(t, w, settings...)
+	t.Cleanup(h.gateway.Drain)
 	return h
 }
 
@@ -100,7 +91,7 @@ func TestEvents(t *testing.T) {
 	told := make(chan string, 1)
 	h := (&watched{watch: func(r *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
 		asked <- r
-		md, _ := metadata.FromIncomingContext(s.Context())
+		md, _ := metadata.FromOutgoingContext(s.Context())
 		told <- strings.Join(md.Get("authorization"), "")
 		for _, e := range []*hindsightv1.WatchModelResponse{
 			statsEvent(3),

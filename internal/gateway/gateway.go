@@ -4,6 +4,7 @@
 package gateway
 
 import (
+	"context"
 	"io/fs"
 	"net"
 	"net/http"
@@ -14,14 +15,21 @@ import (
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
 
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
 )
 
+// Server answers calls from within the process.
+type Server interface {
+	// Invoke makes a unary call.
+	Invoke(ctx context.Context, method string, request, response any, options ...grpc.CallOption) error
+	// Stream lets the handler of a method receive from a stream and send to the stream, and returns with the handler.
+	Stream(method string, stream grpc.ServerStream) error
+}
+
 // Options of a gateway. Every field but Console, Docs, GRPC, Guard and Origins is required.
 type Options struct {
-	// Server leads to the gRPC server.
-	Server grpc.ClientConnInterface
+	// Server is the gRPC server.
+	Server Server
 	Log    *zap.Logger
 	Now    func() time.Time
 	// MaxMessageBytes bounds the body of a request. An imported model may be larger: it is
@@ -67,7 +75,6 @@ type Gateway struct {
 	Options
 	handler http.Handler
 	table   []*route
-	models  hindsightv1.ModelServiceClient
 	// places has an element for each open stream.
 	places chan struct{}
 	bodies *auth.Budget
@@ -87,8 +94,7 @@ func New(o Options) (*Gateway, error) {
 		o.heartbeat = heartbeatInterval
 	}
 	g := &Gateway{
-		Options: o, models: hindsightv1.NewModelServiceClient(o.Server),
-		places: make(chan struct{}, maxStreams), bodies: auth.NewBudget(auth.RequestBytes(o.MemoryLimit)), draining: make(chan struct{}),
+		Options: o, places: make(chan struct{}, maxStreams), bodies: auth.NewBudget(auth.RequestBytes(o.MemoryLimit)), draining: make(chan struct{}),
 	}
 	g.mu.bodies = map[*incoming]struct{}{}
 	g.table = g.routes()
@@ -168,6 +174,15 @@ func (g *Gateway) Drain() {
 	}
 	g.mu.Unlock()
 	g.requests.Wait()
+}
+
+func (g *Gateway) drains() bool {
+	select {
+	case <-g.draining:
+		return true
+	default:
+		return false
+	}
 }
 
 // Starting answers a request before the gateway exists.

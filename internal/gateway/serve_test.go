@@ -113,7 +113,7 @@ func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gatewa
 }
 
 // start listens for HTTP, and ends with the test after what was set up later.
-func (h *host) start(tb testing.TB, server grpc.ClientConnInterface, settings ...func(*gateway.Options)) {
+func (h *host) start(tb testing.TB, server gateway.Server, settings ...func(*gateway.Options)) {
 	tb.Helper()
 	options := gateway.Options{Server: server, Log: zap.NewNop(), Now: time.Now, MaxMessageBytes: 1 << 20}
 	for _, set := range settings {

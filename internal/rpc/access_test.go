@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"slices"
@@ -334,7 +333,7 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 		assert.NoError(t, errOf(g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model})))
 	}
 	set("a-1")
-	within := hindsightv1.NewModelServiceClient(g.local(t))
+	within := hindsightv1.NewModelServiceClient(g.local())
 	// Each answers what shows the model that answered.
 	for name, call := range map[string]func(ctx context.Context) (string, error){
 		"GetModel": func(ctx context.Context) (string, error) {
@@ -346,30 +345,16 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 			return r.GetStats().GetModel(), err
 		},
 		"WatchModel": func(ctx context.Context) (string, error) {
-			ctx, cancel := context.WithCancel(ctx)
-			defer cancel()
-			watch, err := within.WatchModel(ctx, &hindsightv1.WatchModelRequest{Model: "a-live"})
-			if err != nil {
-				return "", err
-			}
-			r, err := watch.Recv()
-			cancel() // The server bounds the watches: this one ends before the next begins.
-			for err := err; err == nil; {
-				_, err = watch.Recv()
-			}
-			return r.GetStats().GetModel(), err
-		},
-		"ExportModel": func(ctx context.Context) (string, error) {
-			export, err := within.ExportModel(ctx, &hindsightv1.ExportModelRequest{Model: "a-live"})
-			var data []byte
-			for err == nil {
-				var r *hindsightv1.ExportModelResponse
-				r, err = export.Recv()
-				data = append(data, r.GetChunk()...)
-			}
-			if err == io.EOF { //nolint:errorlint // As gRPC says.
+			var model string
+			enough := status.Error(codes.Canceled, "enough")
+			err := g.watchWithin(ctx, "a-live", func(r *hindsightv1.WatchModelResponse) error { model = r.GetStats().GetModel(); return enough })
+			if model != "" {
 				err = nil
 			}
+			return model, err
+		},
+		"ExportModel": func(ctx context.Context) (string, error) {
+			data, err := g.exportWithin(ctx, "a-live")
 			if bytes.Contains(data, []byte(foreign)) { // Its display name.
 				return foreign, err
 			}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -94,11 +93,10 @@ type forwarding struct {
 	groups hosts
 	// member: the calls come from other servers of the cluster. forwarding does not forward them
 	// again.
-	member    bool
-	messages  map[string]messages
-	tracing   *tracing
-	receivers sync.WaitGroup
-	draining  chan struct{}
+	member   bool
+	messages map[string]messages
+	tracing  *tracing
+	draining chan struct{}
 }
 
 func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) *forwarding {
@@ -107,12 +105,6 @@ func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) 
 	}
 	return &forwarding{
 		groups: hosts{o.Groups}, member: member, messages: methodMessages(), tracing: t, draining: draining,
-	}
-}
-
-func (f *forwarding) close() {
-	if f != nil {
-		f.receivers.Wait()
 	}
 }
 
@@ -302,7 +294,7 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	if err != nil {
 		return nil, err
 	}
-	during, end := f.during(ctx, g)
+	during, end := f.during(ctx, g, nil)
 	defer end()
 	answer := f.messages[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
@@ -314,8 +306,8 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 }
 
 // during returns the context of a call to the current owner of a group. It ends, after the farewell, once another server is the
-// owner: a previous owner that hangs never answers, and the log rejects its changes.
-func (f *forwarding) during(ctx context.Context, g Group) (context.Context, context.CancelFunc) {
+// owner: a previous owner that hangs never answers, and the log rejects its changes. It also ends when draining closes.
+func (f *forwarding) during(ctx context.Context, g Group, draining <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	first, _ := g.Cluster.Owner()
 	ended := make(chan struct{})
@@ -330,6 +322,8 @@ func (f *forwarding) during(ctx context.Context, g Group) (context.Context, cont
 			}
 			select {
 			case <-turned:
+			case <-draining:
+				cancel()
 			case <-ctx.Done():
 			}
 		}

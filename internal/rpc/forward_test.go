@@ -112,11 +112,11 @@ func TestCallsAreForwarded(t *testing.T) {
 	assert.Equal(t, "DIMENSION_MISMATCH", reason(status.Convert(err)), err)
 	// A call from within the process, as JSON makes it, is forwarded too.
 	var created hindsightv1.CreateModelResponse
-	require.NoError(t, p.replica.local(t).Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created))
+	require.NoError(t, p.replica.local().Invoke(ctx, hindsightv1.ModelService_CreateModel_FullMethodName, &hindsightv1.CreateModelRequest{Id: "n", Spec: linear(1)}, &created))
 	var trailer metadata.MD
 	var predicted hindsightv1.PredictResponse
 	request := &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}, Remember: proto.Bool(false)}
-	err = p.replica.local(t).Invoke(ctx, hindsightv1.PredictionService_Predict_FullMethodName, request, &predicted, grpc.Trailer(&trailer))
+	err = p.replica.local().Invoke(ctx, hindsightv1.PredictionService_Predict_FullMethodName, request, &predicted, grpc.Trailer(&trailer))
 	age := trailer.Get(rpc.AgeTrailer)
 	assert.True(t, err == nil && len(age) == 1 && age[0] == "1500", "a prediction from within: age %v, %v", age, err)
 	// The replica does not have the new model, and asks the owner.

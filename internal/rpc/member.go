@@ -72,10 +72,7 @@ func (m members) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 
 // memberServer answers the calls that other members of the cluster forward. A server without a
 // cluster has a nil memberServer.
-type memberServer struct {
-	*grpc.Server
-	forward *forwarding
-}
+type memberServer struct{ *grpc.Server }
 
 // newMemberServer serves the API on the cluster port, with fewer interceptors, because the member
 // that received a call has authorized, audited and counted the call.
@@ -92,7 +89,7 @@ func newMemberServer(
 	}
 	unaries = append(unaries, rejections.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), forward.unary)
 	streams = append(streams, rejections.stream, in.stream, recovery.StreamServerInterceptor(recovered), forward.stream)
-	s := &memberServer{forward: forward, Server: grpc.NewServer(
+	s := &memberServer{grpc.NewServer(
 		grpc.ChainUnaryInterceptor(unaries...), grpc.ChainStreamInterceptor(streams...),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),
 	)}
@@ -105,7 +102,6 @@ func newMemberServer(
 func (s *memberServer) gracefulStop() {
 	if s != nil {
 		s.GracefulStop()
-		s.forward.close()
 	}
 }
 

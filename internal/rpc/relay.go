@@ -1,13 +1,12 @@
 package rpc
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"hindsight/internal/engine"
 )
@@ -49,76 +48,72 @@ func (s *readStream) RecvMsg(m any) error {
 	return copyMessage(m, first)
 }
 
-// proxy passes the messages of a stream to the owner and back. A watch ends when this server drains.
+// proxy passes the messages of a stream to the owner, and then the owner's messages back: no call answers before it has
+// received its last request. A watch ends when this server drains.
 func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamServerInfo, watch bool) error {
-	ctx, cancel := context.WithCancel(stream.Context())
-	defer cancel() // This ends the stream to the owner.
+	ctx := stream.Context()
+	var draining chan struct{}
+	if watch {
+		draining = f.draining
+	}
 	search, found := searching(ctx)
 	conn, err := f.conn(search, g)
 	found()
 	if err != nil {
 		return err
 	}
+	during, end := f.during(ctx, g, draining)
+	defer end() // This ends the stream to the owner.
 	description := &grpc.StreamDesc{ServerStreams: info.IsServerStream, ClientStreams: info.IsClientStream}
-	during, end := f.during(ctx, g)
-	defer end()
-	if watch {
-		f.receivers.Go(func() {
-			select {
-			case <-f.draining:
-				cancel()
-			case <-ctx.Done():
-			}
-		})
-	}
 	owner, err := conn.NewStream(f.outgoing(during, g), description, info.FullMethod)
 	if err != nil {
 		return f.translate(ctx, err, false)
 	}
 	types := f.messages[info.FullMethod]
-	// RecvMsg returns only when the stream ends, so Drain waits for this goroutine.
-	rejected := make(chan error, 1)
-	f.receivers.Go(func() {
-		err := pass(stream.RecvMsg, owner.SendMsg, func() proto.Message { return types.request.New().Interface() })
-		if err != nil {
-			rejected <- err
-			cancel()
-			return
-		}
-		_ = owner.CloseSend() // owner.RecvMsg returns the error of the stream.
-	})
-	// A caller may wait for the header before it sends further messages.
-	if header, err := owner.Header(); err == nil && header != nil && info.IsClientStream {
-		if err := stream.SendHeader(nil); err != nil {
-			return fmt.Errorf("rpc: forward: %w", err)
-		}
-	}
-	err = pass(owner.RecvMsg, stream.SendMsg, func() proto.Message { return types.answer.New().Interface() })
-	select {
-	case err = <-rejected: // The caller's stream failed.
+	if err := passRequests(stream, owner, types.request, info.IsClientStream); err != nil {
 		return err
-	case <-f.draining:
-		if watch {
-			return engine.ErrClosed
+	}
+	for {
+		m := types.answer.New().Interface()
+		if err := owner.RecvMsg(m); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			select {
+			case <-draining:
+				return engine.ErrClosed
+			default:
+				return f.translate(ctx, err, true)
+			}
 		}
-		return f.translate(ctx, err, true)
-	default:
-		return f.translate(ctx, err, true)
+		if err := stream.SendMsg(m); err != nil {
+			return err
+		}
 	}
 }
 
-// pass receives messages and sends them on. It returns nil at the end of the messages. It also
-// returns nil if send fails, because the other direction returns the error.
-func pass(receive, send func(any) error, empty func() proto.Message) error {
-	for {
-		m := empty()
-		if err := receive(m); errors.Is(err, io.EOF) {
-			return nil
+// passRequests passes the caller's messages to the owner, of several all but the first once the owner has sent its header, as the
+// caller may wait for it too. It returns an error of the caller's stream. An error of the owner ends it, and RecvMsg
+// returns the error.
+func passRequests(stream grpc.ServerStream, owner grpc.ClientStream, request protoreflect.MessageType, several bool) error {
+	for first := true; ; first = false {
+		m := request.New().Interface()
+		if err := stream.RecvMsg(m); errors.Is(err, io.EOF) {
+			break
 		} else if err != nil {
 			return err
 		}
-		if err := send(m); err != nil {
-			return nil //nolint:nilerr // See above.
+		if owner.SendMsg(m) != nil {
+			break
+		}
+		if first && several {
+			if header, err := owner.Header(); err != nil || header == nil { // The owner has rejected the call.
+				break
+			}
+			if err := stream.SendHeader(nil); err != nil {
+				return err
+			}
 		}
 	}
+	_ = owner.CloseSend()
+	return nil //nolint:nilerr // RecvMsg returns the error of Header.
 }

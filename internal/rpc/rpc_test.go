@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"net"
 	"slices"
@@ -386,17 +385,45 @@ func must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// local is a connection from within the process.
-func (s *service) local(t *testing.T) *rpc.Local {
-	t.Helper()
-	return s.server.Local()
+// local are the unary calls from within the process, as a connection.
+type local struct{ *rpc.Local }
+
+func (local) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	return nil, errors.ErrUnsupported
+}
+
+func (s *service) local() local { return local{s.server.Local()} }
+
+// asked is a stream of one request from within the process. Responses go to take until take fails.
+type asked[A any] struct {
+	grpc.ServerStream
+	ctx     context.Context //nolint:containedctx // A grpc.ServerStream has its context.
+	request proto.Message
+	take    func(A) error
+}
+
+func (a asked[A]) Context() context.Context { return a.ctx }
+
+func (a asked[A]) RecvMsg(m any) error { proto.Merge(m.(proto.Message), a.request); return nil }
+
+func (a asked[A]) SendMsg(m any) error { return a.take(m.(A)) }
+
+func (s *service) watchWithin(ctx context.Context, model string, take func(*hindsightv1.WatchModelResponse) error) error {
+	return s.server.Local().Stream(hindsightv1.ModelService_WatchModel_FullMethodName, asked[*hindsightv1.WatchModelResponse]{ctx: ctx, request: &hindsightv1.WatchModelRequest{Model: model}, take: take})
+}
+
+func (s *service) exportWithin(ctx context.Context, model string) (data []byte, err error) {
+	err = s.server.Local().Stream(hindsightv1.ModelService_ExportModel_FullMethodName, asked[*hindsightv1.ExportModelResponse]{
+		ctx: ctx, request: &hindsightv1.ExportModelRequest{Model: model}, take: func(r *hindsightv1.ExportModelResponse) error { data = append(data, r.GetChunk()...); return nil },
+	})
+	return data, err
 }
 
 // A call from within the process is answered and rejected as one from outside.
 func TestLocalCalls(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(2))
-	within := s.local(t)
+	within := s.local()
 	predict := func(features ...float64) *hindsightv1.PredictRequest {
 		return &hindsightv1.PredictRequest{Model: "m", Features: features, Remember: proto.Bool(false)}
 	}
@@ -431,7 +458,7 @@ func sameStatus(a, b error) bool {
 func TestLocalLimits(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(2))
-	within := hindsightv1.NewPredictionServiceClient(s.local(t))
+	within := hindsightv1.NewPredictionServiceClient(s.local())
 	_, err := within.Predict(t.Context(), &hindsightv1.PredictRequest{Model: "m", Features: make([]float64, 1<<17)})
 	assert.Equal(t, codes.ResourceExhausted, status.Code(err), err)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -442,60 +469,41 @@ func TestLocalLimits(t *testing.T) {
 	defer cancel()
 	_, err = within.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 2}})
 	assert.Equal(t, codes.DeadlineExceeded, status.Code(err), "a call without time: %v", err)
-	err = s.local(t).Invoke(t.Context(), "/hindsight.v1.PredictionService/Guess", &hindsightv1.PredictRequest{}, &hindsightv1.PredictResponse{})
+	err = s.local().Invoke(t.Context(), "/hindsight.v1.PredictionService/Guess", &hindsightv1.PredictRequest{}, &hindsightv1.PredictResponse{})
 	assert.Equal(t, codes.Unimplemented, status.Code(err), "an unknown method: %v", err)
 }
 
-// Streams end with the server.
+// Watches end with the server.
 func TestLocalStreams(t *testing.T) {
 	s := serve(t)
 	s.create(t, "m", linear(2))
-	within := hindsightv1.NewModelServiceClient(s.local(t))
-	stream, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
-	require.NoError(t, err)
-	size := 0
-	for {
-		piece, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		size += len(piece.GetChunk())
-	}
-	assert.NotEqual(t, 0, size, "nothing was exported")
-	// Drain ends an open stream, and rejects others.
-	watch := must(within.WatchModel(t.Context(), &hindsightv1.WatchModelRequest{Model: "m"}))(t)
-	must(watch.Recv())(t)
-	s.server.Drain(t.Context())
-	for err == nil {
-		_, err = watch.Recv()
-	}
+	assert.NotEmpty(t, must(s.exportWithin(t.Context(), "m"))(t))
+	drained := make(chan struct{})
+	err := s.watchWithin(t.Context(), "m", func(*hindsightv1.WatchModelResponse) error {
+		go func() { s.server.Drain(context.WithoutCancel(t.Context())); close(drained) }()
+		return nil
+	})
 	assert.Equal(t, "SHUTTING_DOWN", reason(status.Convert(err)), err)
-	_, err = within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
-	assert.Equal(t, "SHUTTING_DOWN", reason(status.Convert(err)), "a stream after the end: %v", err)
+	<-drained
 }
 
 // A connection from outside needs the server's credentials, one from within does not.
 func TestLocalNeedsNoTLS(t *testing.T) {
 	s := serve(t, func(o *rpc.Options) { o.Credentials = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}) })
-	within := hindsightv1.NewModelServiceClient(s.local(t))
+	within := hindsightv1.NewModelServiceClient(s.local())
 	if _, err := within.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: linear(2)}); err != nil {
 		t.Errorf("a unary call: %v", err)
 	}
-	stream, err := within.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"})
-	if err == nil {
-		_, err = stream.Recv()
-	}
-	assert.NoError(t, err)
+	assert.NotEmpty(t, must(s.exportWithin(t.Context(), "m"))(t))
 	outside := hindsightv1.NewModelServiceClient(s.connection)
-	_, err = outside.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
+	_, err := outside.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
 	assert.Equal(t, codes.Unavailable, status.Code(err), "plaintext from outside: %v", err)
 }
 
 // A server answers until it drains, also one that says that it does not serve.
 func TestAnswersFromWithin(t *testing.T) {
 	s := serve(t)
-	within := s.local(t)
+	within := s.local()
 	assert.NoError(t, within.Answers(t.Context()))
 	s.server.StopServing()
 	assert.NoError(t, within.Answers(t.Context()))

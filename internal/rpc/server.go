@@ -86,7 +86,6 @@ type Server struct {
 	methods         map[string]localMethod
 	unary           grpc.UnaryServerInterceptor
 	stream          grpc.StreamServerInterceptor
-	streams         *localStreams
 	maxMessageBytes int
 }
 
@@ -132,7 +131,7 @@ func New(o Options) *Server {
 			grpc.NumStreamWorkers(streamWorkers),
 		),
 		health: health.NewServer(), admission: admission, access: access,
-		methods: map[string]localMethod{}, unary: unary, stream: stream, streams: newLocalStreams(), maxMessageBytes: o.MaxMessageBytes,
+		methods: map[string]localMethod{}, unary: unary, stream: stream, maxMessageBytes: o.MaxMessageBytes,
 		forward: forward, draining: draining,
 	}
 	registered := registrar{s.Server, s.methods}
@@ -168,13 +167,10 @@ func (s *Server) StopServing() { s.setHealth(healthv1.HealthCheckResponse_NOT_SE
 // other calls. When the context ends first, Drain cancels the remaining calls.
 func (s *Server) Drain(ctx context.Context) {
 	s.health.Shutdown()
-	s.streams.close()
 	s.once.Do(func() { close(s.draining) })
-	defer s.forward.close()
 	ended := make(chan struct{})
 	go func() {
 		s.GracefulStop()
-		s.streams.handlers.Wait()
 		s.members.gracefulStop()
 		close(ended)
 	}()
@@ -183,7 +179,6 @@ func (s *Server) Drain(ctx context.Context) {
 	case <-ctx.Done():
 		s.Stop()
 		s.members.stop()
-		s.streams.cancel()
 		<-ended
 	}
 }
