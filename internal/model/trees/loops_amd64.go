@@ -51,9 +51,9 @@ func best(h *[groupSize]int64, edges int, total int64, least float64) split {
 	return s
 }
 
-// leafStep is a split of a tree: 32 rows at a time go left if their code is at most split.
+// leafStep is a split of a tree: rows go right if their code and the limit add up to more than 254.
 type leafStep struct {
-	offset, split, left, node int64
+	offset, limit, left, node int64
 }
 
 // leaves writes the leaf of every slot. A row goes left at a node if its code is at most splits of the
@@ -64,21 +64,19 @@ func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
 		return
 	}
 	var steps [(maxNodes + 1) / 2]leafStep
-	var values [(maxNodes + 1) * block]uint8 // Where all rows go right, the row after the last may be read.
+	const words = block / 8
+	var values [maxNodes * words]uint64 // A byte a row.
 	count := 0
 	for i := t.size - 1; i >= 0; i-- { // Children first.
 		if n := t.nodes[i]; n.left != 0 {
-			split, left := int64(splits[i]), int64(n.left)
-			if split < 0 { // All rows go right.
-				split, left = lanes*bins-1, left+1
-			}
-			steps[count] = leafStep{int64(n.input) * int64(slots), split, left * block, int64(i) * block}
+			limit := min(254-int64(splits[i]), 255) // 255 if all rows go right.
+			steps[count] = leafStep{int64(n.input) * int64(slots), limit, int64(n.left) * block, int64(i) * block}
 			count++
 			continue
 		}
-		row := values[i*block:][:block]
+		row := values[i*words:][:words]
 		for k := range row {
-			row[k] = uint8(i)
+			row[k] = uint64(i) * 0x0101010101010101
 		}
 	}
 	leavesAVX2(&ids[0], &values[0], &steps[0], count, &codes[0], (len(ids)+block-1)/block)
@@ -107,4 +105,4 @@ func bestAVX2(h *int64, edges int, sum, count, least float64, scores *float64, a
 // leavesAVX2 takes blocks of rows through count splits.
 //
 //go:noescape
-func leavesAVX2(ids, values *uint8, steps *leafStep, count int, codes *uint8, blocks int)
+func leavesAVX2(ids *uint8, values *uint64, steps *leafStep, count int, codes *uint8, blocks int)

@@ -145,7 +145,15 @@ bin:
 	VZEROUPPER
 	RET
 
-// func leavesAVX2(ids, values *uint8, steps *leafStep, count int, codes *uint8, blocks int)
+// LEAF takes 32 rows through a split: the mean of a code and the limit has its highest bit if the row goes
+// right.
+#define LEAF(at, limit, right, value) \
+	VPAVGB    at(DX)(AX*1), limit, right; \
+	VMOVDQU   at(SI)(BX*1), value; \
+	VPBLENDVB right, 64+at(SI)(BX*1), value, value; \
+	VMOVDQU   value, at(SI)(R9*1)
+
+// func leavesAVX2(ids *uint8, values *uint64, steps *leafStep, count int, codes *uint8, blocks int)
 TEXT ·leavesAVX2(SB), NOSPLIT, $0-48
 	MOVQ ids+0(FP), DI
 	MOVQ values+8(FP), SI
@@ -163,24 +171,22 @@ rows:
 
 split:
 	MOVQ         (R8), AX
+	VPBROADCASTB 8(R8), Y0
 	MOVQ         16(R8), BX
 	MOVQ         24(R8), R9
-	VMOVDQU      (DX)(AX*1), Y0
-	VPBROADCASTB 8(R8), Y1
-	VPMINUB      Y0, Y1, Y2
-	VPCMPEQB     Y0, Y2, Y2               // code ≤ split.
-	VMOVDQU      32(SI)(BX*1), Y3
-	VPBLENDVB    Y2, (SI)(BX*1), Y3, Y3
-	VMOVDQU      Y3, (SI)(R9*1)
+	LEAF(0, Y0, Y1, Y2)
+	LEAF(32, Y0, Y3, Y4)
 	ADDQ         $32, R8
 	CMPQ         R8, R11
 	JNE          split
 
 done:
 	VMOVDQU (SI), Y0
+	VMOVDQU 32(SI), Y1
 	VMOVDQU Y0, (DI)
-	ADDQ    $32, DI
-	ADDQ    $32, DX
+	VMOVDQU Y1, 32(DI)
+	ADDQ    $64, DI
+	ADDQ    $64, DX
 	DECQ    CX
 	JNZ     rows
 	VZEROUPPER

@@ -85,7 +85,7 @@ const (
 	groupSize   = bins * lanes
 	leastRows   = 32 // Of a fit.
 	maxNodes    = 2*127 - 1
-	block       = 32    // Slots that a loop takes at a time.
+	block       = 64    // Slots that a loop takes at a time.
 	padding     = block // Of slots.
 	creditRound = 20_000
 	mostCredit  = 4 // Trees.
