@@ -130,9 +130,6 @@ type row struct {
 	// pending is the pending prediction that the observation answers, or nil. If fromFollower, it is the prediction of Maker.
 	pending      *record.Pending
 	fromFollower bool
-	// seen is the value remembered under the id at the generation looked of the ids, nil if none was.
-	seen   []byte
-	looked uint64
 }
 
 // Ticket is an accepted call of Submit.

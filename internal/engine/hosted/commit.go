@@ -162,7 +162,7 @@ func (c *commit) placeKnown(r *row, answer *Answer) (known bool, err error) {
 		c.copies = append(c.copies, answerCopy{to: answer, from: at, duplicate: true})
 		return true, c.conflict(r, &s)
 	}
-	value, err := c.journal.lookUpAgain(r.id, r.seen, r.looked)
+	value, err := c.journal.lookUp(r.id)
 	if err != nil || value == nil {
 		return false, err
 	}

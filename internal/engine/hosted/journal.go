@@ -49,11 +49,8 @@ type recent struct {
 		sync.Mutex
 		places map[string]int
 	}
-	// generation counts the records whose ids were recent. An id unknown at one generation is, at the
-	// next, known only if it is recent.
-	generation atomic.Uint64
-	rows       []storage.ID // turn writes under mu
-	values     []byte       // turn writes under mu
+	rows   []storage.ID // turn writes under mu
+	values []byte       // turn writes under mu
 	// whole: rows has all ids of the last record in the log.
 	whole bool // turn
 }
@@ -106,15 +103,13 @@ func (r *recent) add(learned *record.Record, answers []record.Answer, digest *re
 			r.mu.places[r.rows[n].ID] = n
 		}
 	}
-	r.generation.Add(1)
 }
 
-// renew forgets the ids outside of a commit, and their memory. Every look-up from before is then repeated.
+// renew forgets the ids outside of a commit, and their memory.
 func (r *recent) renew() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.mu.places, r.rows, r.values, r.whole = nil, nil, nil, false
-	r.generation.Add(2)
 }
 
 // append makes a record durable, with the ids of the record before it and the removal of the predictions that the
@@ -175,21 +170,6 @@ func (j *journal) lookUp(id string) ([]byte, error) {
 		return nil, j.id.storagef(fmt.Sprintf("look up id %q", id), err)
 	}
 	return value, nil
-}
-
-// lookUpAgain is lookUp at the turn of a row whose id had the value at an earlier generation.
-func (j *journal) lookUpAgain(id string, value []byte, generation uint64) ([]byte, error) {
-	switch j.recent.generation.Load() - generation {
-	case 0:
-		return value, nil
-	case 1:
-		if newer, ok := j.recent.lookUp(id); ok {
-			return newer, nil
-		}
-		return value, nil
-	default:
-		return j.lookUp(id)
-	}
 }
 
 // writeIDs hands the recent ids to the store, without waiting for the disk.

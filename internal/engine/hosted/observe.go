@@ -15,7 +15,7 @@ import (
 // The life of an observation:
 //
 //	caller  Submit    rejects a follower
-//	        lookFor   looks up what is known of the observation's id
+//	        lookFor   looks up the pending prediction
 //	        check     rejects what the learner would not learn
 //	        box.Put   queues the ticket
 //	turn    Handle    takes a batch of tickets
@@ -60,8 +60,8 @@ func (m *Model) Submit(ctx context.Context, observations []Observation) (*Ticket
 	return t, nil
 }
 
-// lookFor looks up what is known of an observation's id. It runs before the model's turn, so that
-// concurrent callers do the expensive look-ups in parallel.
+// lookFor looks up the pending prediction of an observation's id. It runs before the model's turn, so that concurrent
+// callers read the disk in parallel.
 func (m *Model) lookFor(r *row, now time.Time) (err error) {
 	if r.id, err = r.identity(); err != nil {
 		return err
@@ -79,10 +79,6 @@ func (m *Model) lookFor(r *row, now time.Time) (err error) {
 		}
 	}
 	if err := m.checkKind(&r.Observation); err != nil || r.id == "" {
-		return err
-	}
-	r.looked = m.journal.recent.generation.Load()
-	if r.seen, err = m.journal.lookUp(r.id); err != nil {
 		return err
 	}
 	if r.pending, err = m.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
