@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"sync"
 
@@ -73,26 +72,10 @@ func (s *Store) beginPositions() error {
 	if s.position.begun {
 		return nil
 	}
-	return s.zeroPosition()
-}
-
-// ResetPosition durably sets the position to zero, for a directory whose models begin a new replicated log, because
-// positions and parts of the previous log mean nothing in the new log.
-func (s *Store) ResetPosition() error {
-	s.position.Lock()
-	defer s.position.Unlock()
-	return s.zeroPosition()
-}
-
-// zeroPosition commits a position of zero. The caller holds the lock of the position.
-func (s *Store) zeroPosition() error {
-	err := s.logDB.commitDurably(func(b *pebble.Batch) error {
-		return errors.Join(b.DeleteRange([]byte{familyPart}, []byte{familyPart + 1}, nil), setPosition(b, storage.Position{}))
-	})
-	if err != nil {
+	if err := s.logDB.commitDurably(func(b *pebble.Batch) error { return setPosition(b, storage.Position{}) }); err != nil {
 		return fmt.Errorf("begin positions: %w", err)
 	}
-	s.position.last, s.position.begun = storage.Position{}, true
+	s.position.begun = true
 	return nil
 }
 

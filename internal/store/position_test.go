@@ -109,18 +109,6 @@ func TestPositionIsCopied(t *testing.T) {
 	}
 }
 
-func TestResetPosition(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	s := open(t, fs)
-	m, err := s.Create(storage.At(t.Context(), at(7)), "m", nil)
-	require.NoError(t, errors.Join(err, s.ResetPosition()))
-	cut := fs.CrashClone(vfs.CrashCloneCfg{})
-	closed(t, s)
-	s = open(t, cut)
-	defer closed(t, s)
-	assert.True(t, s.Position() == (storage.Position{}) && find(t, s, "m").Number() == m.Number(), "position %v", s.Position())
-}
-
 // An import that the disk rejects in the middle ends all writing, because the next model would get a different number
 // than on the other replicas.
 func TestImportUnderAPositionFails(t *testing.T) {
