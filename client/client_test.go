@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
@@ -50,10 +51,10 @@ func TestRetrySameID(t *testing.T) {
 	retries := 0
 	c := serve(t, f, client.WithRetry(client.Retry{Max: 3, Backoff: time.Millisecond, OnRetry: func(error, time.Duration) { retries++ }}))
 	m := c.Model("m")
-	p := must(m.Predict(t.Context(), client.Features(1, 2)))(t)
+	p := must(m.Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1, 2}}))(t)
 	id, err := uuid.Parse(p.GetPredictionId())
 	assert.True(t, err == nil && id.Version() == 7, "id %q: %v", p.GetPredictionId(), err)
-	o, err := m.Observe(t.Context(), client.ByInput(client.Features(1, 2), client.Label(0)))
+	o, err := m.Observe(t.Context(), &hindsightv1.ObserveRequest{Features: []float64{1, 2}, Target: client.Label(0)})
 	assert.True(t, err == nil && o.GetDuplicate() && o.GetSequence() == 1, "outcome %v, %v: want the first answer", o, err)
 	assert.True(t, retries == 3 && len(f.ids) == 4 && f.ids[0] == f.ids[1] && f.ids[2] == f.ids[3] && f.ids[0] != f.ids[2], "%d retries, ids %q", retries, f.ids)
 }
@@ -70,7 +71,7 @@ func TestNoRetry(t *testing.T) {
 		"lost":     {status.Error(codes.Unavailable, "lost"), 4},
 	} {
 		f := &fake{fault: func(int, bool) error { return c.err }}
-		_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
+		_, err := serve(t, f).Model("m").Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})
 		assert.True(t, err != nil && f.calls == c.calls, "%s: %d calls, want %d: %v", name, f.calls, c.calls, err)
 	}
 }
@@ -82,7 +83,7 @@ func TestWaitGrows(t *testing.T) {
 	var waits []time.Duration
 	_, err := serve(t, f, client.WithRetry(client.Retry{Max: 5, Backoff: first, OnRetry: func(_ error, wait time.Duration) {
 		waits = append(waits, wait)
-	}})).Model("m").Predict(t.Context(), client.Features(1))
+	}})).Model("m").Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})
 	require.True(t, err != nil && len(waits) == 5, "waited %v: %v", waits, err)
 	for n, wait := range waits {
 		least := max(asked, first<<n/2)
@@ -110,12 +111,12 @@ func TestRetryWithinDeadline(t *testing.T) {
 	c := serve(t, f, client.WithRetry(client.Retry{Max: 3, MaxBackoff: 2 * time.Hour}))
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := c.Model("m").Predict(ctx, client.Features(1)); !errors.Is(err, client.ErrOverloaded) || f.calls != 1 {
+	if _, err := c.Model("m").Predict(ctx, &hindsightv1.PredictRequest{Features: []float64{1}}); !errors.Is(err, client.ErrOverloaded) || f.calls != 1 {
 		t.Errorf("%d calls, %v: want no wait beyond the deadline", f.calls, err)
 	}
 	stop := make(chan struct{})
 	close(stop)
-	_, err := c.With(client.Retry{Max: 3, MaxBackoff: 2 * time.Hour, Stop: stop}).Model("m").Predict(t.Context(), client.Features(1))
+	_, err := c.With(client.Retry{Max: 3, MaxBackoff: 2 * time.Hour, Stop: stop}).Model("m").Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})
 	assert.True(t, errors.Is(err, client.ErrOverloaded) && f.calls == 2, "%d calls, %v: want none after Stop", f.calls, err)
 }
 
@@ -123,7 +124,7 @@ func TestRetryWithinDeadline(t *testing.T) {
 func TestTimeoutBoundsAllTries(t *testing.T) {
 	f := &fake{fault: func(int, bool) error { return reject(codes.ResourceExhausted, "OVERLOADED", after(2*time.Minute)) }}
 	patient := client.WithRetry(client.Retry{Max: 3, MaxBackoff: time.Hour})
-	_, err := serve(t, f, client.WithTimeout(time.Minute), patient).Model("m").Predict(t.Context(), client.Features(1))
+	_, err := serve(t, f, client.WithTimeout(time.Minute), patient).Model("m").Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})
 	assert.True(t, errors.Is(err, client.ErrOverloaded) && f.calls == 1, "%d calls, %v: want no wait beyond the timeout", f.calls, err)
 	var deadlines []time.Time
 	lost := func(ctx context.Context, _ string, _, _ any, _ *grpc.ClientConn, _ grpc.UnaryInvoker, _ ...grpc.CallOption) error {
@@ -136,14 +137,14 @@ func TestTimeoutBoundsAllTries(t *testing.T) {
 	assert.True(t, err != nil && len(deadlines) == 3 && deadlines[2].Sub(deadlines[0]) <= time.Minute, "deadlines %v: %v", deadlines, err)
 	endless := client.WithRetry(client.Retry{Max: math.MaxInt, Backoff: time.Millisecond, MaxBackoff: time.Millisecond})
 	m := serve(t, &fake{fault: func(int, bool) error { return status.Error(codes.Unavailable, "lost") }}, client.WithTimeout(100*time.Millisecond), endless).Model("m")
-	_, err = m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))
+	_, err = m.Observe(t.Context(), &hindsightv1.ObserveRequest{Features: []float64{1}, Target: client.Label(1)})
 	assert.Error(t, err, "a call without an answer succeeded")
 }
 
 func TestErrors(t *testing.T) {
 	violation := &errdetails.BadRequest{FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: "features[0]", Description: "got NaN", Reason: "NOT_FINITE"}}}
 	f := &fake{fault: func(int, bool) error { return reject(codes.InvalidArgument, "NOT_FINITE", violation) }}
-	_, err := serve(t, f).Model("m").Predict(t.Context(), client.Features(1))
+	_, err := serve(t, f).Model("m").Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})
 	err = fmt.Errorf("round 3: %w", err)
 	var e *client.Error
 	require.True(t, errors.As(err, &e) && e.Reason == "NOT_FINITE" && e.Code == codes.InvalidArgument && len(e.Violations) == 1 && e.Violations[0].Field == "features[0]", "%#v", err)
@@ -187,38 +188,24 @@ func TestUnreachable(t *testing.T) {
 func TestLateLabel(t *testing.T) {
 	f := &fake{}
 	m := serve(t, f).Model("m")
-	late := client.Observation{Prediction: "old", Input: client.Features(1), Target: client.Label(0)}
+	late := &hindsightv1.ObserveRequest{PredictionId: "old", Features: []float64{1}, Target: client.Label(0)}
 	o, err := m.Observe(t.Context(), late)
 	assert.True(t, err == nil && o.GetSequence() == 1 && f.learned["old"] != nil, "%v, %v", o, err)
 	o, err = m.Observe(t.Context(), late)
 	assert.True(t, err == nil && o.GetDuplicate(), "%v, %v", o, err)
-	_, err = m.Observe(t.Context(), client.ByPrediction("other", client.Class("c")))
+	_, err = m.Observe(t.Context(), &hindsightv1.ObserveRequest{PredictionId: "other", Target: client.Class("c")})
 	assert.ErrorIs(t, err, client.ErrPredictionNotFound)
-}
-
-func TestInputs(t *testing.T) {
-	m := serve(t, &fake{}).Model("m")
-	good := map[string]any{"n": 1.5, "i": 3, "b": true, "t": "x", "at": time.Unix(0, 0).UTC(), "v": []float64{1, 2}, "missing": nil}
-	if _, err := m.Predict(t.Context(), client.Inputs(good)); err != nil {
-		t.Error(err)
-	}
-	bad := client.Inputs(map[string]any{"c": make(chan int)})
-	_, err := m.Predict(t.Context(), bad)
-	_, observed := m.Observe(t.Context(), client.ByInput(bad, client.Label(1)))
-	for _, err := range []error{err, observed} {
-		assert.True(t, err != nil && strings.Contains(err.Error(), `input "c"`), "%v", err)
-	}
 }
 
 func TestBatches(t *testing.T) {
 	f := &fake{}
 	m := serve(t, f).Model("m")
-	predictions, err := m.PredictBatch(t.Context(), []client.Input{client.Features(1), client.Features(2)})
+	predictions, err := m.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Rows: []*hindsightv1.Row{{Features: []float64{1}}, {Features: []float64{2}}}})
 	assert.True(t, err == nil && predictions[0].GetPredictionId() != predictions[1].GetPredictionId() && predictions[0].GetPredictionId() != "", "%v, %v", predictions, err)
-	_, err = m.PredictBatch(t.Context(), []client.Input{client.Features(1)}, client.WithoutLabel())
+	_, err = m.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Rows: []*hindsightv1.Row{{}}, Remember: new(bool)})
 	assert.ErrorIs(t, err, client.ErrProtocol, "a missing answer")
-	outcomes, err := m.ObserveBatch(t.Context(), []client.Observation{
-		client.ByInput(client.Features(1), client.Labels(1, 2)), {Input: client.Features(2), Target: client.Label(0), ID: "mine", Weight: 2},
+	outcomes, err := m.ObserveBatch(t.Context(), []*hindsightv1.ObserveRequest{
+		{Features: []float64{1}, Target: client.Labels(1, 2)}, {Features: []float64{2}, Target: client.Label(0), ObservationId: "mine", Weight: proto.Float64(2)},
 	})
 	assert.True(t, err == nil && len(outcomes) == 2 && f.order[1] == "mine" && f.order[0] != "", "%v, %v", outcomes, err)
 }
@@ -294,11 +281,11 @@ func calling(do func(context.Context, *client.Client) error) {
 func Example() {
 	calling(func(ctx context.Context, c *client.Client) error {
 		m := c.Model("energy")
-		p, err := m.Predict(ctx, client.Features(0.1, -0.4))
+		p, err := m.Predict(ctx, &hindsightv1.PredictRequest{Features: []float64{0.1, -0.4}})
 		if err != nil {
 			return err
 		}
-		o, err := m.Observe(ctx, client.ByPrediction(p.GetPredictionId(), client.Label(2.5)))
+		o, err := m.Observe(ctx, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: client.Label(2.5)})
 		if err != nil {
 			return err
 		}
@@ -313,12 +300,12 @@ func Example() {
 func ExampleError() {
 	calling(func(ctx context.Context, c *client.Client) error {
 		m := c.Model("energy")
-		_, err := m.Observe(ctx, client.ByPrediction("order-7", client.Label(1)))
+		_, err := m.Observe(ctx, &hindsightv1.ObserveRequest{PredictionId: "order-7", Target: client.Label(1)})
 		var rejected *client.Error
 		if errors.Is(err, client.ErrPredictionNotFound) && errors.As(err, &rejected) {
 			fmt.Println(rejected.Reason)
 		}
-		o, err := m.Observe(ctx, client.Observation{Prediction: "order-7", Input: client.Features(3), Target: client.Label(1)})
+		o, err := m.Observe(ctx, &hindsightv1.ObserveRequest{PredictionId: "order-7", Features: []float64{3}, Target: client.Label(1)})
 		if err != nil {
 			return err
 		}

@@ -3,8 +3,8 @@
 //
 //	c, err := client.Dial("localhost")
 //	m := c.Model("energy")
-//	p, err := m.Predict(ctx, client.Features(0.1, -0.4))
-//	o, err := m.Observe(ctx, client.ByPrediction(p.GetPredictionId(), client.Label(2.5)))
+//	p, err := m.Predict(ctx, &hindsightv1.PredictRequest{Features: []float64{0.1, -0.4}})
+//	o, err := m.Observe(ctx, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: client.Label(2.5)})
 //
 // Every prediction and every observation has an id before its first try. A call
 // without an answer is sent again under the same id, and the server learns it once; see
@@ -13,5 +13,5 @@
 // An error of the server is an *Error, with a reason, and with the fields that are
 // wrong. The function errors.Is compares it with the sentinels of this package.
 //
-// Requests and answers are messages of the API wherever a plain message will do.
+// Requests and answers are messages of the API.
 package client

@@ -46,11 +46,11 @@ func TestServersOfACluster(t *testing.T) {
 	assert.Equal(t, strings.ReplaceAll(list, " ", ""), c.Address())
 	m := c.Model("m")
 	// No retry is needed to find a server.
-	_, err = c.With(client.Retry{}).Model("m").Predict(t.Context(), client.Features(1))
+	_, err = c.With(client.Retry{}).Model("m").Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})
 	require.True(t, err == nil && first.calls == 1, "%v, %d calls", err, first.calls)
 	stopFirst()
 	for n := 1; n <= 2; n++ {
-		_, err := m.Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))
+		_, err := m.Observe(t.Context(), &hindsightv1.ObserveRequest{Features: []float64{1}, Target: client.Label(1)})
 		assert.True(t, err == nil && second.calls == n, "%v, %d calls", err, second.calls)
 	}
 }
@@ -77,7 +77,7 @@ func TestOwnersOfGroups(t *testing.T) {
 	defer c.Close() //nolint:errcheck // the test is over
 	observe := func(model string, want ...int) {
 		t.Helper()
-		_, err := c.Model(model).Observe(t.Context(), client.ByInput(client.Features(1), client.Label(1)))
+		_, err := c.Model(model).Observe(t.Context(), &hindsightv1.ObserveRequest{Features: []float64{1}, Target: client.Label(1)})
 		require.NoError(t, err)
 		for n, f := range fakes {
 			assert.Equal(t, want[n], f.calls, n)
@@ -121,7 +121,7 @@ func TestServersThatFail(t *testing.T) {
 			defer c.Close() //nolint:errcheck // the test is over
 			ctx := t.Context()
 			for n := range 3 {
-				_, err := c.Model("m").Observe(ctx, client.ByInput(client.Features(1), client.Label(1)))
+				_, err := c.Model("m").Observe(ctx, &hindsightv1.ObserveRequest{Features: []float64{1}, Target: client.Label(1)})
 				assert.NoError(t, err, n)
 			}
 			assert.Equal(t, 3, second.calls)

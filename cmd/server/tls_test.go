@@ -221,8 +221,8 @@ func (r *rotation) grpcLoad(t *testing.T, name string, stop <-chan struct{}) {
 			return
 		default:
 		}
-		o, err := c.Model("m").Observe(t.Context(), client.Observation{
-			ID: name + "-" + strconv.Itoa(n), Input: client.Features(float64(n%7), 1), Target: client.Label(float64(n % 5)),
+		o, err := c.Model("m").Observe(t.Context(), &hindsightv1.ObserveRequest{
+			ObservationId: name + "-" + strconv.Itoa(n), Features: []float64{float64(n % 7), 1}, Target: client.Label(float64(n % 5)),
 		})
 		if err != nil || o.GetSequence() == 0 {
 			t.Errorf("observation %d of %s: %v", n, name, err)

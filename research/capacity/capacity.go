@@ -294,16 +294,20 @@ func perCall(ctx context.Context, l *load.Load, o load.Options, metrics string) 
 func (b *Bench) bulk(ctx context.Context, s *host, models []string, rows []load.Row, row *Row) error {
 	for sent := 0; sent < row.Bulk; sent += bulkRows {
 		model := s.client.Model(models[sent/bulkRows%len(models)])
-		inputs, observations := make([]client.Input, bulkRows), make([]client.Observation, bulkRows)
-		for i := range inputs {
-			inputs[i] = rows[(sent+i)%len(rows)].Input()
+		batch, observations := new(hindsightv1.PredictBatchRequest), make([]*hindsightv1.ObserveRequest, bulkRows)
+		for i := range bulkRows {
+			if r := &rows[(sent+i)%len(rows)]; r.Inputs != nil {
+				batch.Inputs = append(batch.Inputs, r.Inputs)
+			} else {
+				batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: r.Features})
+			}
 		}
-		predictions, err := model.PredictBatch(ctx, inputs)
+		predictions, err := model.PredictBatch(ctx, batch)
 		if err != nil {
 			return err
 		}
 		for i, p := range predictions {
-			observations[i] = client.ByPrediction(p.GetPredictionId(), rows[(sent+i)%len(rows)].Target())
+			observations[i] = rows[(sent+i)%len(rows)].Observation(p.GetPredictionId())
 		}
 		if _, err := model.ObserveBatch(ctx, observations); err != nil {
 			return err

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 )
 
@@ -19,18 +22,18 @@ const (
 
 // caller makes calls, one after the other, over one client.
 type caller struct {
-	load    *Load
-	client  int
-	random  *rand.Rand
-	mix     Mix
-	other   func(ctx context.Context, m *client.Model, row *Row) error
-	options []client.PredictOption
+	load     *Load
+	client   int
+	random   *rand.Rand
+	mix      Mix
+	other    func(ctx context.Context, m *client.Model, row *Row) error
+	labelTTL *durationpb.Duration
 }
 
 func newCaller(l *Load, o Options, number int) *caller {
 	c := &caller{load: l, client: number % len(l.Clients), random: rand.New(rand.NewPCG(o.Seed, uint64(number))), mix: o.Mix, other: o.Call}
 	if l.LabelTTL > 0 {
-		c.options = append(c.options, client.LabelTTL(l.LabelTTL))
+		c.labelTTL = durationpb.New(l.LabelTTL)
 	}
 	return c
 }
@@ -73,7 +76,8 @@ func (c *caller) call(ctx context.Context, r *recorder, due time.Time) {
 // predict asks for a prediction. A later call sends its label.
 func (c *caller) predict(ctx context.Context, m *client.Model, p *pending) error {
 	row := c.random.IntN(len(c.load.Rows))
-	answer, err := m.Predict(ctx, c.load.Rows[row].Input(), c.options...)
+	of := &c.load.Rows[row]
+	answer, err := m.Predict(ctx, &hindsightv1.PredictRequest{Features: of.Features, Inputs: of.Inputs, LabelTtl: c.labelTTL})
 	if err == nil {
 		p.add(prediction{answer.GetPredictionId(), row})
 	}
@@ -82,14 +86,11 @@ func (c *caller) predict(ctx context.Context, m *client.Model, p *pending) error
 
 // observe sends the label of a pending prediction, or an observation with its features.
 func (c *caller) observe(ctx context.Context, m *client.Model, p *pending) error {
-	var o client.Observation
-	if oldest, ok := p.take(); ok {
-		o = client.ByPrediction(oldest.id, c.load.Rows[oldest.row].Target())
-	} else {
-		row := &c.load.Rows[c.random.IntN(len(c.load.Rows))]
-		o = client.ByInput(row.Input(), row.Target())
+	oldest, ok := p.take()
+	if !ok {
+		oldest.row = c.random.IntN(len(c.load.Rows))
 	}
-	_, err := m.Observe(ctx, o)
+	_, err := m.Observe(ctx, c.load.Rows[oldest.row].Observation(oldest.id))
 	return err
 }
 

@@ -195,11 +195,11 @@ func TestCall(t *testing.T) {
 		serve(t, echo.New(), func(c *client.Client) {
 			l := load.New(load.Target{Clients: []*client.Client{c}, Models: []string{"m"}, Rows: rows()})
 			call := func(ctx context.Context, m *client.Model, row *load.Row) error {
-				predictions, err := m.PredictBatch(ctx, []client.Input{row.Input(), row.Input()})
+				predictions, err := m.PredictBatch(ctx, &hindsightv1.PredictBatchRequest{Rows: []*hindsightv1.Row{{Features: row.Features}, {Features: row.Features}}})
 				if err != nil || len(predictions) != 2 {
 					t.Error(len(predictions), err)
 				}
-				outcomes, err := m.ObserveBatch(ctx, []client.Observation{client.ByInput(row.Input(), row.Target())})
+				outcomes, err := m.ObserveBatch(ctx, []*hindsightv1.ObserveRequest{row.Observation("")})
 				if err != nil || len(outcomes) != 1 || outcomes[0].GetLoss() != row.Labels[0] {
 					t.Error(outcomes, err)
 				}

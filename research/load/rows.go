@@ -102,21 +102,19 @@ func drawn(input *hindsightv1.Input, draw *rand.Rand) (value *structpb.Value, si
 	}
 }
 
-// Input is the input of the row.
-func (r *Row) Input() client.Input {
-	if r.Inputs != nil {
-		return client.Record(r.Inputs)
+// Observation is the observation of the row: of a prediction, or of the row's input if the id is empty.
+func (r *Row) Observation(prediction string) *hindsightv1.ObserveRequest {
+	o := &hindsightv1.ObserveRequest{PredictionId: prediction}
+	if prediction == "" {
+		o.Features, o.Inputs = r.Features, r.Inputs
 	}
-	return client.Features(r.Features...)
-}
-
-// Target is the label or the class of the row.
-func (r *Row) Target() client.Target {
-	if r.Class != "" {
-		return client.Class(r.Class)
+	switch {
+	case r.Class != "":
+		o.Target = client.Class(r.Class)
+	case len(r.Labels) == 1:
+		o.Target = client.Label(r.Labels[0])
+	default:
+		o.Target = client.Labels(r.Labels...)
 	}
-	if len(r.Labels) == 1 {
-		return client.Label(r.Labels[0])
-	}
-	return client.Labels(r.Labels...)
+	return o
 }

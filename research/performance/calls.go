@@ -164,25 +164,30 @@ func observe() load.Options { return load.Options{Mix: load.Mix{Observe: 1}} }
 
 // unremembered is a Predict that the server does not remember.
 func unremembered(ctx context.Context, m *client.Model, row *load.Row) error {
-	_, err := m.Predict(ctx, row.Input(), client.WithoutLabel())
+	_, err := m.Predict(ctx, &hindsightv1.PredictRequest{Features: row.Features, Inputs: row.Inputs, Remember: new(bool)})
 	return err
 }
 
 // inBatches makes calls of so many rows in turn.
 func inBatches(rows []load.Row) (predict, learn func(context.Context, *client.Model, *load.Row) error) {
-	var inputs [][]client.Input
-	var observations [][]client.Observation
+	var inputs []*hindsightv1.PredictBatchRequest
+	var observations [][]*hindsightv1.ObserveRequest
 	for chunk := range slices.Chunk(rows, batchRows) {
-		var x []client.Input
-		var o []client.Observation
+		x := &hindsightv1.PredictBatchRequest{Remember: new(bool)}
+		var o []*hindsightv1.ObserveRequest
 		for _, row := range chunk {
-			x, o = append(x, row.Input()), append(o, client.ByInput(row.Input(), row.Target()))
+			o = append(o, row.Observation(""))
+			if row.Inputs != nil {
+				x.Inputs = append(x.Inputs, row.Inputs)
+			} else {
+				x.Rows = append(x.Rows, &hindsightv1.Row{Features: row.Features})
+			}
 		}
 		inputs, observations = append(inputs, x), append(observations, o)
 	}
 	var next atomic.Int64
 	predict = func(ctx context.Context, m *client.Model, _ *load.Row) error {
-		_, err := m.PredictBatch(ctx, inputs[int(next.Add(1))%len(inputs)], client.WithoutLabel())
+		_, err := m.PredictBatch(ctx, inputs[int(next.Add(1))%len(inputs)])
 		return err
 	}
 	learn = func(ctx context.Context, m *client.Model, _ *load.Row) error {

@@ -31,11 +31,11 @@ func learn(ctx context.Context, address string) error {
 	random := rand.New(rand.NewPCG(1, 1))
 	for t := 1; t <= 200; t++ {
 		a, b := random.Float64(), random.Float64()
-		p, err := m.Predict(ctx, client.Features(a, b))
+		p, err := m.Predict(ctx, &hindsightv1.PredictRequest{Features: []float64{a, b}})
 		if err != nil {
 			return err
 		}
-		o, err := m.Observe(ctx, client.ByPrediction(p.GetPredictionId(), client.Label(3*a-2*b)))
+		o, err := m.Observe(ctx, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: client.Label(3*a - 2*b)})
 		if err != nil {
 			return err
 		}

@@ -72,7 +72,7 @@ type demoCluster struct {
 	e       *env
 	servers []*demoServer
 	client  *client.Client // uses any server that answers
-	sent    []client.Observation
+	sent    []*hindsightv1.ObserveRequest
 	learned []uint64    // their sequences
 	killed  *demoServer // the killed owner, nil before the kill
 	at      time.Time   // the time of the kill
@@ -285,17 +285,18 @@ func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
 	if err != nil {
 		return err
 	}
-	m, id, input := c.client.Model(demoModel), drawn.String(), client.Features(r.Features...)
-	if _, err := m.Predict(ctx, input, client.PredictionID(id)); err != nil {
+	m, id := c.client.Model(demoModel), drawn.String()
+	if _, err := m.Predict(ctx, &hindsightv1.PredictRequest{PredictionId: id, Features: r.Features}); err != nil {
 		return fmt.Errorf("predict: %w", err)
 	}
 	target := client.Labels(r.Labels...)
 	// Observe sends the input if the pending prediction was lost with the killed owner.
-	outcome, err := m.Observe(ctx, client.Observation{Prediction: id, Input: input, Target: target})
+	outcome, err := m.Observe(ctx, &hindsightv1.ObserveRequest{PredictionId: id, Features: r.Features, Target: target})
 	if err != nil {
 		return fmt.Errorf("observe: %w", err)
 	}
-	c.sent, c.learned = append(c.sent, client.Observation{ID: id, Input: input, Target: target}), append(c.learned, outcome.GetSequence())
+	again := &hindsightv1.ObserveRequest{ObservationId: id, Features: r.Features, Target: target}
+	c.sent, c.learned = append(c.sent, again), append(c.learned, outcome.GetSequence())
 	if c.killed != nil && c.again == nil {
 		c.failedOver(ctx)
 	}

@@ -8,7 +8,6 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"hindsight/client"
 	"hindsight/cmd/internal/command"
 )
 
@@ -23,32 +22,32 @@ func (i *inputFlags) add(f *flagSet) {
 }
 
 // input parses the input: the features of --features, or the record of --inputs. The model is
-// --model or the argument. Without an input, given is false.
-func (i *inputFlags) input(e *env, args []string) (input client.Input, given bool, err error) {
+// --model or the argument.
+func (i *inputFlags) input(e *env, args []string) (features []float64, record *structpb.Struct, err error) {
 	switch {
 	case (i.model == "") == (len(args) == 0):
-		return input, false, command.Usagef("give the model once: its id as the argument or as --model")
+		return nil, nil, command.Usagef("give the model once: its id as the argument or as --model")
 	case i.model == "":
 		i.model = args[0]
 	}
 	switch {
 	case i.inputs != "" && i.features != "":
-		return input, false, command.Usagef("--inputs and --features exclude each other")
+		return nil, nil, command.Usagef("--inputs and --features exclude each other")
 	case i.inputs != "":
 		raw, err := e.argument(i.inputs)
 		if err != nil {
-			return input, false, command.Usagef("inputs: %w", err)
+			return nil, nil, command.Usagef("inputs: %w", err)
 		}
-		record := new(structpb.Struct)
+		record = new(structpb.Struct)
 		if err := protojson.Unmarshal(raw, record); err != nil {
-			return input, false, command.Usagef("inputs: want a JSON object: %s", oneLine(err))
+			return nil, nil, command.Usagef("inputs: want a JSON object: %s", oneLine(err))
 		}
-		return client.Record(record), true, nil
+		return nil, record, nil
 	case i.features != "":
-		features, err := numbers("feature", strings.Split(i.features, ","))
-		return client.Features(features...), true, err
+		features, err = numbers("feature", strings.Split(i.features, ","))
+		return features, nil, err
 	}
-	return input, false, nil
+	return nil, nil, nil
 }
 
 func numbers(name string, texts []string) ([]float64, error) {

@@ -12,7 +12,7 @@ func (e *env) observe() verb {
 	var (
 		flags       inputFlags
 		target      targetFlags
-		observation client.Observation
+		observation = &hindsightv1.ObserveRequest{Weight: new(float64)}
 	)
 	return verb{
 		use: "observe [ID | --model ID] (--prediction-id P | (--features X1,X2,... | --inputs JSON|@FILE) [--observation-id O]) " +
@@ -31,32 +31,32 @@ The recent mean loss and the recent skill are of the last 1000 rounds or so.`,
 		complete: []completer{models},
 		flags: func(f *flagSet) {
 			flags.add(f)
-			f.StringVar(&observation.Prediction, "prediction-id", "", "id of the prediction that the label belongs to")
-			f.StringVar(&observation.ID, "observation-id", "", "id of an observation that is given by its input")
+			f.StringVar(&observation.PredictionId, "prediction-id", "", "id of the prediction that the label belongs to")
+			f.StringVar(&observation.ObservationId, "observation-id", "", "id of an observation that is given by its input")
 			f.StringVar(&observation.Key, "key", "", "what chooses the model behind an alias with a share, for an input without a prediction")
-			f.Float64Var(&observation.Weight, "weight", 1, "weight of the observation")
+			f.Float64Var(observation.Weight, "weight", 1, "weight of the observation")
 			f.Float64Var(&target.label, "label", 0, "the label")
 			f.StringVar(&target.class, "class", "", "the class, for a classifier")
 			f.StringVar(&target.labels, "labels", "", "the labels of a model with several outputs, as comma-separated numbers")
 		},
 		before: func(c *call) (err error) {
-			var given bool
-			if observation.Input, given, err = flags.input(e, c.args); err != nil {
+			if observation.Features, observation.Inputs, err = flags.input(e, c.args); err != nil {
 				return err
 			}
-			predicted := observation.Prediction != ""
+			given := len(observation.GetFeatures()) > 0 || observation.GetInputs() != nil
+			predicted := observation.GetPredictionId() != ""
 			switch {
 			case !predicted && !given:
 				return command.Usagef("give --prediction-id, --features or --inputs")
 			case predicted && given:
 				return command.Usagef("--prediction-id and an input exclude each other")
-			case predicted && observation.ID != "":
+			case predicted && observation.GetObservationId() != "":
 				return command.Usagef("--observation-id needs --features or --inputs; a prediction has an id already")
 			}
-			if observation.Target, err = target.target(c.given("label")); err != nil {
+			if err := target.set(observation, c.given("label")); err != nil {
 				return err
 			}
-			if observation.Weight == 0 {
+			if observation.GetWeight() == 0 {
 				return command.Usagef("--weight must be positive, not 0")
 			}
 			return nil
@@ -72,8 +72,8 @@ type targetFlags struct {
 	labels, class string
 }
 
-// target checks that the flags give one target; hasLabel reports whether --label is given.
-func (t targetFlags) target(hasLabel bool) (client.Target, error) {
+// set sets the target. It rejects flags that do not give one target; hasLabel reports whether --label is given.
+func (t targetFlags) set(r *hindsightv1.ObserveRequest, hasLabel bool) (err error) {
 	given := 0
 	for _, is := range []bool{hasLabel, t.labels != "", t.class != ""} {
 		if is {
@@ -82,15 +82,17 @@ func (t targetFlags) target(hasLabel bool) (client.Target, error) {
 	}
 	switch {
 	case given != 1:
-		return client.Target{}, command.Usagef("give --label (0 is a label too), or --labels for several outputs, or --class for a classifier")
+		return command.Usagef("give --label (0 is a label too), or --labels for several outputs, or --class for a classifier")
 	case t.class != "":
-		return client.Class(t.class), nil
+		r.Target = client.Class(t.class)
 	case t.labels != "":
-		values, err := numbers("label", strings.Split(t.labels, ","))
-		return client.Labels(values...), err
+		var values []float64
+		values, err = numbers("label", strings.Split(t.labels, ","))
+		r.Target = client.Labels(values...)
 	default:
-		return client.Label(t.label), nil
+		r.Target = client.Label(t.label)
 	}
+	return err
 }
 
 func writeOutcome(w *command.Page, o *hindsightv1.Outcome) {

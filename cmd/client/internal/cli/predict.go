@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/protobuf/types/known/durationpb"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 	"hindsight/cmd/client/internal/stream"
@@ -86,9 +88,9 @@ type prediction struct {
 	csv, out, train     string
 	options             stream.FileOptions
 
-	input client.Input
-	spec  *hindsightv1.ModelSpec // of the model to train
-	rows  int                    // of --train
+	request hindsightv1.PredictRequest
+	spec    *hindsightv1.ModelSpec // of the model to train
+	rows    int                    // of --train
 }
 
 func (p *prediction) check(c *call, e *env) (err error) {
@@ -101,8 +103,8 @@ func (p *prediction) check(c *call, e *env) (err error) {
 		}
 		p.flags.model = localModel
 	}
-	input, given, err := p.flags.input(e, c.args)
-	p.input = input
+	p.request.Features, p.request.Inputs, err = p.flags.input(e, c.args)
+	given := len(p.request.GetFeatures()) > 0 || p.request.GetInputs() != nil
 	switch {
 	case err != nil:
 		return err
@@ -135,17 +137,15 @@ func (p *prediction) run(c *call, e *env, server *client.Client) error {
 	if p.csv != "" {
 		return p.predictFile(c.ctx(), e, m)
 	}
-	options := []client.PredictOption{client.PredictionID(p.id), client.ByKey(p.key)}
+	r := &p.request
+	r.PredictionId, r.Key, r.Explain = p.id, p.key, p.explain
 	if c.given("label-ttl") {
-		options = append(options, client.LabelTTL(p.ttl))
+		r.LabelTtl = durationpb.New(p.ttl)
 	}
 	if p.noRemember {
-		options = append(options, client.WithoutLabel())
+		r.Remember = new(bool)
 	}
-	if p.explain {
-		options = append(options, client.Explained())
-	}
-	return show(e, writePrediction)(m.Predict(c.ctx(), p.input, options...))
+	return show(e, writePrediction)(m.Predict(c.ctx(), r))
 }
 
 func writePrediction(w *command.Page, p *hindsightv1.Prediction) {

@@ -125,24 +125,28 @@ func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer
 	out := csv.NewWriter(to)
 	var columns *predictionColumns
 	for end := false; !end; {
-		var inputs []client.Input
-		for len(inputs) < predictedRows && !end {
+		batch, rows := &hindsightv1.PredictBatchRequest{Remember: new(bool), Horizon: uint32(n)}, 0
+		for rows < predictedRows && !end {
 			round, err := source.Next()
 			switch {
 			case errors.Is(err, io.EOF):
 				end = true
 			case err != nil:
 				return n, err
+			case round.Inputs != nil:
+				batch.Inputs = append(batch.Inputs, round.Inputs)
+				rows++
 			default:
-				inputs = append(inputs, inputOf(round))
+				batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: round.Features})
+				rows++
 			}
 		}
-		if len(inputs) == 0 {
+		if rows == 0 {
 			break
 		}
-		predictions, err := m.PredictBatch(ctx, inputs, client.WithoutLabel(), client.Ahead(n))
+		predictions, err := m.PredictBatch(ctx, batch)
 		if err != nil {
-			return n, fmt.Errorf("rows %d to %d: %w", n+1, n+len(inputs), err)
+			return n, fmt.Errorf("rows %d to %d: %w", n+1, n+rows, err)
 		}
 		for _, p := range predictions {
 			if columns == nil {
@@ -155,13 +159,6 @@ func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer
 	}
 	out.Flush()
 	return n, out.Error()
-}
-
-func inputOf(r stream.Round) client.Input {
-	if r.Inputs != nil {
-		return client.Record(r.Inputs)
-	}
-	return client.Features(r.Features...)
 }
 
 type predictionColumns struct {

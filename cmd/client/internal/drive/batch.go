@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 )
 
@@ -43,7 +44,7 @@ func (d *driver) batches(ctx context.Context, m *client.Model) error {
 			continue
 		}
 		batch := rows[:labelled(rows, size)]
-		observations := make([]client.Observation, len(batch))
+		observations := make([]*hindsightv1.ObserveRequest, len(batch))
 		for i, f := range batch {
 			observations[i] = f.observation()
 		}

@@ -242,12 +242,12 @@ func (d *driver) begin() *flight {
 }
 
 func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error {
-	option := client.PredictionID(f.id)
+	request := &hindsightv1.PredictRequest{PredictionId: f.id, Features: f.round.Features, Inputs: f.round.Inputs}
 	if f.round.Unlabelled {
-		option = client.WithoutLabel()
+		request.PredictionId, request.Remember = "", new(bool)
 	}
 	start := time.Now()
-	_, err := m.Predict(ctx, f.input(), option)
+	_, err := m.Predict(ctx, request)
 	switch {
 	// An earlier run may have sent the label and stopped before the answer. Then Observe with
 	// the input returns the first answer. If the id has another input, Observe rejects too.
@@ -327,17 +327,10 @@ func (d *driver) pass(t int) {
 	}
 }
 
-func (f *flight) input() client.Input {
-	if f.round.Inputs != nil {
-		return client.Record(f.round.Inputs)
-	}
-	return client.Features(f.round.Features...)
-}
-
-func (f *flight) observation() client.Observation {
-	o := client.Observation{Prediction: f.id, Input: f.input()}
+func (f *flight) observation() *hindsightv1.ObserveRequest {
+	o := &hindsightv1.ObserveRequest{PredictionId: f.id, Features: f.round.Features, Inputs: f.round.Inputs}
 	if f.known {
-		o.Prediction, o.ID = "", f.id
+		o.PredictionId, o.ObservationId = "", f.id
 	}
 	switch {
 	case f.round.Class != "":
