@@ -116,7 +116,7 @@ func (n *Numbers) clock(w *written) string {
 			return isoSeconds(text)
 		}
 	}
-	if !strings.Contains(text, ":") {
+	if !strings.Contains(text, ":") || strings.ContainsAny(text, "-/") {
 		return text
 	}
 	half := halfOf(w.unit)

@@ -36,11 +36,20 @@ func magnitude(word string, spaced bool) string {
 	if spaced && len(word) == 1 {
 		return ""
 	}
-	return map[string]string{
-		"k": "e3", "K": "e3", "thousand": "e3", "lakh": "e5", "Lakh": "e5", "Lac": "e5", "M": "e6", "mn": "e6", "Mio": "e6", "million": "e6",
-		"crore": "e7", "Crore": "e7", "Cr": "e7",
-		"B": "e9", "bn": "e9", "Mrd": "e9", "billion": "e9",
-	}[word]
+	switch word {
+	case "k", "K", "thousand":
+		return "e3"
+	case "lakh", "Lakh", "Lac":
+		return "e5"
+	case "M", "mn", "Mio", "million":
+		return "e6"
+	case "crore", "Crore", "Cr":
+		return "e7"
+	case "B", "bn", "Mrd", "billion":
+		return "e9"
+	default:
+		return ""
+	}
 }
 
 // split cuts a number into its parts. (5) and 5- are -5. Marks of footnotes and of significance are cut off.
@@ -114,7 +123,7 @@ func (w *written) cutUnit(unit string, spaced bool) {
 
 // unbounded cuts off the words and signs of about, of a bound, and of where and when, and reports whether text is a bound.
 func unbounded(text string) (exact string, bound bool) {
-	if strings.Contains(text, " ") {
+	if strings.Contains(text, " ") && text[len(text)-1] >= 'a' {
 		text = remark.ReplaceAllString(text, "")
 	}
 	exact = text
@@ -325,11 +334,12 @@ func decimal(digits string) float64 {
 
 // halfOf is the half of the day, am, pm, a or p, of a unit, or empty. Points and spaces do not count.
 func halfOf(unit string) string {
-	half := strings.ToLower(strings.NewReplacer(".", "", " ", "").Replace(unit))
-	if slices.Contains([]string{"am", "pm", "a", "p"}, half) {
+	switch half := strings.ToLower(strings.ReplaceAll(strings.ReplaceAll(unit, ".", ""), " ", "")); half {
+	case "am", "pm", "a", "p":
 		return half
+	default:
+		return ""
 	}
-	return ""
 }
 
 // isoSeconds converts a duration of ISO 8601, for example P1DT2H30M, into seconds. Other texts stay as they are, also years

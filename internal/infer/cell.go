@@ -81,16 +81,14 @@ const booleanPairs = 11
 // parseBoolean reads a word for true or false. The pair is its place among the pairs.
 func parseBoolean(cell string) (pair int, value, ok bool) {
 	word := strings.ToLower(whole(cell))
+	if len(word) > len("verdadero") {
+		return 0, false, false
+	}
 	for i, words := range [booleanPairs]string{
-		"true/false", "yes sí si/no", "t/f", "y/n", "on/off", "ja/nein nei nej nee", "oui/non", "wahr/falsch", "vrai/faux", "verdadero/falso", "1/0",
+		" true / false ", " yes sí si / no ", " t / f ", " y / n ", " on / off ", " ja / nein nei nej nee ", " oui / non ", " wahr / falsch ", " vrai / faux ", " verdadero / falso ", " 1 / 0 ",
 	} {
-		trues, falses, _ := strings.Cut(words, "/")
-		for list := range 2 {
-			for w := range strings.FieldsSeq([...]string{trues, falses}[list]) {
-				if w == word {
-					return i, list == 0, true
-				}
-			}
+		if at := strings.Index(words, word); at > 0 && words[at-1] == ' ' && words[at+len(word)] == ' ' && word != "/" {
+			return i, at < strings.IndexByte(words, '/'), true
 		}
 	}
 	return 0, false, false

@@ -89,18 +89,36 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 			}
 		}
 		return time.Time{}, false
-	case yearMonthDay: // The patterns take ten times as long.
+	case yearMonthDay:
 		if year, err := strconv.Atoi(cell); len(cell) == minTime {
 			return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC), err == nil && year >= 1900 && year <= 2100
 		}
-		for _, layout := range [...]string{time.DateTime, time.RFC3339, time.DateOnly} {
-			if t, err := time.Parse(layout, cell); err == nil && t.UTC().Year() > 0 && t.Year() > 0 && t.UTC().Year() <= 9999 {
-				return t, true
-			}
-		}
 	default:
 	}
+	for _, layout := range f.layouts() {
+		if t, err := time.Parse(layout, cell); err == nil && t.UTC().Year() > 0 && t.Year() > 0 && t.UTC().Year() <= 9999 {
+			return t, true
+		}
+	}
 	return f.read(cell)
+}
+
+// layouts are the most frequent writings of a form, which the pattern reads too, in ten times the time.
+func (f Form) layouts() []string {
+	switch f {
+	case yearMonthDay:
+		return []string{time.DateTime, time.RFC3339, time.DateOnly, "2006-01-02 15:04"}
+	case monthDayYear:
+		return []string{"1/2/2006 15:04", "1/2/2006", "1/2/2006 3:04:05 PM", "1/2/2006 15:04:05"}
+	case dayMonthYear:
+		return []string{"2.1.2006", "2/1/2006", "2/1/2006 15:04", "2.1.2006 15:04"}
+	case dayNamedYear:
+		return []string{"2-Jan-2006", "2 Jan 2006"}
+	case namedDayYear:
+		return []string{"Jan 2, 2006", "January 2, 2006"}
+	default:
+		return nil
+	}
 }
 
 // read reads a time by the pattern of the form.
