@@ -31,9 +31,6 @@ func CallTimeout(o *Options, timeout time.Duration) {
 	o.admission.predictionTimeout, o.admission.modelTimeout, o.admission.importTimeout = timeout, timeout, timeout
 }
 
-// PeriodOf is the time between two outcomes at so many a second.
-var PeriodOf = periodOf
-
 // Sentinels are the errors of the table.
 func Sentinels() []error {
 	var out []error

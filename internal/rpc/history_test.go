@@ -274,13 +274,3 @@ func TestWatchRejects(t *testing.T) {
 	_, err = stream.Recv()
 	assert.Equal(t, codes.Canceled, status.Code(err), "given up: %v", err)
 }
-
-// The least rate has a period too: what no Duration holds would be a negative one, and no
-// bound.
-func TestPeriodOfARate(t *testing.T) {
-	for rate, want := range map[float64]time.Duration{
-		100: 10 * time.Millisecond, 0.5: 2 * time.Second, 1e-12: 365 * 24 * time.Hour, math.SmallestNonzeroFloat64: 365 * 24 * time.Hour,
-	} {
-		assert.Equal(t, want, rpc.PeriodOf(rate), rate)
-	}
-}

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/time/rate"
 	"google.golang.org/grpc"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -18,8 +19,8 @@ const (
 	defaultOutcomes = 10
 	maxOutcomes     = 100
 	leastInterval   = time.Second
-	// The longest time between two outcomes, so that every rate has a Duration.
-	maxPeriod = 365 * 24 * time.Hour
+	// The longest time between two outcomes in seconds, so that every rate has a Duration.
+	maxPeriod = 365 * 24 * 3600.0
 )
 
 func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval time.Duration, err error) {
@@ -55,9 +56,9 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 	defer watched.Close()
 	w := watch{
 		Watcher: watched, stream: stream, interval: interval,
-		pace: newPace(burst, periodOf(outcomes)), due: time.NewTimer(interval), inputs: r.GetIncludeInputs(),
+		pace: rate.NewLimiter(rate.Limit(outcomes), burst), again: time.NewTimer(0), due: time.NewTimer(interval), inputs: r.GetIncludeInputs(),
 	}
-	defer w.pace.timer.Stop()
+	defer w.again.Stop()
 	defer w.due.Stop()
 	if err := w.statistics(ctx); err != nil {
 		return err
@@ -73,8 +74,7 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 				return err
 			}
 			w.changed = true
-		case <-w.pace.timer.C:
-			w.pace.tick()
+		case <-w.again.C:
 		case <-w.due.C:
 			w.rested = true
 		}
@@ -87,7 +87,9 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 type watch struct {
 	*engine.Watcher
 	stream grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]
-	pace   *pace
+	// pace admits outcomes. After it has admitted none, again fires when it admits the next.
+	pace  *rate.Limiter
+	again *time.Timer
 	// due fires when the interval since the last statistics is over, which sets rested. changed:
 	// the model has learned since.
 	due             *time.Timer
@@ -97,12 +99,12 @@ type watch struct {
 }
 
 func (w *watch) tell(ctx context.Context) error {
-	for w.pace.left > 0 {
+	for w.pace.Tokens() >= 1 {
 		learned, ok := w.Next()
 		if !ok {
 			break
 		}
-		w.pace.take()
+		w.pace.Allow()
 		event := learnedToProto(&learned, w.Levels())
 		if err := w.addInput(event, &learned); err != nil {
 			return err
@@ -110,6 +112,9 @@ func (w *watch) tell(ctx context.Context) error {
 		if err := w.send(&hindsightv1.WatchModelResponse{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: event}}); err != nil {
 			return err
 		}
+	}
+	if missing := 1 - w.pace.Tokens(); missing > 0 {
+		w.again.Reset(1 + time.Duration(min(missing/float64(w.pace.Limit()), maxPeriod)*float64(time.Second)))
 	}
 	if !w.rested || !w.changed {
 		return nil
@@ -169,36 +174,4 @@ func learnedToProto(l *engine.Learned, levels []float64) *hindsightv1.OutcomeEve
 		event.Intervals = intervalsToProto(&p)
 	}
 	return event
-}
-
-// pace admits a burst, then one a period.
-type pace struct {
-	// left is how many may pass now. 0 <= left <= burst.
-	left, burst int
-	period      time.Duration
-	// timer runs while left < burst.
-	timer *time.Timer
-}
-
-func periodOf(rate float64) time.Duration {
-	return time.Duration(min(float64(time.Second)/rate, float64(maxPeriod)))
-}
-
-func newPace(burst int, period time.Duration) *pace {
-	p := &pace{left: burst, burst: burst, period: period, timer: time.NewTimer(period)}
-	p.timer.Stop()
-	return p
-}
-
-func (p *pace) take() {
-	if p.left == p.burst {
-		p.timer.Reset(p.period)
-	}
-	p.left--
-}
-
-func (p *pace) tick() {
-	if p.left++; p.left < p.burst {
-		p.timer.Reset(p.period)
-	}
 }
