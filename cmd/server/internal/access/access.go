@@ -172,7 +172,7 @@ func (a *Access) fetchKeys(ctx context.Context) {
 }
 
 func (a *Access) readTokens() (changed bool, err error) {
-	data, changed, err := a.tokens.read(a.o.Now())
+	data, changed, err := a.tokens.read()
 	if err != nil || !changed {
 		return false, err
 	}

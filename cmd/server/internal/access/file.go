@@ -4,49 +4,28 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"hindsight/internal/auth"
 )
 
-// settling is how long after a change every look reads the file: a second change within a tick
-// of the file system's clock leaves no trace.
-const settling = 2 * time.Second
-
 type watched struct {
 	path string
-	// seen is the file at the last look. last is the accepted content. next is the content at
-	// the last look, nil if it was accepted.
-	seen       fs.FileInfo
+	// last is the accepted content. next is the content at the last look, nil if it was accepted.
 	last, next []byte
 }
 
 // read returns the content once it differs from the accepted one and is the same at two looks.
 // In between somebody may be writing the file, and a part of a tokens file would end the
 // sessions of everybody in the rest. The first look accepts the content at once.
-func (w *watched) read(now time.Time) (data []byte, changed bool, err error) {
-	seen, next := w.seen, w.next
-	w.seen, w.next = nil, nil
-	info, err := os.Stat(w.path)
-	if err != nil {
-		return nil, false, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, false, fmt.Errorf("%s: want a file that can be read again, which a pipe or a directory cannot", w.path)
-	}
-	if next == nil && seen != nil && os.SameFile(seen, info) && info.Size() == seen.Size() && info.ModTime().Equal(seen.ModTime()) &&
-		now.Sub(info.ModTime()) > settling {
-		w.seen = seen
-		return nil, false, nil
-	}
+func (w *watched) read() (data []byte, changed bool, err error) {
+	next := w.next
+	w.next = nil
 	if data, err = readBounded(w.path); err != nil {
 		return nil, false, err
 	}
-	w.seen = info
 	switch {
 	case w.last == nil, next != nil && bytes.Equal(next, data):
 		w.last = data
@@ -59,24 +38,18 @@ func (w *watched) read(now time.Time) (data []byte, changed bool, err error) {
 
 // readBounded reads a file that others cannot write.
 func readBounded(path string) ([]byte, error) {
-	f, err := os.Open(path) //nolint:gosec // The operator names the file.
-	if err != nil {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	defer func() { _ = f.Close() }() // It was only read.
-	if info, err := f.Stat(); err != nil {
-		return nil, err
-	} else if info.Mode().Perm()&0o002 != 0 {
+	case !info.Mode().IsRegular(): // Opening a pipe would wait for its writer.
+		return nil, fmt.Errorf("%s: want a file that can be read again, which a pipe or a directory cannot", path)
+	case info.Mode().Perm()&0o002 != 0:
 		return nil, fmt.Errorf("%s: everybody may write it; chmod o-w", path)
-	}
-	data, err := io.ReadAll(io.LimitReader(f, auth.MaxFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > auth.MaxFile {
+	case info.Size() > auth.MaxFile:
 		return nil, fmt.Errorf("%s: got more than %d bytes, want at most so many", path, auth.MaxFile)
 	}
-	return data, nil
+	return os.ReadFile(path) //nolint:gosec // The operator names the file.
 }
 
 // Edit changes a tokens file, or creates it. It replaces the whole file, with mode 0600 and the

@@ -66,7 +66,7 @@ func newKeys(o *Options) *keys {
 }
 
 func (k *keys) readFile() (changed bool, err error) {
-	data, changed, err := k.file.read(k.now())
+	data, changed, err := k.file.read()
 	if err != nil || !changed {
 		return false, err
 	}
