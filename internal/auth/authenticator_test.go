@@ -363,7 +363,7 @@ func TestAdd(t *testing.T) {
 		NotAfter: time.Date(2027, 1, 2, 3, 4, 5, 0, time.UTC), Rate: 0.5, Concurrency: 3,
 	})
 	require.NoError(t, err)
-	assert.True(t, strings.HasPrefix(string(added), string(file)+"\n- name: 'it''s-c'\n") && !strings.Contains(string(added), secret), "added:\n%s", added)
+	assert.True(t, strings.HasPrefix(string(added), string(file)+"\n- name: it's-c\n") && !strings.Contains(string(added), secret), "added:\n%s", added)
 	entries, err := auth.Parse(added)
 	require.NoError(t, err)
 	c := entries[2]

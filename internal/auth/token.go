@@ -9,9 +9,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // tokenPrefix begins a token, for people and secret scanners to recognise.
@@ -33,37 +33,32 @@ func HashOf(token string) [sha256.Size]byte { return sha256.Sum256([]byte(token)
 
 // Text is the entry as lines of the tokens file.
 func (e *Entry) Text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "- name: %s\n  role: %s\n", quoted(e.Name), e.Role)
-	if len(e.Models) > 0 {
-		names := make([]string, len(e.Models))
-		for n, m := range e.Models {
-			names[n] = strconv.Quote(m)
-		}
-		fmt.Fprintf(&b, "  models: [%s]\n", strings.Join(names, ", "))
+	written := struct {
+		Name        string
+		Role        string
+		Models      []string  `yaml:",flow,omitempty"`
+		SHA256      string    `yaml:",omitempty"`
+		Certificate string    `yaml:",omitempty"`
+		Claim       string    `yaml:",omitempty"`
+		NotAfter    time.Time `yaml:"not-after,omitempty"`
+		Rate        float64   `yaml:",omitempty"`
+		Concurrency int       `yaml:",omitempty"`
+	}{
+		Name: e.Name, Role: e.Role.String(), Models: e.Models, Certificate: e.Certificate,
+		NotAfter: e.NotAfter.UTC(), Rate: e.Rate, Concurrency: e.Concurrency,
 	}
 	switch {
 	case e.Hash != nil:
-		fmt.Fprintf(&b, "  sha256: %q\n", hex.EncodeToString(e.Hash[:]))
-	case e.Certificate != "":
-		fmt.Fprintf(&b, "  certificate: %s\n", quoted(e.Certificate))
-	default:
-		fmt.Fprintf(&b, "  claim: %s\n", quoted(e.Claim+"="+e.Value))
+		written.SHA256 = hex.EncodeToString(e.Hash[:])
+	case e.Certificate == "":
+		written.Claim = e.Claim + "=" + e.Value
 	}
-	if !e.NotAfter.IsZero() {
-		fmt.Fprintf(&b, "  not-after: %q\n", e.NotAfter.UTC().Format(time.RFC3339))
+	text, err := yaml.Marshal([]any{written})
+	if err != nil {
+		panic("auth: " + err.Error()) // Texts and numbers always have YAML.
 	}
-	if e.Rate != 0 {
-		fmt.Fprintf(&b, "  rate: %s\n", strconv.FormatFloat(e.Rate, 'g', -1, 64))
-	}
-	if e.Concurrency != 0 {
-		fmt.Fprintf(&b, "  concurrency: %d\n", e.Concurrency)
-	}
-	return b.String()
+	return string(text)
 }
-
-// quoted is a text in single quotes, where YAML escapes only the quote itself.
-func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
 
 // Add appends an entry to a tokens file. The rest of the file stays as it is.
 func Add(file []byte, e *Entry) ([]byte, error) {
