@@ -161,24 +161,15 @@ func (c *Client) DeleteAlias(ctx context.Context, alias string) error {
 	return err
 }
 
-// Servers returns the servers of the cluster. Without a cluster the list is empty.
-func (c *Client) Servers(ctx context.Context) (*hindsightv1.GetClusterResponse, error) {
-	return c.ServersOf(ctx, 0)
-}
-
-// ServersOf is Servers of a group, by its number.
-func (c *Client) ServersOf(ctx context.Context, group uint32) (*hindsightv1.GetClusterResponse, error) {
+// Servers returns the servers of a group by its number, of group 0 all servers of the cluster. Without a cluster the list
+// is empty.
+func (c *Client) Servers(ctx context.Context, group uint32) (*hindsightv1.GetClusterResponse, error) {
 	return invoke(ctx, c, true, c.cluster.GetCluster, &hindsightv1.GetClusterRequest{Group: group})
 }
 
-// MoveOwner makes another server the owner, named by id or address. An empty name lets the cluster
+// MoveOwner makes another server the owner of a group, named by id or address. An empty name lets the cluster
 // choose.
-func (c *Client) MoveOwner(ctx context.Context, server string) error {
-	return c.MoveOwnerOf(ctx, 0, server)
-}
-
-// MoveOwnerOf is MoveOwner of a group, by its number.
-func (c *Client) MoveOwnerOf(ctx context.Context, group uint32, server string) error {
+func (c *Client) MoveOwner(ctx context.Context, group uint32, server string) error {
 	_, err := invoke(ctx, c, server != "", c.cluster.MoveOwner, &hindsightv1.MoveOwnerRequest{Group: group, Server: server})
 	return err
 }

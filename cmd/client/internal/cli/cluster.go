@@ -30,7 +30,7 @@ has one group by default. A server is named by its id or by its address in the c
 their owners and servers, and how many groups each server has and owns. --group lists the servers of
 one group.`,
 			run: func(c *call) error {
-				answer, err := c.client.ServersOf(c.ctx(), number)
+				answer, err := c.client.Servers(c.ctx(), number)
 				if err != nil {
 					return err
 				}
@@ -63,7 +63,7 @@ you can stop the server; a restart of the server ends this.`,
 					return e.changed("drained", from, c.client.DrainServer(c.ctx(), from))
 				}
 				server := strings.Join(c.args, "")
-				return e.changed("moved", server, c.client.MoveOwnerOf(c.ctx(), number, server))
+				return e.changed("moved", server, c.client.MoveOwner(c.ctx(), number, server))
 			},
 		},
 		verb{
@@ -174,7 +174,7 @@ func (e *env) rebalance(ctx context.Context, leaving []string) (err error) {
 			return err
 		}
 	}
-	answer, err := c.Servers(ctx)
+	answer, err := c.Servers(ctx, 0)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (e *env) changed(what, server string, err error) error {
 }
 
 func servers(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
-	answer, err := c.Servers(ctx)
+	answer, err := c.Servers(ctx, 0)
 	var ids []string
 	for _, s := range answer.GetServers() {
 		if strings.HasPrefix(s.GetServer(), prefix) {
