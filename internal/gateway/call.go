@@ -121,7 +121,7 @@ func (g *Gateway) invoke(w http.ResponseWriter, r *http.Request, c *call) (proto
 func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	text := r.Header.Get("Grpc-Timeout")
 	if text == "" {
-		return outgoing(r), func() {}, nil
+		return r.Context(), func() {}, nil
 	}
 	units := map[byte]time.Duration{
 		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
@@ -132,7 +132,7 @@ func withTimeout(r *http.Request) (context.Context, context.CancelFunc, error) {
 	if unit == 0 || err != nil {
 		return nil, nil, badParameter("", fmt.Sprintf("Grpc-Timeout: got %.80q, want a number with its unit, such as 500m for 500 milliseconds", text))
 	}
-	ctx, cancel := context.WithTimeout(outgoing(r), unit*time.Duration(min(n, uint64(math.MaxInt64/unit))))
+	ctx, cancel := context.WithTimeout(r.Context(), unit*time.Duration(min(n, uint64(math.MaxInt64/unit))))
 	return ctx, cancel, nil
 }
 

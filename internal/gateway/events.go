@@ -22,14 +22,6 @@ import (
 // reconnectDelay is how long a browser waits before it reconnects.
 const reconnectDelay = 3 * time.Second
 
-// outgoing is the context of a call. It passes the token on.
-func outgoing(r *http.Request) context.Context {
-	if token := r.Header.Get("Authorization"); token != "" {
-		return metadata.AppendToOutgoingContext(r.Context(), "authorization", token)
-	}
-	return r.Context()
-}
-
 // begin sets the request of a stream, and takes a place for the stream. The caller ends the stream.
 func (g *Gateway) begin(r *http.Request, c *call) (s *stream, end func(), err error) {
 	s = &stream{request: c.request.New()}
@@ -41,7 +33,7 @@ func (g *Gateway) begin(r *http.Request, c *call) (s *stream, end func(), err er
 	}
 	select {
 	case g.places <- struct{}{}:
-		s.ctx, s.cancel = context.WithCancel(outgoing(r))
+		s.ctx, s.cancel = context.WithCancel(r.Context())
 		return s, func() { s.cancel(); <-g.places }, nil
 	default:
 		return nil, nil, overloaded(fmt.Sprintf("%d streams are open, which is the most", maxStreams))
@@ -186,7 +178,7 @@ func (s *sender) write(b []byte) error {
 		b = append(fmt.Appendf(nil, "retry: %d\n\n", reconnectDelay.Milliseconds()), b...)
 	}
 	_ = s.control.SetWriteDeadline(s.now().Add(writeTimeout)) // Only a writer of a test has none.
-	if _, err := s.w.Write(b); err != nil { //nolint:gosec // Events are no HTML, and nosniff.
+	if _, err := s.w.Write(b); err != nil {                   //nolint:gosec // Events are no HTML, and nosniff.
 		return fmt.Errorf("gateway: events: %w", err)
 	}
 	if err := s.control.Flush(); err != nil {

@@ -36,13 +36,6 @@ func newAccess(o *Options) *access {
 	return &access{auth: o.Auth, audit: o.Audit, now: o.Now, target: target, rules: rules()}
 }
 
-func (a *access) interceptors() ([]grpc.UnaryServerInterceptor, []grpc.StreamServerInterceptor) {
-	if a == nil {
-		return nil, nil
-	}
-	return []grpc.UnaryServerInterceptor{a.unary}, []grpc.StreamServerInterceptor{a.stream}
-}
-
 func (a *access) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (response any, err error) {
 	rule, p, err := a.enter(ctx, info.FullMethod)
 	if err == nil {

@@ -333,7 +333,7 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 		assert.NoError(t, errOf(g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: model})))
 	}
 	set("a-1")
-	within := hindsightv1.NewModelServiceClient(g.local())
+	within, scoped := hindsightv1.NewModelServiceClient(g.local()), must(g.auth.Token("a"))(t)
 	// Each answers what shows the model that answered.
 	for name, call := range map[string]func(ctx context.Context) (string, error){
 		"GetModel": func(ctx context.Context) (string, error) {
@@ -385,7 +385,7 @@ func TestScopeWhileAnAliasMoves(t *testing.T) {
 			for range 4 {
 				callers.Go(func() {
 					for until := time.Now().Add(least); time.Now().Before(until) || own.Load() == 0 || rejected.Load() == 0; {
-						ctx, cancel := context.WithCancel(as(t.Context(), "a"))
+						ctx, cancel := context.WithCancel(auth.NewContext(t.Context(), scoped))
 						answered, err := call(ctx)
 						cancel()
 						calls.Add(1)

@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -59,13 +60,6 @@ func (l *Local) Answers(ctx context.Context) error {
 	return l.Invoke(ctx, healthv1.Health_Check_FullMethodName, &healthv1.HealthCheckRequest{}, new(healthv1.HealthCheckResponse))
 }
 
-// incoming is the context of a call at the server: outgoing metadata become incoming, and
-// the method's time limit holds.
-func (l *Local) incoming(ctx context.Context, method string) (context.Context, context.CancelFunc) {
-	outgoing, _ := metadata.FromOutgoingContext(ctx)
-	return l.server.admission.bounded(metadata.NewIncomingContext(ctx, outgoing), method)
-}
-
 // Invoke makes a unary call, as grpc.ClientConnInterface does. It ignores all options but grpc.Trailer.
 func (l *Local) Invoke(ctx context.Context, method string, request, response any, options ...grpc.CallOption) error {
 	m := l.server.methods[method]
@@ -76,14 +70,14 @@ func (l *Local) Invoke(ctx context.Context, method string, request, response any
 	if size := proto.Size(message); size > l.server.maxMessageBytes {
 		return status.Errorf(codes.ResourceExhausted, "message of %d bytes, at most %d", size, l.server.maxMessageBytes)
 	}
-	ctx, cancel := l.incoming(ctx, method)
+	ctx, cancel := l.server.admission.bounded(ctx, method)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
 		return statusOf(err).Err()
 	}
 	transport := &localTransport{method: method}
 	ctx = grpc.NewContextWithServerTransportStream(ctx, transport)
-	answer, err := m.call(m.service, ctx, func(into any) error { return copyMessage(into, request) }, l.server.unary)
+	answer, err := m.call(m.service, ctx, func(into any) error { return copyMessage(into, request) }, l.server.interceptors.unary)
 	for _, option := range options {
 		if to, ok := option.(grpc.TrailerCallOption); ok {
 			*to.TrailerAddr = transport.trailer
@@ -119,10 +113,10 @@ func (l *Local) Stream(method string, stream grpc.ServerStream) error {
 	if m.stream == nil {
 		return status.Errorf(codes.Unimplemented, "unknown method %s", method)
 	}
-	ctx, cancel := l.incoming(stream.Context(), method)
+	ctx, cancel := l.server.admission.bounded(stream.Context(), method)
 	defer cancel()
 	info := &grpc.StreamServerInfo{FullMethod: method, IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams}
-	return l.server.stream(m.service, tracedStream{stream, ctx}, info, m.stream.Handler)
+	return l.server.interceptors.stream(m.service, tracedStream{stream, ctx}, info, m.stream.Handler)
 }
 
 var errNotMessage = errors.New("rpc: not a message")
@@ -139,22 +133,28 @@ func copyMessage(into, from any) error {
 	return nil
 }
 
-func chainUnary(interceptors []grpc.UnaryServerInterceptor) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-		for i := len(interceptors) - 1; i >= 0; i-- {
-			next, interceptor := handle, interceptors[i]
-			handle = func(ctx context.Context, request any) (any, error) { return interceptor(ctx, request, info, next) }
-		}
-		return handle(ctx, request)
-	}
+// interceptors are the interceptors of a server, the outermost first.
+type interceptors struct {
+	unaries []grpc.UnaryServerInterceptor
+	streams []grpc.StreamServerInterceptor
 }
 
-func chainStream(interceptors []grpc.StreamServerInterceptor) grpc.StreamServerInterceptor {
-	return func(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-		for i := len(interceptors) - 1; i >= 0; i-- {
-			next, interceptor := handle, interceptors[i]
-			handle = func(service any, stream grpc.ServerStream) error { return interceptor(service, stream, info, next) }
-		}
-		return handle(service, stream)
+func (i *interceptors) add(unary grpc.UnaryServerInterceptor, stream grpc.StreamServerInterceptor) {
+	i.unaries, i.streams = append(i.unaries, unary), append(i.streams, stream)
+}
+
+func (i *interceptors) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	for _, interceptor := range slices.Backward(i.unaries) {
+		next := handle
+		handle = func(ctx context.Context, request any) (any, error) { return interceptor(ctx, request, info, next) }
 	}
+	return handle(ctx, request)
+}
+
+func (i *interceptors) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	for _, interceptor := range slices.Backward(i.streams) {
+		next := handle
+		handle = func(service any, stream grpc.ServerStream) error { return interceptor(service, stream, info, next) }
+	}
+	return handle(service, stream)
 }

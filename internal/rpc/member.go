@@ -82,15 +82,18 @@ func newMemberServer(
 	rejections, forward := &rejections{log: o.Log}, newForwarding(o, tracing, models.draining, true)
 	ownModels := *models
 	ownModels.forward = forward
-	in := members{rules()}
-	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
+	members := members{rules()}
+	var in interceptors
 	if tracing != nil {
-		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
+		in.add(tracing.unary, tracing.stream)
 	}
-	unaries = append(unaries, rejections.unary, in.unary, admission.unary, recovery.UnaryServerInterceptor(recovered), forward.unary)
-	streams = append(streams, rejections.stream, in.stream, recovery.StreamServerInterceptor(recovered), forward.stream)
+	in.add(rejections.unary, rejections.stream)
+	in.add(members.unary, members.stream)
+	in.unaries = append(in.unaries, admission.unary)
+	in.add(recovery.UnaryServerInterceptor(recovered), recovery.StreamServerInterceptor(recovered))
+	in.add(forward.unary, forward.stream)
 	s := &memberServer{grpc.NewServer(
-		grpc.ChainUnaryInterceptor(unaries...), grpc.ChainStreamInterceptor(streams...),
+		grpc.ChainUnaryInterceptor(in.unaries...), grpc.ChainStreamInterceptor(in.streams...),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),
 	)}
 	hindsightv1.RegisterPredictionServiceServer(s, predictions)

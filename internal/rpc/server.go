@@ -84,8 +84,7 @@ type Server struct {
 	access          *access
 	once            sync.Once
 	methods         map[string]localMethod
-	unary           grpc.UnaryServerInterceptor
-	stream          grpc.StreamServerInterceptor
+	interceptors    interceptors
 	maxMessageBytes int
 }
 
@@ -100,24 +99,25 @@ func New(o Options) *Server {
 	admission.transfers = cmp.Or(o.Transfers, admission.transfers)
 	rejections, tracing := &rejections{o.Log, o.Rejected}, newTracing(o.Tracer)
 	access := newAccess(&o)
-	checkUnary, checkStream := access.interceptors()
-	unaries, streams := []grpc.UnaryServerInterceptor{}, []grpc.StreamServerInterceptor{}
-	if tracing != nil {
-		unaries, streams = append(unaries, tracing.unary), append(streams, tracing.stream)
-	}
-	unaries = append(append(unaries, o.Metrics.UnaryServerInterceptor(o.Observed...), rejections.unary), checkUnary...)
-	unaries = append(unaries, admission.unary, recovery.UnaryServerInterceptor(recovered))
-	streams = append(append(streams, o.Metrics.StreamServerInterceptor(o.Observed...), rejections.stream), checkStream...)
-	streams = append(streams, recovery.StreamServerInterceptor(recovered))
 	forward := newForwarding(&o, tracing, draining, false)
-	if forward != nil {
-		unaries, streams = append(unaries, forward.unary), append(streams, forward.stream)
+	var in interceptors
+	if tracing != nil {
+		in.add(tracing.unary, tracing.stream)
 	}
-	unary, stream := chainUnary(unaries), chainStream(streams)
+	in.add(o.Metrics.UnaryServerInterceptor(o.Observed...), o.Metrics.StreamServerInterceptor(o.Observed...))
+	in.add(rejections.unary, rejections.stream)
+	if access != nil {
+		in.add(access.unary, access.stream)
+	}
+	in.unaries = append(in.unaries, admission.unary)
+	in.add(recovery.UnaryServerInterceptor(recovered), recovery.StreamServerInterceptor(recovered))
+	if forward != nil {
+		in.add(forward.unary, forward.stream)
+	}
 	s := &Server{
 		Server: grpc.NewServer(
-			grpc.UnaryInterceptor(unary),
-			grpc.StreamInterceptor(stream),
+			grpc.ChainUnaryInterceptor(in.unaries...),
+			grpc.ChainStreamInterceptor(in.streams...),
 			grpc.Creds(cmp.Or[credentials.TransportCredentials](o.Credentials, insecure.NewCredentials())),
 			grpc.MaxRecvMsgSize(o.MaxMessageBytes),
 			grpc.MaxSendMsgSize(o.MaxMessageBytes),
@@ -131,7 +131,7 @@ func New(o Options) *Server {
 			grpc.NumStreamWorkers(streamWorkers),
 		),
 		health: health.NewServer(), admission: admission, access: access,
-		methods: map[string]localMethod{}, unary: unary, stream: stream, maxMessageBytes: o.MaxMessageBytes,
+		methods: map[string]localMethod{}, interceptors: in, maxMessageBytes: o.MaxMessageBytes,
 		forward: forward, draining: draining,
 	}
 	registered := registrar{s.Server, s.methods}
