@@ -19,7 +19,7 @@ import (
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/catalog"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 	"hindsight/internal/store"
 )
 
@@ -32,8 +32,8 @@ const wronged = "wronged"
 func TestAWrongOwner(t *testing.T) {
 	endToEnd(t)
 	flip := map[string]func(t *testing.T, m storage.Model, e storage.RegistryEntry) error{
-		"a bit of the state":   flipSnapshot(func(s *codec.Snapshot) []byte { return s.Learner }),
-		"a bit of the account": flipSnapshot(func(s *codec.Snapshot) []byte { return s.Account }),
+		"a bit of the state":   flipSnapshot(func(s *snapshot.Snapshot) []byte { return s.Learner }),
+		"a bit of the account": flipSnapshot(func(s *snapshot.Snapshot) []byte { return s.Account }),
 		"a bit of an answer": func(t *testing.T, m storage.Model, _ storage.RegistryEntry) error {
 			t.Helper()
 			var flipped storage.ID
@@ -92,7 +92,7 @@ func TestAWrongColdOwner(t *testing.T) {
 	first = append(first, f.observeWronged(len(first), 41)...) // No server applies the snapshot again.
 	f.load(4, f.models)
 	wrong := f.owner()
-	f.wronging(wrong, flipSnapshot(func(s *codec.Snapshot) []byte { return s.Learner }))
+	f.wronging(wrong, flipSnapshot(func(s *snapshot.Snapshot) []byte { return s.Learner }))
 	first = append(first, f.observeWronged(len(first), 60)...)
 	f.snapshot()
 	f.other(wrong).process.logged(t, "a snapshot of the owner differs", 1)
@@ -233,7 +233,7 @@ func (f *fleet) unwronged(first []*hindsightv1.Outcome) {
 }
 
 // flipSnapshot flips a bit of a part of the newest snapshot that leaves the snapshot readable.
-func flipSnapshot(part func(*codec.Snapshot) []byte) func(*testing.T, storage.Model, storage.RegistryEntry) error {
+func flipSnapshot(part func(*snapshot.Snapshot) []byte) func(*testing.T, storage.Model, storage.RegistryEntry) error {
 	return func(t *testing.T, m storage.Model, e storage.RegistryEntry) error {
 		t.Helper()
 		source, _, err := recovery.DecodeRegistryEntry(e, catalog.New)
@@ -249,14 +249,14 @@ func flipSnapshot(part func(*codec.Snapshot) []byte) func(*testing.T, storage.Mo
 			return err
 		}
 		for at := 1; ; at++ {
-			s, err := codec.Decode(slices.Clone(data))
+			s, err := snapshot.Decode(slices.Clone(data))
 			if err != nil {
 				return err
 			}
 			bytes := part(&s)
 			bytes[len(bytes)-at] ^= 1
-			s.Digest = codec.Digest(s.Learner)
-			flipped, err := codec.Encode(s)
+			s.Digest = snapshot.Digest(s.Learner)
+			flipped, err := snapshot.Encode(s)
 			if err = errors.Join(err, m.WriteSnapshot(s.Sequence, flipped)); err != nil {
 				return err
 			}

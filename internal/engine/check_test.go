@@ -21,7 +21,7 @@ import (
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/catalog"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 	"hindsight/internal/offline/check"
 	"hindsight/internal/store"
 )
@@ -240,7 +240,7 @@ func TestInspectRejects(t *testing.T) {
 // an id, a pending prediction or the metadata. It does not matter whether the owner or another server is wrong.
 func TestDigestsFindABit(t *testing.T) {
 	t.Parallel()
-	snapshot := func(part func(*codec.Snapshot) []byte) func(t *testing.T, v *server, waits string) {
+	flipped := func(part func(*snapshot.Snapshot) []byte) func(t *testing.T, v *server, waits string) {
 		return func(t *testing.T, v *server, _ string) {
 			t.Helper()
 			v.flip(t, part)
@@ -251,9 +251,9 @@ func TestDigestsFindABit(t *testing.T) {
 		state bool // The digest of the state differs, the digest of the rows does not.
 	}{
 		"nothing":     {func(*testing.T, *server, string) {}, false},
-		"the state":   {snapshot(func(s *codec.Snapshot) []byte { return s.Learner }), true},
-		"the account": {snapshot(func(s *codec.Snapshot) []byte { return s.Account }), true},
-		"the history": {snapshot(func(s *codec.Snapshot) []byte { return s.History }), true},
+		"the state":   {flipped(func(s *snapshot.Snapshot) []byte { return s.Learner }), true},
+		"the account": {flipped(func(s *snapshot.Snapshot) []byte { return s.Account }), true},
+		"the history": {flipped(func(s *snapshot.Snapshot) []byte { return s.History }), true},
 		"an id": {func(t *testing.T, v *server, _ string) {
 			t.Helper()
 			value, ok, err := v.stored().ID("o3")
@@ -367,17 +367,17 @@ func TestCheckInParts(t *testing.T) {
 }
 
 // flipped returns a snapshot with another bit in a part, which can be read.
-func (v *server) flipped(t *testing.T, data []byte, part func(*codec.Snapshot) []byte) []byte {
+func (v *server) flipped(t *testing.T, data []byte, part func(*snapshot.Snapshot) []byte) []byte {
 	t.Helper()
 	m := v.stored()
 	source, _, err := recovery.DecodeRegistryEntry(storage.RegistryEntry{Name: "m", Value: must(m.Value())(t), Model: m}, catalog.New)
 	require.NoError(t, err)
 	for at := 1; ; at++ { // Not every bit gives a state that can be read.
-		s := must(codec.Decode(slices.Clone(data)))(t)
+		s := must(snapshot.Decode(slices.Clone(data)))(t)
 		bytes := part(&s)
 		bytes[len(bytes)-at] ^= 1
-		s.Digest = codec.Digest(s.Learner)
-		flipped := must(codec.Encode(s))(t)
+		s.Digest = snapshot.Digest(s.Learner)
+		flipped := must(snapshot.Encode(s))(t)
 		if source.CheckEncoded(s.Sequence, flipped, s.Digest) == nil {
 			return flipped
 		}
@@ -385,7 +385,7 @@ func (v *server) flipped(t *testing.T, data []byte, part func(*codec.Snapshot) [
 }
 
 // flip flips a bit of a part of a server's state, as a fault of its memory does.
-func (v *server) flip(t *testing.T, part func(*codec.Snapshot) []byte) {
+func (v *server) flip(t *testing.T, part func(*snapshot.Snapshot) []byte) {
 	t.Helper()
 	must(v.host.SnapshotModel(t.Context(), "m"))(t)
 	m := v.stored()

@@ -21,7 +21,7 @@ import (
 	"hindsight/internal/engine"
 	past "hindsight/internal/engine/account/history"
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 // figures keeps what an engine tells of its stages and calls.
@@ -397,9 +397,9 @@ func TestForeignHistoryIsRejected(t *testing.T) {
 		"nothing": {}, "noise": {1, 2, 3}, "of another sequence": past.New(past.Shape{}, 7, nil).Append(nil),
 		"of classes": past.New(past.Shape{Classes: true}, 50, nil).Append(nil),
 	} {
-		snapshot := must(codec.Decode(data))(t)
-		snapshot.History = kept
-		bad := must(codec.Encode(snapshot))(t)
+		s := must(snapshot.Decode(data))(t)
+		s.History = kept
+		bad := must(snapshot.Encode(s))(t)
 		assert.ErrorIs(t, errOf(h.ImportModel(t.Context(), "other", bad)), engine.ErrInvalidRequest, what)
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 	"hindsight/internal/store"
 )
 
@@ -242,7 +242,7 @@ func newLearner(t *testing.T, spec model.Spec) model.Learner {
 	return must(catalog.New(spec))(t)
 }
 
-func digestOf(state []byte) [32]byte { return codec.Digest(state) }
+func digestOf(state []byte) [32]byte { return snapshot.Digest(state) }
 
 // vectors are rows of features.
 func vectors(all ...[]float64) []engine.Row {

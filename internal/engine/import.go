@@ -17,6 +17,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 // ExportModel returns a model as it is now, in the format of a snapshot, with its metadata, the ids that it
@@ -39,7 +40,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, chunks ...[]byte) (
 		return Info{}, err
 	}
 	data := joined(chunks)
-	snapshot, err := codec.Decode(data)
+	snapshot, err := snapshot.Decode(data)
 	if err != nil {
 		return Info{}, unreadable(err)
 	}
@@ -113,7 +114,7 @@ func joined(chunks [][]byte) []byte {
 	return data
 }
 
-func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*machine.Machine, Metadata, storage.Import, error) {
+func readImport(spec model.Spec, learners machine.Learners, s snapshot.Snapshot) (*machine.Machine, Metadata, storage.Import, error) {
 	var metadata Metadata
 	from := storage.Import{Sequence: s.Sequence}
 	m, err := machine.Restore(spec, learners, s)
@@ -130,7 +131,7 @@ func readImport(spec model.Spec, learners machine.Learners, s codec.Snapshot) (*
 		return nil, metadata, from, err
 	}
 	s.Carried = nil // The store keeps it beside the snapshot.
-	from.Snapshot, err = codec.Encode(s)
+	from.Snapshot, err = snapshot.Encode(s)
 	return m, metadata, from, err
 }
 
@@ -141,11 +142,11 @@ func plausible(m *machine.Machine) error {
 	}
 	for _, v := range []float64{stats.Loss, stats.LogDeterminant, stats.LabelBound, m.Summary().Served.Loss} {
 		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return fmt.Errorf("a figure of %g: %w", v, model.ErrCorruptState)
+			return fmt.Errorf("a figure of %g: %w", v, codec.ErrCorrupt)
 		}
 	}
 	if !stats.CertificateOK || stats.Observations != m.Sequence() {
-		return fmt.Errorf("%d observations at sequence %d, certificate %v: %w", stats.Observations, m.Sequence(), stats.CertificateOK, model.ErrCorruptState)
+		return fmt.Errorf("%d observations at sequence %d, certificate %v: %w", stats.Observations, m.Sequence(), stats.CertificateOK, codec.ErrCorrupt)
 	}
 	return nil
 }

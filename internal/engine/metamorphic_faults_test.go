@@ -14,6 +14,7 @@ import (
 
 	"hindsight/internal/engine"
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 )
 
 // watch takes a copy of a disk, as a power cut leaves it, at one of the writes
@@ -69,7 +70,7 @@ func (m *meta) snapshot() string {
 func (m *meta) relearn(p *plainModel) {
 	p.learner = newLearner(m.t, p.spec)
 	if p.whole != nil {
-		if err := p.learner.Restore(p.whole); err != nil {
+		if err := codec.Read(p.whole, p.learner.Visit); err != nil {
 			m.fatalf("%v", err)
 		}
 	}
@@ -139,7 +140,7 @@ func (m *meta) export(name string, p *plainModel) (to string, q *plainModel, dat
 	}
 	to = fmt.Sprint("m", m.created)
 	m.created++
-	whole, err := p.learner.AppendBinary(nil)
+	whole, err := codec.Append(nil, p.learner.Visit)
 	if err != nil {
 		m.fatalf("%v", err)
 	}
@@ -420,7 +421,7 @@ func (m *meta) compareAll() {
 	}
 	for name, p := range m.models {
 		s := m.host.stats(m.t, name)
-		want, err := p.learner.AppendBinary(nil)
+		want, err := codec.Append(nil, p.learner.Visit)
 		if err != nil {
 			m.fatalf("%v", err)
 		}

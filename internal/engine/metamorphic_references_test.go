@@ -13,6 +13,7 @@ import (
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/account"
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 )
 
 // plainFollower is a model that follows another.
@@ -116,7 +117,7 @@ func (m *meta) compareFollowers() (there int) {
 				m.fatalf("%v", err)
 			}
 		}
-		want, err := learner.AppendBinary(nil)
+		want, err := codec.Append(nil, learner.Visit)
 		if err != nil {
 			m.fatalf("%v", err)
 		}

@@ -22,6 +22,7 @@ import (
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 )
 
 // feed lets the model m learn; every third observation had a prediction.
@@ -228,11 +229,11 @@ type forgetful struct {
 	broken *atomic.Bool
 }
 
-func (l forgetful) Restore(state []byte) error {
-	if l.broken.Load() {
-		return model.ErrCorruptState
+func (l forgetful) Visit(v *codec.Visitor) {
+	if v.Reading() && l.broken.Load() {
+		v.Fail(codec.ErrCorrupt)
 	}
-	return l.Learner.Restore(state)
+	l.Learner.Visit(v)
 }
 
 // log returns where the log of model m begins, and the sequences of its snapshots, the newest first.

@@ -20,7 +20,7 @@ import (
 	"hindsight/internal/engine"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 // shadow makes a model that follows another.
@@ -328,10 +328,10 @@ func TestColdReplicaFollowsRestore(t *testing.T) {
 func TestColdServersVerifySnapshots(t *testing.T) {
 	t.Parallel()
 	verifying := func(o *engine.Options) { o.ReportCPU, o.Sweep = 0.5, time.Millisecond }
-	for name, part := range map[string]func(*codec.Snapshot) []byte{
-		"learner": func(s *codec.Snapshot) []byte { return s.Learner },
-		"account": func(s *codec.Snapshot) []byte { return s.Account },
-		"history": func(s *codec.Snapshot) []byte { return s.History },
+	for name, part := range map[string]func(*snapshot.Snapshot) []byte{
+		"learner": func(s *snapshot.Snapshot) []byte { return s.Learner },
+		"account": func(s *snapshot.Snapshot) []byte { return s.Account },
+		"history": func(s *snapshot.Snapshot) []byte { return s.History },
 	} {
 		for wrong, place := range map[string]int{"nobody": 2, "the owner": 0, "the next owner": 1} {
 			t.Run(name+" of "+wrong, func(t *testing.T) {

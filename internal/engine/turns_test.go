@@ -18,6 +18,7 @@ import (
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 )
 
 func one(id string, x ...float64) []engine.Observation {
@@ -502,9 +503,11 @@ type slowCopy struct {
 	copying func()
 }
 
-func (s slowCopy) AppendBinary(dst []byte) ([]byte, error) {
-	s.copying()
-	return s.Learner.AppendBinary(dst)
+func (s slowCopy) Visit(v *codec.Visitor) {
+	if !v.Reading() {
+		s.copying()
+	}
+	s.Learner.Visit(v)
 }
 
 // TestPredictBesideACopy: a prediction waits neither for the copy of the state that a report takes, nor for the

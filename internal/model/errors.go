@@ -17,7 +17,6 @@ var (
 	ErrInvalidSpec       = errors.New("invalid spec")
 	ErrSpecTooLarge      = errors.New("spec too large")
 	ErrObservationLimit  = errors.New("observation limit reached")
-	ErrCorruptState      = errors.New("corrupt state")
 )
 
 // FieldError names a wrong field, the value it got and the value it wants.

@@ -3,6 +3,8 @@
 // no I/O, reads no clock and starts no goroutine.
 package model
 
+import "hindsight/internal/model/codec"
+
 // MaxMagnitude bounds the absolute value of every label, and of every input
 // that reaches a learner unmapped. Squares of sums of such numbers stay
 // representable, so no state arithmetic can overflow below it.
@@ -17,8 +19,8 @@ const (
 // Learner is an online learner over inputs of a fixed dimension and a fixed
 // number of real labels.
 //
-// Predict, Check, Stats, Size, Report and AppendBinary only read and may run
-// concurrently with each other; Observe and Restore need exclusive access.
+// Predict, Check, Stats, Size, Report and a Visit that appends only read and may run
+// concurrently with each other; Observe and a Visit that reads need exclusive access.
 type Learner interface {
 	// Predict answers from the present state, which it leaves as it was, into
 	// p, whose slices it reuses. It fails with the errors of Check on x alone.
@@ -36,12 +38,9 @@ type Learner interface {
 	Size() uint64
 	// Report solves what Stats does not know, in up to O(r³): ask it of a copy.
 	Report(r ReportOptions) Report
-	// AppendBinary appends the whole state to dst, so that Restore on a
-	// learner of the same spec continues bit for bit. With room in dst it allocates nothing.
-	AppendBinary(dst []byte) ([]byte, error)
-	// Restore replaces the state by one that AppendBinary wrote. It takes any
-	// bytes, and rejects those that are no state. On an error the state stays.
-	Restore(state []byte) error
+	// Visit visits the whole state. Reading wants a learner without observations, which then
+	// continues bit for bit; it takes any bytes, and fails on those that are no state.
+	Visit(v *codec.Visitor)
 }
 
 // Wrapping is a learner around another. As asks the other learner for the optional interfaces that this one

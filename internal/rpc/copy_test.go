@@ -26,7 +26,7 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 	"hindsight/internal/rpc"
 )
 
@@ -201,8 +201,8 @@ func TestNoFieldOfASpecIsLost(t *testing.T) {
 		spec := must(rpc.SpecFromProto(p))(t)
 		back := rpc.SpecToProto(spec)
 		require.True(t, proto.Equal(back, p), "got  %v\nwant %v", back, p)
-		stored := must(codec.EncodeSpec(spec))(t)
-		again, err := codec.DecodeSpec(stored)
+		stored := must(snapshot.EncodeSpec(spec))(t)
+		again, err := snapshot.DecodeSpec(stored)
 		require.True(t, err == nil && reflect.DeepEqual(again, spec), "%+v, %v; want %+v", again, err, spec)
 		require.Equal(t, string(p.ProtoReflect().WhichOneof(specDescriptor().Oneofs().ByName("learner")).Name()), spec.Name())
 	}
@@ -253,7 +253,7 @@ func TestSpecsAreStoredUnderTheNamesOfTheAPI(t *testing.T) {
 		p := new(hindsightv1.ModelSpec)
 		require.NoError(t, prototext.Unmarshal([]byte(c.text), p))
 		spec := must(rpc.SpecFromProto(p))(t)
-		stored, err := codec.EncodeSpec(spec)
+		stored, err := snapshot.EncodeSpec(spec)
 		assert.True(t, err == nil && string(stored) == c.stored, "%s: %v\ngot  %s\nwant %s", c.text, err, stored, c.stored)
 		var read model.Spec
 		require.NoError(t, json.Unmarshal([]byte(c.stored), &read))

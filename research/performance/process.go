@@ -14,6 +14,7 @@ import (
 	"hindsight/cmd/research/load"
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/qr"
 )
@@ -172,6 +173,7 @@ func growth(title, text string, columns []string, theory float64, x []float64, c
 type learner struct {
 	model.Learner
 
+	spec       model.Spec
 	state      []byte
 	x          [][]float64
 	y          []float64
@@ -195,14 +197,14 @@ func newLearner(text string, history int) (*learner, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &learner{Learner: made}
+	l := &learner{Learner: made, spec: spec}
 	for _, row := range load.Rows(&hindsightv1.ModelSpec{Dimension: int32(spec.Dimension)}, rowsDrawn, 1) {
 		l.x, l.y = append(l.x, row.Features), append(l.y, row.Labels[0])
 	}
 	for range history {
 		l.observe()
 	}
-	if l.state, err = l.AppendBinary(nil); err != nil {
+	if l.state, err = codec.Append(nil, l.Visit); err != nil {
 		return nil, err
 	}
 	return l, l.err
@@ -211,7 +213,11 @@ func newLearner(text string, history int) (*learner, error) {
 // timed measures a call from the state in which the learner was made.
 func (l *learner) timed(slice time.Duration, call func()) func() (float64, error) {
 	return func() (float64, error) {
-		if err := l.Restore(l.state); err != nil {
+		var err error
+		if l.Learner, err = catalog.New(l.spec); err == nil {
+			err = codec.Read(l.state, l.Visit)
+		}
+		if err != nil {
 			return 0, err
 		}
 		seconds := timed(slice, call)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 )
 
@@ -64,7 +63,7 @@ func checkFormat(format uint64) error {
 
 // malformed is ErrMalformed for bytes that cannot be read.
 func malformed(err error) error {
-	if errors.Is(err, codec.ErrCorrupt) || errors.Is(err, model.ErrCorruptState) {
+	if errors.Is(err, codec.ErrCorrupt) {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return err

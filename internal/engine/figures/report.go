@@ -17,9 +17,9 @@ import (
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 	"hindsight/internal/model/regret"
+	"hindsight/internal/model/snapshot"
 )
 
 const (
@@ -206,9 +206,9 @@ func (r *Reader) recentRegret(ctx context.Context, s *report) ([]regret.Window, 
 	return rows.Windows(rounds, runtime.Gosched), nil
 }
 
-func (r *Reader) solve(s *report, copied codec.Snapshot, release func()) error {
+func (r *Reader) solve(s *report, copied snapshot.Snapshot, release func()) error {
 	defer release()
-	s.digest = codec.Digest(copied.Learner)
+	s.digest = snapshot.Digest(copied.Learner)
 	m, err := machine.Restore(*r.Model.Spec(), r.reporter.o.Learners, copied)
 	if err != nil {
 		r.reporter.o.Panicked(err)

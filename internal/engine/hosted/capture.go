@@ -10,12 +10,12 @@ import (
 
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 // capture is a copy of a model's state on its way to the disk or to a client.
 type capture struct {
-	codec.Snapshot
+	snapshot.Snapshot
 	model *Model
 	epoch uint64
 	// data is the encoded snapshot that the owner has sent, nil for a state of this server.
@@ -86,10 +86,10 @@ func (c *capture) write(ctx context.Context) (err error) {
 	}
 	data := c.data
 	if data == nil {
-		c.Digest = codec.Digest(c.Learner)
-		data, err = codec.Encode(c.Snapshot)
+		c.Digest = snapshot.Digest(c.Learner)
+		data, err = snapshot.Encode(c.Snapshot)
 	} else {
-		_, c.Digest, err = codec.DecodeHead(data)
+		_, c.Digest, err = snapshot.DecodeHead(data)
 	}
 	if err != nil {
 		return m.id.errorf("encode a snapshot", err)
@@ -171,7 +171,7 @@ func (c *capture) prune(ctx context.Context) error {
 // share sends a new snapshot to the cold servers before this server writes it. It fails with ErrNotOwner on a server
 // that is not the owner, which makes no snapshots. The caller holds disk, so that the log has the snapshot before a
 // later restore.
-func (m *Model) share(s *codec.Snapshot, data []byte) error {
+func (m *Model) share(s *snapshot.Snapshot, data []byte) error {
 	proposer, ok := m.source.Handle.(interface {
 		ProposeSnapshot(ctx context.Context, sequence uint64, data []byte, ids []storage.ID) error
 	})
@@ -350,7 +350,7 @@ func (m *Model) writeSnapshot(ctx context.Context) (Snapshot, error) {
 
 // CopyState copies the state for a report, and calls f with the machine that is copied. It holds three
 // times the state's memory until release. Resident is false if the model has left memory.
-func (m *Model) CopyState(ctx context.Context, f func(*machine.Machine) error) (s codec.Snapshot, release func(), resident bool, err error) {
+func (m *Model) CopyState(ctx context.Context, f func(*machine.Machine) error) (s snapshot.Snapshot, release func(), resident bool, err error) {
 	// The copy, the machine restored from it, and what the report takes.
 	release, err = m.env.Memory.TakeCopies(ctx, (copiesOf+1)*m.stateBytes())
 	if err != nil {

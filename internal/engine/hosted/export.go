@@ -6,7 +6,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 // ExportOptions are the options of an export.
@@ -49,8 +49,8 @@ func (m *Model) Export(ctx context.Context, o ExportOptions) ([]byte, error) {
 		return nil, err
 	}
 	defer c.release()
-	c.Digest = codec.Digest(c.Learner)
-	data, err := codec.Encode(c.Snapshot)
+	c.Digest = snapshot.Digest(c.Learner)
+	data, err := snapshot.Encode(c.Snapshot)
 	return data, m.id.errorf("export", err)
 }
 

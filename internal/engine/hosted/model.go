@@ -19,8 +19,8 @@ import (
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
+	"hindsight/internal/model/snapshot"
 )
 
 // Owner is the table entry of a model. The model calls Learned, Restoring and Restored at its turn.
@@ -285,7 +285,7 @@ func TimeOf(nanoseconds int64) time.Time {
 
 // EncodeRegistryValue encodes an entry with its spec.
 func EncodeRegistryValue(e *record.RegistryValue, spec model.Spec) ([]byte, error) {
-	encoded, err := codec.EncodeSpec(spec)
+	encoded, err := snapshot.EncodeSpec(spec)
 	if err != nil {
 		return nil, fmt.Errorf("engine: %w", err)
 	}

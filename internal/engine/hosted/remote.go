@@ -10,7 +10,7 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 // Grown records that another server has appended to the log, which now ends at a sequence. A model in memory learns
@@ -55,7 +55,7 @@ func (m *Model) Snapshotted(index, sequence uint64, data []byte) {
 	s, knownLogEnd := &m.snapshots, m.journal.knownLogEnd.Load()
 	left := int64(knownLogEnd-min(sequence, knownLogEnd)) * max(s.cost.Load(), int64(ReadCost))
 	c := capture{
-		Snapshot: codec.Snapshot{Sequence: sequence}, model: m, epoch: s.epoch.Load(), data: data,
+		Snapshot: snapshot.Snapshot{Sequence: sequence}, model: m, epoch: s.epoch.Load(), data: data,
 		replay: max(0, m.Replay()-left), madeAt: m.env.Now().UnixNano(),
 	}
 	fields := []zap.Field{zap.String("model", m.ID()), zap.Uint64("sequence", sequence)}

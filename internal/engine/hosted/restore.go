@@ -10,8 +10,8 @@ import (
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/regret"
+	"hindsight/internal/model/snapshot"
 )
 
 // Restorable rejects a sequence that the model cannot be restored to.
@@ -132,8 +132,8 @@ func (m *Model) replicateRewind(ctx context.Context, r *storage.Rewind, to *reco
 	}
 	s, err := to.Machine.Snapshot(nil)
 	if err == nil {
-		s.Digest = codec.Digest(s.Learner)
-		r.Snapshot, err = codec.Encode(s)
+		s.Digest = snapshot.Digest(s.Learner)
+		r.Snapshot, err = snapshot.Encode(s)
 		to.Snapshot = r.Sequence
 	}
 	if err != nil {

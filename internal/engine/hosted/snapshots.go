@@ -11,6 +11,7 @@ import (
 	"hindsight/internal/engine/recovery"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 const (
@@ -188,14 +189,14 @@ type Snapshot struct {
 
 func (s *snapshots) describe(sequence uint64) (Snapshot, error) {
 	doing := fmt.Sprintf("read snapshot %d", sequence)
-	f, err := s.store.StatSnapshot(sequence, codec.HeadBytes)
+	f, err := s.store.StatSnapshot(sequence, snapshot.HeadBytes)
 	if errors.Is(err, storage.ErrNotFound) { // A concurrent restore has removed it.
 		return Snapshot{}, s.id.errorf(doing, fmt.Errorf("%w: %w", ErrSnapshotNotFound, err))
 	}
 	if err != nil {
 		return Snapshot{}, s.id.storagef(doing, err)
 	}
-	_, digest, err := codec.DecodeHead(f.Head)
+	_, digest, err := snapshot.DecodeHead(f.Head)
 	if err != nil {
 		return Snapshot{}, s.id.errorf(doing, fmt.Errorf("%w: %w", ErrCorrupt, err))
 	}

@@ -13,7 +13,7 @@ import (
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/storage"
-	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 // sent is a snapshot that the owner has sent by an entry of the log. On the owner, State is the digest of the captured state. On
@@ -53,10 +53,10 @@ func (d *digests) unverified(newest uint64) (out sent, ok bool) {
 }
 
 // digestOf returns the digest of all that a snapshot has of a state.
-func digestOf(s *codec.Snapshot) string {
+func digestOf(s *snapshot.Snapshot) string {
 	whole := sha256.New()
 	for _, part := range [][]byte{s.Learner, s.Account, s.History} {
-		sum := codec.Digest(part)
+		sum := snapshot.Digest(part)
 		whole.Write(sum[:]) // A hash never fails.
 	}
 	return hex.EncodeToString(whole.Sum(nil))
@@ -114,8 +114,8 @@ func (m *Model) replayed(ctx context.Context, base, sequence uint64) (state, rec
 	defer release()
 	data, err := m.snapshots.store.ReadSnapshot(sequence)
 	if err == nil {
-		var s codec.Snapshot
-		if s, err = codec.Decode(data); err == nil {
+		var s snapshot.Snapshot
+		if s, err = snapshot.Decode(data); err == nil {
 			received = digestOf(&s)
 		}
 	}

@@ -22,6 +22,7 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 	"hindsight/internal/model/regret"
+	"hindsight/internal/model/snapshot"
 )
 
 // Sentinels.
@@ -88,7 +89,7 @@ func outputs(spec model.Spec) int {
 }
 
 // Restore returns the machine of a spec in the state of a snapshot.
-func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, err error) {
+func Restore(spec model.Spec, learners Learners, s snapshot.Snapshot) (m *Machine, err error) {
 	defer contain("restore the learner", &err)
 	if m, err = New(spec, learners); err != nil {
 		return nil, err
@@ -100,7 +101,7 @@ func Restore(spec model.Spec, learners Learners, s codec.Snapshot) (m *Machine, 
 	return m, nil
 }
 
-func (m *Machine) restore(s codec.Snapshot) (err error) {
+func (m *Machine) restore(s snapshot.Snapshot) (err error) {
 	if err = codec.Read(s.Account, m.visitAccount); err != nil {
 		return fmt.Errorf("account: %w", err)
 	}
@@ -114,9 +115,9 @@ func (m *Machine) restore(s codec.Snapshot) (err error) {
 // the learner.
 func (m *Machine) visitState(v *codec.Visitor) {
 	if m.encoder != nil {
-		v.Part(func(v *codec.Visitor) { v.State(m.encoder) })
+		v.Part(m.encoder.Visit)
 	}
-	v.State(m.learner)
+	m.learner.Visit(v)
 }
 
 // visitAccount visits the account. That of a classifier has its length before it and the
@@ -524,20 +525,17 @@ func (m *Machine) Size() uint64 {
 
 // Snapshot copies the state. It appends the learner's state to buffer, and leaves the digest
 // empty, because a digest takes longer than the copy.
-func (m *Machine) Snapshot(buffer []byte) (s codec.Snapshot, err error) {
+func (m *Machine) Snapshot(buffer []byte) (s snapshot.Snapshot, err error) {
 	if m.failed != nil {
 		return s, m.failed
 	}
 	defer contain("copy the state", &err)
-	s = codec.Snapshot{Spec: m.spec, Sequence: m.sequence, History: m.history.Append(nil)}
-	state, account := codec.Appending(buffer), codec.Appending(nil)
-	m.visitState(&state)
-	m.visitAccount(&account)
-	if s.Learner, err = state.Appended(); err == nil {
-		s.Account, err = account.Appended()
+	s = snapshot.Snapshot{Spec: m.spec, Sequence: m.sequence, History: m.history.Append(nil)}
+	if s.Learner, err = codec.Append(buffer, m.visitState); err == nil {
+		s.Account, err = codec.Append(nil, m.visitAccount)
 	}
 	if err != nil {
-		return codec.Snapshot{}, fmt.Errorf("copy the state: %w", err)
+		return snapshot.Snapshot{}, fmt.Errorf("copy the state: %w", err)
 	}
 	return s, nil
 }

@@ -22,6 +22,7 @@ import (
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
+	"hindsight/internal/model/snapshot"
 )
 
 func spec(t *testing.T) model.Spec {
@@ -159,14 +160,9 @@ func (f *failing) Report(o model.ReportOptions) model.Report {
 	return f.Learner.Report(o)
 }
 
-func (f *failing) AppendBinary(dst []byte) ([]byte, error) {
-	f.in("AppendBinary")
-	return f.Learner.AppendBinary(dst)
-}
-
-func (f *failing) Restore(state []byte) error {
-	f.in("Restore")
-	return f.Learner.Restore(state)
+func (f *failing) Visit(v *codec.Visitor) {
+	f.in("Visit")
+	f.Learner.Visit(v)
 }
 
 func (f *failing) learners(s model.Spec) (model.Learner, error) {
@@ -189,18 +185,18 @@ func TestPanicsAreContained(t *testing.T) {
 		"Observe": func(m *machine.Machine) error {
 			return m.Apply(&all[0], make([]record.Answer, len(all[0].Observations)), nil)
 		},
-		"Predict":      func(m *machine.Machine) error { return m.Predict(&model.ClassPrediction{}, machine.Input{Features: x}) },
-		"Check":        func(m *machine.Machine) error { return m.Check(machine.Input{Features: x}, y, "", 1) },
-		"Stats":        func(m *machine.Machine) error { _, err := m.Stats(); return err },
-		"Report":       func(m *machine.Machine) error { _, err := m.Report(model.ReportOptions{}); return err },
-		"AppendBinary": func(m *machine.Machine) error { _, err := m.Snapshot(nil); return err },
+		"Predict": func(m *machine.Machine) error { return m.Predict(&model.ClassPrediction{}, machine.Input{Features: x}) },
+		"Check":   func(m *machine.Machine) error { return m.Check(machine.Input{Features: x}, y, "", 1) },
+		"Stats":   func(m *machine.Machine) error { _, err := m.Stats(); return err },
+		"Report":  func(m *machine.Machine) error { _, err := m.Report(model.ReportOptions{}); return err },
+		"Visit":   func(m *machine.Machine) error { _, err := m.Snapshot(nil); return err },
 		"New": func(*machine.Machine) error {
 			f := &failing{panics: "New"}
 			_, err := machine.New(spec(t), f.learners)
 			return err
 		},
 		"Restore": func(*machine.Machine) error {
-			f := &failing{panics: "Restore"}
+			f := &failing{panics: "Visit"}
 			_, err := machine.Restore(spec(t), f.learners, snapshot)
 			return err
 		},
@@ -478,7 +474,7 @@ func readGolden(t *testing.T, spec model.Spec, path, text string) *machine.Machi
 	require.NoError(t, err)
 	want, err := os.ReadFile(text)
 	require.NoError(t, err)
-	snapshot, err := codec.Decode(data)
+	snapshot, err := snapshot.Decode(data)
 	require.NoError(t, err)
 	m, err := machine.Restore(spec, catalog.New, snapshot)
 	require.NoError(t, err)
@@ -490,8 +486,8 @@ func encoded(t *testing.T, m *machine.Machine) []byte {
 	t.Helper()
 	s, err := m.Snapshot(nil)
 	require.NoError(t, err)
-	s.Digest = codec.Digest(s.Learner)
-	data, err := codec.Encode(s)
+	s.Digest = snapshot.Digest(s.Learner)
+	data, err := snapshot.Encode(s)
 	require.NoError(t, err)
 	return data
 }

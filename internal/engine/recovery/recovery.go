@@ -18,6 +18,7 @@ import (
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/regret"
+	"hindsight/internal/model/snapshot"
 )
 
 // Source is what a model is recovered from.
@@ -214,7 +215,7 @@ func (s Source) Restore(sequence uint64) (*machine.Machine, error) {
 }
 
 func (s Source) decode(sequence uint64, data []byte) (*machine.Machine, error) {
-	snapshot, err := codec.Decode(data)
+	snapshot, err := snapshot.Decode(data)
 	if err != nil {
 		return nil, fmt.Errorf("snapshot %d: %w", sequence, err)
 	}
@@ -253,7 +254,7 @@ func same(m *machine.Machine, err error, digest [32]byte) error {
 	if err != nil {
 		return err
 	}
-	if got := codec.Digest(restored.Learner); got != digest {
+	if got := snapshot.Digest(restored.Learner); got != digest {
 		return fmt.Errorf("snapshot %d restores a state of digest %x, captured was %x: %w", m.Sequence(), got, digest, machine.ErrCorrupt)
 	}
 	return nil
@@ -385,7 +386,7 @@ func DecodeRegistryEntry(entry storage.RegistryEntry, learners machine.Learners)
 	}
 	var spec model.Spec
 	if err == nil {
-		spec, err = codec.DecodeSpec(registered.Spec)
+		spec, err = snapshot.DecodeSpec(registered.Spec)
 		registered.Spec = nil // The bytes belong to the store.
 	}
 	if err == nil {

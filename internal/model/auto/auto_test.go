@@ -12,6 +12,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
 )
 
@@ -48,7 +49,7 @@ func predict(t *testing.T, l model.Learner, x []float64) model.Prediction {
 
 func encoded(t *testing.T, l model.Learner) []byte {
 	t.Helper()
-	state, err := l.AppendBinary(nil)
+	state, err := codec.Append(nil, l.Visit)
 	require.NoError(t, err)
 	return state
 }
@@ -124,7 +125,7 @@ func TestRestoreAtEveryStage(t *testing.T) {
 	}
 	for at := range rows {
 		l := auto.NewLevel1(options(3, 1))
-		require.NoError(t, l.Restore(states[at]))
+		require.NoError(t, codec.Read(states[at], l.Visit))
 		for n := at; n < min(at+12, len(rows)); n++ {
 			require.True(t, bytes.Equal(encoded(t, l), states[n]), "restored at %d, it differs at %d", at, n)
 			learn(l, n)

@@ -13,6 +13,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/regret"
 )
 
@@ -192,7 +193,7 @@ func TestPredictionsAhead(t *testing.T) {
 	next, near, ahead, spread, count := 0.0, 0.0, 0.0, 0.0, 0.0
 	for n, r := range rows[:len(rows)-asked] {
 		if n >= learned && n%every == 0 {
-			require.NoError(t, restored.Restore(encoded(t, l)))
+			require.NoError(t, codec.Read(encoded(t, l), restored.Visit))
 			for h, r := range rows[n+64 : n+asked] {
 				far := at(l, r, 64+h)
 				other := at(restored, r, 64+h)
@@ -233,7 +234,7 @@ func TestPredictionsAheadOfLateLabels(t *testing.T) {
 		require.NoError(t, l.ObserveAdvised(&out, r.x, r.y, r.weight, advice[n-late]))
 	}
 	again := auto.New(o)
-	err := again.Restore(encoded(t, l))
+	err := codec.Read(encoded(t, l), again.Visit)
 	require.True(t, err == nil && bytes.Equal(encoded(t, again), encoded(t, l)), "restored, the state differs: %v", err)
 	p := model.Prediction{Horizon: 300}
 	err = l.Predict(&p, rows[0].x)

@@ -14,6 +14,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/effects"
 )
 
@@ -134,7 +135,7 @@ func TestKeysContinue(t *testing.T) {
 	for n, r := range rows {
 		if n%37 == 0 || n == 8 || n == 127 || n == 128 || n == 129 {
 			l := auto.New(o)
-			require.NoError(t, l.Restore(encoded(t, whole)), n)
+			require.NoError(t, codec.Read(encoded(t, whole), l.Visit), n)
 			restored = append(restored, l)
 		}
 		p := predict(t, whole, r.x)
@@ -168,7 +169,7 @@ func TestForgedKeys(t *testing.T) {
 	state := encoded(t, base)
 	learned := func(advice []float64) []byte {
 		l := auto.New(o)
-		require.NoError(t, l.Restore(state))
+		require.NoError(t, codec.Read(state, l.Visit))
 		var out model.Outcome
 		require.NoError(t, l.ObserveAdvised(&out, rows[200].x, rows[200].y, 1, advice))
 		return encoded(t, l)
@@ -253,16 +254,16 @@ func FuzzKeysRestore(f *testing.F) {
 			var out model.Outcome
 			_ = l.Observe(&out, r.x, r.y, r.weight)
 		}
-		state, err := l.AppendBinary(nil)
+		state, err := codec.Append(nil, l.Visit)
 		require.NoError(f, err)
 		f.Add(state)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {
 		l := auto.New(o)
-		if l.Restore(state) != nil {
+		if codec.Read(state, l.Visit) != nil {
 			return
 		}
-		again, err := l.AppendBinary(nil)
+		again, err := codec.Append(nil, l.Visit)
 		require.True(t, err == nil && bytes.Equal(again, state), "the state changed on its way: %v", err)
 		var out model.Outcome
 		for _, r := range visits(9, 3) {
@@ -288,7 +289,7 @@ func TestPassedKeys(t *testing.T) {
 		if name == "level 1" {
 			again = auto.NewLevel1(keyOptions())
 		}
-		if err := again.Restore(encoded(t, l)); err != nil || again.Passed() != want {
+		if err := codec.Read(encoded(t, l), again.Visit); err != nil || again.Passed() != want {
 			t.Errorf("%s: a restored passed loss of %g, want %g: %v", name, again.Passed(), want, err)
 		}
 	}
@@ -309,7 +310,7 @@ func TestOneWrongNumberOfKeys(t *testing.T) {
 			bad := slices.Clone(state)
 			binary.LittleEndian.PutUint64(bad[at:], math.Float64bits(w))
 			again := auto.NewLevel1(o)
-			if again.Restore(bad) != nil {
+			if codec.Read(bad, again.Visit) != nil {
 				rejected++
 				continue
 			}
@@ -344,7 +345,7 @@ func TestManyKeys(t *testing.T) {
 			require.True(t, slices.Contains(auto.AdviceSizes(o), len(p.Advice)), "%d keys, row %d: advice of %d numbers", keys, n, len(p.Advice))
 			observe(t, l, r)
 			if n%53 == 0 || n == 140 {
-				require.NoError(t, again.Restore(encoded(t, l)), "%v %v", keys, n)
+				require.NoError(t, codec.Read(encoded(t, l), again.Visit), "%v %v", keys, n)
 			} else {
 				observe(t, again, r)
 			}

@@ -13,6 +13,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
 )
 
@@ -93,7 +94,7 @@ func TestLevel2Continues(t *testing.T) {
 	for n, s := range samples {
 		if n == 100 || n == 127 || n == 128 || n == 129 || (n > 140 && n%61 == 0) {
 			l := auto.New(o)
-			require.NoError(t, l.Restore(encoded(t, whole)), n)
+			require.NoError(t, codec.Read(encoded(t, whole), l.Visit), n)
 			restored = append(restored, l)
 		}
 		observe(t, whole, s)
@@ -150,7 +151,7 @@ func TestLevel2LearnsLate(t *testing.T) {
 		require.True(t, l.Stats().CertificateOK, "row %d: the certificate fails", n)
 		if n%50 == 0 {
 			again := auto.New(o)
-			require.NoError(t, again.Restore(encoded(t, l)), n)
+			require.NoError(t, codec.Read(encoded(t, l), again.Visit), n)
 		}
 	}
 	assert.False(t, l.Stats().Certified, "late labels are certified")
@@ -161,7 +162,7 @@ func TestLevel2LearnsLate(t *testing.T) {
 	observe(t, plain, samples[1])
 	state := encoded(t, plain)
 	after := auto.New(o)
-	require.NoError(t, after.Restore(state))
+	require.NoError(t, codec.Read(state, after.Visit))
 	observe(t, after, samples[2])
 	for i := range p.Advice {
 		if i > 0 && i < len(p.Advice)-12 {
@@ -170,7 +171,7 @@ func TestLevel2LearnsLate(t *testing.T) {
 		forged := slices.Clone(p.Advice)
 		forged[i] = math.NaN()
 		l := auto.New(o)
-		require.NoError(t, l.Restore(state))
+		require.NoError(t, codec.Read(state, l.Visit))
 		var out model.Outcome
 		require.NoError(t, l.ObserveAdvised(&out, samples[2].x, samples[2].y, samples[2].weight, forged))
 		assert.Equal(t, encoded(t, after), encoded(t, l), i)
@@ -186,20 +187,20 @@ func FuzzLevel2Restore(f *testing.F) {
 			var out model.Outcome
 			_ = l.Observe(&out, s.x, s.y, s.weight)
 		}
-		state, err := l.AppendBinary(nil)
+		state, err := codec.Append(nil, l.Visit)
 		require.NoError(f, err)
 		require.LessOrEqual(f, len(state), 200_000, "a state of %d bytes", len(state))
 		f.Add(state)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {
 		l := auto.New(o)
-		if l.Restore(state) != nil {
+		if codec.Read(state, l.Visit) != nil {
 			return
 		}
 		var p model.Prediction
 		err := l.Predict(&p, []float64{1, 2})
 		require.True(t, err == nil && !math.IsNaN(p.Values[0]), "a restored learner predicts %+v: %v", p, err)
-		again, err := l.AppendBinary(nil)
+		again, err := codec.Append(nil, l.Visit)
 		require.True(t, err == nil && bytes.Equal(again, state), "the state changed on its way: %v", err)
 	})
 }
@@ -238,7 +239,7 @@ func TestNeighborsRest(t *testing.T) {
 		}
 		if rested == 100 {
 			again := auto.New(o)
-			if err := again.Restore(encoded(t, l)); err != nil || !again.NearRest() {
+			if err := codec.Read(encoded(t, l), again.Visit); err != nil || !again.NearRest() {
 				t.Fatalf("row %d: restored, they rest: %t, %v", n, again.NearRest(), err)
 			}
 			l = again

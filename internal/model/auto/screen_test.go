@@ -12,6 +12,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
+	"hindsight/internal/model/codec"
 )
 
 func wideOptions(dimension, outputs int) auto.Options {
@@ -82,11 +83,11 @@ func TestScreenedStatesContinue(t *testing.T) {
 // readAndObserve is a learner of the state, after the row.
 func readAndObserve(t *testing.T, l *auto.Learner, o auto.Options, x, y []float64) *auto.Learner {
 	t.Helper()
-	state, err := l.AppendBinary(nil)
+	state, err := codec.Append(nil, l.Visit)
 	require.NoError(t, err)
 	read := auto.New(o)
-	require.NoError(t, read.Restore(state))
-	again, err := read.AppendBinary(nil)
+	require.NoError(t, codec.Read(state, read.Visit))
+	again, err := codec.Append(nil, read.Visit)
 	require.True(t, err == nil && bytes.Equal(state, again), "another state: %v", err)
 	var outcome, want model.Outcome
 	require.NoError(t, l.Observe(&want, x, y, 1))

@@ -1,7 +1,6 @@
 package auto
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -12,28 +11,9 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// AppendBinary appends the state to dst. The state has neither the frequencies, which
-// follow from the spec, nor the number of rows that are kept, which follows from the number
-// of observations.
-func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	l.visit(&v, l)
-	return v.Appended()
-}
-
-// Restore replaces the state by one that AppendBinary wrote for the same spec.
-// It rejects numbers that no stream of observations leads to.
-func (l *Learner) Restore(state []byte) error {
-	fresh := l.newState()
-	v := codec.Reading(state)
-	fresh.visit(&v, l)
-	if err := v.End(); err != nil {
-		return fmt.Errorf("auto: restore %d experts: %w", l.plan.experts(), err)
-	}
-	l.state = fresh
-	l.newest.Store(nil)
-	return nil
-}
+// Visit visits the state. The state has neither the frequencies, which follow from the spec, nor
+// the number of rows that are kept, which follows from the number of observations.
+func (l *Learner) Visit(v *codec.Visitor) { l.visit(v, l) }
 
 // Limits of the numbers of a state. Scaled labels are within 1e100, weights below 1e9,
 // scaled inputs below 1e6.

@@ -431,23 +431,12 @@ func (f *Forecaster) effectiveDimension() float64 {
 	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge, nil)
 }
 
-// AppendBinary appends the accounts, the factor and, if the forecaster forgets, its ridges.
-func (f *Forecaster) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	f.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (f *Forecaster) Restore(state []byte) error {
-	return codec.Restore(f, New(f.features, f.o), (*Forecaster).visit, state)
-}
-
 // minDiagonal is the least diagonal entry of a factor in √λ, with a margin for rounding:
 // the ridge is λ, or at least λ/1000 if the forecaster forgets.
 const minDiagonal = 1e-5
 
-func (f *Forecaster) visit(v *codec.Visitor) {
+// Visit visits the accounts, the factor and, if the forecaster forgets, its ridges.
+func (f *Forecaster) Visit(v *codec.Visitor) {
 	for j := range f.columns {
 		f.columns[j].visit(v, &f.columns[0])
 	}

@@ -14,6 +14,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/modeltest"
@@ -153,13 +154,13 @@ func TestCertificateNoticesCorruption(t *testing.T) {
 	for _, s := range modeltest.Samples(13, 2, 50) {
 		must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 	}
-	good := must(l.AppendBinary(nil))(t)
+	good := must(codec.Append(nil, l.Visit))(t)
 	// The sums, then u_0, behind row 0 of R: see account.visit.
 	for name, at := range map[string]int{"loss": 8, "hindsight": 24, "energy": 40, "regret": 72, "u": 112 + 8*3} {
 		bad := append([]byte(nil), good...)
 		bad[at+6] ^= 0x08 // A digit of the mantissa, about half of one.
 		spoiled := awv.New(feature.NewAffine(2), awv.Options{Lambda: 1})
-		require.NoError(t, spoiled.Restore(bad), name)
+		require.NoError(t, codec.Read(bad, spoiled.Visit), name)
 		assert.False(t, spoiled.Stats().CertificateOK, "a changed %s is not noticed", name)
 	}
 }
@@ -189,13 +190,13 @@ func TestCertificateAllowsForTheRounds(t *testing.T) {
 		for _, s := range modeltest.Samples(13, 2, 50) {
 			must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		}
-		state := must(l.AppendBinary(nil))(t)
+		state := must(codec.Append(nil, l.Visit))(t)
 		// The rounds and the energy: see account.visit.
 		binary.LittleEndian.PutUint64(state, c.rounds)
 		energy := math.Float64frombits(binary.LittleEndian.Uint64(state[40:]))
 		binary.LittleEndian.PutUint64(state[40:], math.Float64bits(energy*(1+c.error)))
 		restored := awv.New(feature.NewAffine(2), o)
-		require.NoError(t, restored.Restore(state))
+		require.NoError(t, codec.Read(state, restored.Visit))
 		assert.Equal(t, c.want, restored.Stats().CertificateOK, "%v %v %v", c.error, c.rounds, c.forgetting)
 	}
 }

@@ -252,19 +252,8 @@ func (k *Kernel) effectiveDimension() float64 {
 	return float64(k.gram.Order()) - k.o.Lambda*k.gram.InverseNorm2(nil)
 }
 
-// AppendBinary appends the accounts, the inputs, their scales, v and L to dst.
-func (k *Kernel) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	k.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (k *Kernel) Restore(state []byte) error {
-	return codec.Restore(k, NewKernel(k.o), (*Kernel).visit, state)
-}
-
-func (k *Kernel) visit(v *codec.Visitor) {
+// Visit visits the accounts, the inputs, their scales, v and L.
+func (k *Kernel) Visit(v *codec.Visitor) {
 	for j := range k.columns {
 		k.columns[j].visit(v, &k.columns[0])
 	}

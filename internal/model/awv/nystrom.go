@@ -208,24 +208,13 @@ func (n *Nystrom) Report(o model.ReportOptions) model.Report {
 // projected: the features of every round are the features of the current dictionary.
 func (n *Nystrom) projected() bool { return len(n.o.Given) > 0 || (n.o.Window > 0 && !n.cut) }
 
-// AppendBinary appends the dictionary, the forecasters, the generator and the kept past. The
+// Visit visits the dictionary, the forecasters, the generator and the kept past. The
 // factors of the dictionary follow from it.
-func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	n.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (n *Nystrom) Restore(state []byte) error {
-	return codec.Restore(n, NewNystrom(n.o), (*Nystrom).visit, state)
-}
-
-func (n *Nystrom) visit(v *codec.Visitor) {
+func (n *Nystrom) Visit(v *codec.Visitor) {
 	if n.dictionary.VisitCentres(v); v.Reading() {
 		n.Ridges = NewRidges(n.dictionary, n.o.Options, n.o.Lambdas)
 	}
-	n.Ridges.visit(v)
+	n.Ridges.Visit(v)
 	n.dictionary.VisitGenerator(v)
 	if n.o.Window > 0 && len(n.o.Given) == 0 {
 		v.Bool(&n.cut)

@@ -323,21 +323,10 @@ func (r *Ridges) WeightNames() []string {
 
 func ridgeName(lambda float64) string { return "lambda_" + strconv.FormatFloat(lambda, 'g', -1, 64) }
 
-// AppendBinary appends the state of every forecaster and, of several, the mixture.
-func (r *Ridges) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	r.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (r *Ridges) Restore(state []byte) error {
-	return codec.Restore(r, NewRidges(r.features, r.forecasters[0].o, r.lambdas), (*Ridges).visit, state)
-}
-
-func (r *Ridges) visit(v *codec.Visitor) {
+// Visit visits the state of every forecaster and, of several, the mixture.
+func (r *Ridges) Visit(v *codec.Visitor) {
 	for k, f := range r.forecasters {
-		f.visit(v)
+		f.Visit(v)
 		if n, want := f.columns[0].Rounds, r.observations(); v.Reading() && n != want {
 			v.Corrupt("ridge %d after %d rounds, the first after %d", k, n, want)
 		}

@@ -14,6 +14,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/modeltest"
 )
@@ -106,7 +107,7 @@ func learnAll(t *testing.T, l model.Learner, samples []modeltest.Sample) {
 
 func stateOf(t *testing.T, l model.Learner) []byte {
 	t.Helper()
-	return must(l.AppendBinary(nil))(t)
+	return must(codec.Append(nil, l.Visit))(t)
 }
 
 // Equal ridges weigh the same, and their mixture is what each of them says.

@@ -237,25 +237,8 @@ func (s *Stages) Report(o model.ReportOptions) model.Report {
 	return r
 }
 
-// AppendBinary appends the state of the second stage and the factor of the first.
-func (s *Stages) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	s.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (s *Stages) Restore(state []byte) error {
-	order, columns, _ := s.o.first()
-	fresh := &Stages{o: s.o, factor: qr.New(order, columns, s.o.ParametricLambda), second: New(s.second.features, s.second.o)}
-	if err := codec.Read(state, fresh.visit); err != nil {
-		return fmt.Errorf("awv: restore two stages: %w", err)
-	}
-	s.factor, s.second = fresh.factor, fresh.second
-	return nil
-}
-
-func (s *Stages) visit(v *codec.Visitor) {
-	s.second.visit(v)
+// Visit visits the state of the second stage and the factor of the first.
+func (s *Stages) Visit(v *codec.Visitor) {
+	s.second.Visit(v)
 	s.factor.Visit(v, minDiagonal*math.Sqrt(s.o.ParametricLambda), qr.MaxEntry)
 }

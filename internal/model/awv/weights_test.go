@@ -13,6 +13,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/modeltest"
@@ -160,9 +161,9 @@ func TestHeavyWeightsAreCertifiedAfterwards(t *testing.T) {
 	}
 	after = l.Stats()
 	assert.True(t, after.Certified && after.CertificateOK && after.LabelBound == before.LabelBound, "%+v", after)
-	state := must(l.AppendBinary(nil))(t)
+	state := must(codec.Append(nil, l.Visit))(t)
 	again := awv.New(feature.NewAffine(1), awv.Options{Lambda: 1})
-	if err := again.Restore(state); err != nil || again.Stats() != after {
+	if err := codec.Read(state, again.Visit); err != nil || again.Stats() != after {
 		t.Errorf("restored %+v, want %+v (%v)", again.Stats(), after, err)
 	}
 }
@@ -203,7 +204,7 @@ func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 				for _, s := range samples[:rounds] {
 					must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 				}
-				good := must(l.AppendBinary(nil))(t)
+				good := must(codec.Append(nil, l.Visit))(t)
 				kept := rounds
 				if window != awv.WholeHistory {
 					kept = min(rounds, window)
@@ -215,7 +216,7 @@ func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 					state := append([]byte(nil), good...)
 					binary.LittleEndian.PutUint64(state[at:], place)
 					restored := awv.NewNystrom(o)
-					err := restored.Restore(state)
+					err := codec.Read(state, restored.Visit)
 					assert.Equal(t, (place == right), (err == nil), "place %d, want %d: %v", place, right, err)
 					if err != nil {
 						continue
@@ -258,13 +259,13 @@ func TestAFullDictionaryFreesTheHistory(t *testing.T) {
 	o.Window = centres // A round a centre, the fewest possible.
 	cost := awv.NystromCost(o).StateBytes
 	assert.True(t, full != 0 && full <= cost, "%d bytes when the dictionary is full, the cost says %d", full, cost)
-	good := must(l.AppendBinary(nil))(t)
+	good := must(codec.Append(nil, l.Visit))(t)
 	if at := len(good) - 16; binary.LittleEndian.Uint64(good[at:]) != 0 || binary.LittleEndian.Uint64(good[at+8:]) != 0 {
 		t.Fatalf("the state ends with %x, want no rounds", good[at:])
 	}
 	restored := awv.NewNystrom(o)
-	require.NoError(t, restored.Restore(good))
-	if again, err := restored.AppendBinary(nil); err != nil || !bytes.Equal(again, good) || restored.Size() != full {
+	require.NoError(t, codec.Read(good, restored.Visit))
+	if again, err := codec.Append(nil, restored.Visit); err != nil || !bytes.Equal(again, good) || restored.Size() != full {
 		t.Errorf("another state of %d bytes, %v", restored.Size(), err)
 	}
 }
@@ -302,7 +303,7 @@ func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
 		}
 		state := stateOf(t, l)
 		restored := learner(window, true)
-		require.NoError(t, restored.Restore(state), n)
+		require.NoError(t, codec.Read(state, restored.Visit), n)
 		l = restored
 		require.True(t, bytes.Equal(stateOf(t, l), state), "round %d: restored, it is another", n)
 	}

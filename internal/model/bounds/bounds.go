@@ -9,8 +9,6 @@
 package bounds
 
 import (
-	"fmt"
-
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
@@ -29,11 +27,9 @@ type Options struct {
 type Learner struct {
 	o     Options
 	inner model.Learner
-	saved
+	// The sums are Σ g and Σ f^(t−s) g, f the factor of the learner.
+	loss, regret compensated.Sum
 }
-
-// saved are Σ g and Σ f^(t−s) g, f the factor of the learner.
-type saved struct{ loss, regret compensated.Sum }
 
 // New returns a bounded learner that has seen nothing.
 func New(o Options) *Learner { return &Learner{o: o, inner: o.New()} }
@@ -160,30 +156,11 @@ const OwnBytes = 96
 // Size is the memory of the state.
 func (l *Learner) Size() uint64 { return l.inner.Size() + OwnBytes }
 
-// AppendBinary appends the two sums, then the learner's state.
-func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	l.visit(&v)
-	v.State(l.inner)
-	return v.Appended()
-}
-
-// Restore replaces the state by one that AppendBinary wrote for the same spec.
-func (l *Learner) Restore(state []byte) error {
-	var s saved
-	v := codec.Reading(state)
-	s.visit(&v)
-	v.State(l.inner) // Keeps its state when it fails, and is the last part.
-	if err := v.End(); err != nil {
-		return fmt.Errorf("bounds: restore: %w", err)
-	}
-	l.saved = s
-	return nil
-}
-
 // maxSum bounds sums of losses: labels are within 1e100, predictions of any learner within 1e120.
 const maxSum = 1e290
 
-func (s *saved) visit(v *codec.Visitor) {
-	v.Within(maxSum, &s.loss.High, &s.loss.Low, &s.regret.High, &s.regret.Low)
+// Visit visits the two sums, then the state of the learner.
+func (l *Learner) Visit(v *codec.Visitor) {
+	v.Within(maxSum, &l.loss.High, &l.loss.Low, &l.regret.High, &l.regret.Low)
+	l.inner.Visit(v)
 }

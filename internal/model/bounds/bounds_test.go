@@ -12,6 +12,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/bounds"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
 )
 
@@ -150,10 +151,10 @@ func TestRejectedBytes(t *testing.T) {
 	s := specs()["linear"]
 	s.Label = counts()
 	l := create(t, s)
-	good, err := l.AppendBinary(nil)
+	good, err := codec.Append(nil, l.Visit)
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, len(good), int(bounds.OwnBytes/3), "a state of %d bytes", len(good))
 	for n := range good {
-		assert.Error(t, l.Restore(good[:n]), "%v %v", n, len(good))
+		assert.Error(t, codec.Read(good[:n], create(t, s).Visit), "%v %v", n, len(good))
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
+	"hindsight/internal/model/snapshot"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -213,10 +214,10 @@ func TestGoldenSnapshots(t *testing.T) {
 				write(t, spec, samples, path, answers)
 			}
 			data := must(os.ReadFile(path))(t)
-			s := must(codec.Decode(data))(t)
+			s := must(snapshot.Decode(data))(t)
 			assert.True(t, s.Sequence == 20 && string(s.Account) == "account", "sequence %d, account %q", s.Sequence, s.Account)
 			learner := must(catalog.New(s.Spec))(t)
-			require.NoError(t, learner.Restore(s.Learner))
+			require.NoError(t, codec.Read(s.Learner, learner.Visit))
 			want := must(os.ReadFile(answers))(t)
 			compareAnswers(t, answer(t, learner, samples[20:]), string(want))
 		})
@@ -231,9 +232,9 @@ func write(t *testing.T, spec model.Spec, samples []modeltest.Sample, path, answ
 	for _, o := range samples[:20] {
 		must(modeltest.Observe(learner, o.X, o.Y, o.Weight))(t)
 	}
-	state := must(learner.AppendBinary(nil))(t)
-	data, err := codec.Encode(codec.Snapshot{
-		Spec: spec, Sequence: 20, Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
+	state := must(codec.Append(nil, learner.Visit))(t)
+	data, err := snapshot.Encode(snapshot.Snapshot{
+		Spec: spec, Sequence: 20, Digest: snapshot.Digest(state), Learner: state, Account: []byte("account"),
 	})
 	require.NoError(t, err)
 	for name, content := range map[string][]byte{path: data, answers: []byte(answer(t, learner, samples[20:]))} {

@@ -24,6 +24,7 @@ import (
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 	"hindsight/internal/model/modeltest"
+	"hindsight/internal/model/snapshot"
 )
 
 // completion is a line of testdata/completed.jsonl: a spec as given and what
@@ -76,7 +77,7 @@ func complete(t *testing.T, given json.RawMessage, covered map[string]bool) comp
 		c.Field, c.Error = field.Field, field.Err.Error()+": "+err.Error()
 		return c
 	}
-	c.Completed, err = codec.EncodeSpec(done)
+	c.Completed, err = snapshot.EncodeSpec(done)
 	require.NoError(t, err)
 	c.Cost = &cost
 	covered[done.Name()] = true
@@ -102,7 +103,7 @@ func parse(data []byte) (spec model.Spec, err error) {
 func stored(t *testing.T, spec model.Spec) {
 	t.Helper()
 	read := func(data string) model.Spec {
-		s, err := codec.DecodeSpec([]byte(data))
+		s, err := snapshot.DecodeSpec([]byte(data))
 		if err == nil {
 			s, _, err = catalog.Complete(s)
 		}
@@ -181,7 +182,7 @@ func FuzzComplete(f *testing.F) {
 
 func encode(t *testing.T, s model.Spec) string {
 	t.Helper()
-	data := must(codec.EncodeSpec(s))(t)
+	data := must(snapshot.EncodeSpec(s))(t)
 	return string(data)
 }
 
@@ -212,23 +213,23 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 		for _, s := range samples {
 			must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		}
-		return must(l.AppendBinary(nil))(t)
+		return must(codec.Append(nil, l.Visit))(t)
 	}
 	fresh := func() model.Learner { return must(catalog.New(spec))(t) }
 	path := filepath.Join("testdata", name+".v1.hs")
 	if *update {
 		state := learn(fresh(), samples[:at])
-		data, err := codec.Encode(codec.Snapshot{
-			Spec: spec, Sequence: uint64(at), Digest: codec.Digest(state), Learner: state, Account: []byte("account"),
+		data, err := snapshot.Encode(snapshot.Snapshot{
+			Spec: spec, Sequence: uint64(at), Digest: snapshot.Digest(state), Learner: state, Account: []byte("account"),
 		})
 		require.NoError(t, err)
 		require.NoError(t, os.WriteFile(path, data, 0o600))
 	}
 	data := must(os.ReadFile(path))(t)
-	s, err := codec.Decode(data)
+	s, err := snapshot.Decode(data)
 	require.NoError(t, err)
 	restored := fresh()
-	err = restored.Restore(s.Learner)
+	err = codec.Read(s.Learner, restored.Visit)
 	require.True(t, err == nil && s.Sequence == uint64(at), "sequence %d: %v", s.Sequence, err)
 	assert.Equal(t, s.Learner, learn(restored, nil), "another state is encoded than was restored")
 	whole := fresh()
@@ -346,8 +347,8 @@ func (s longStream) digests(t *testing.T, last int) string {
 		if n+1 != 400 && n+1 != last {
 			continue
 		}
-		state := must(learner.AppendBinary(nil))(t)
-		fmt.Fprintf(&out, "%d rows: state %x, predictions %x\n", n+1, codec.Digest(state), said.Sum64())
+		state := must(codec.Append(nil, learner.Visit))(t)
+		fmt.Fprintf(&out, "%d rows: state %x, predictions %x\n", n+1, snapshot.Digest(state), said.Sum64())
 	}
 	return out.String()
 }

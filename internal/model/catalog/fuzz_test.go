@@ -12,6 +12,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
 )
 
@@ -105,7 +106,7 @@ func states(tb testing.TB, spec model.Spec, samples []modeltest.Sample, before .
 			if n != at {
 				continue
 			}
-			state := must(l.AppendBinary(nil))(tb)
+			state := must(codec.Append(nil, l.Visit))(tb)
 			out = append(out, state)
 		}
 		y := labels(spec, s)
@@ -131,17 +132,10 @@ func use(spec model.Spec, state []byte, samples []modeltest.Sample) (taken bool,
 	if err != nil {
 		return false, nil, err
 	}
-	before, err := l.AppendBinary(nil)
-	if err != nil {
-		return false, nil, err
-	}
-	if l.Restore(state) != nil {
-		if after, err := l.AppendBinary(nil); err != nil || !bytes.Equal(after, before) {
-			return false, nil, fmt.Errorf("a rejection changed the learner (%w)", err)
-		}
+	if codec.Read(state, l.Visit) != nil {
 		return false, nil, nil
 	}
-	if again, err := l.AppendBinary(nil); err != nil || !bytes.Equal(again, state) {
+	if again, err := codec.Append(nil, l.Visit); err != nil || !bytes.Equal(again, state) {
 		return true, nil, fmt.Errorf("another state is encoded than was restored (%w)", err)
 	}
 	finite := func(what string, values ...float64) {
@@ -175,7 +169,7 @@ func use(spec model.Spec, state []byte, samples []modeltest.Sample) (taken bool,
 		}
 		finite("an outcome", append(o.Predictions, o.Loss)...)
 	}
-	_, err = l.AppendBinary(nil)
+	_, err = codec.Append(nil, l.Visit)
 	return true, odd, err
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 	"hindsight/internal/model/modeltest"
 )
@@ -408,10 +409,10 @@ func TestAutoOfManyClasses(t *testing.T) {
 		var o model.ClassOutcome
 		require.NoError(t, l.ObserveClass(&o, x, strconv.Itoa(k), 1, p.Advice))
 		if n%1500 == 700 {
-			state := must(l.AppendBinary(nil))(t)
+			state := must(codec.Append(nil, l.Visit))(t)
 			again := learner()
-			require.NoError(t, again.Restore(state))
-			other, err := again.AppendBinary(nil)
+			require.NoError(t, codec.Read(state, again.Visit))
+			other, err := codec.Append(nil, again.Visit)
 			require.True(t, err == nil && bytes.Equal(state, other), "row %d: restored, it has another state, %v", n, err)
 			l = again
 		}

@@ -16,6 +16,7 @@ import (
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/classifier"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/modeltest"
 )
@@ -62,7 +63,7 @@ func learn(t *testing.T, l model.Classifier, samples []sample) {
 
 func encoded(t *testing.T, l model.Learner) []byte {
 	t.Helper()
-	state, err := l.AppendBinary(nil)
+	state, err := codec.Append(nil, l.Visit)
 	require.NoError(t, err)
 	return state
 }
@@ -104,24 +105,20 @@ func TestRestoreRejects(t *testing.T) {
 	invalid := bytes.Replace(good, names, []byte("class \xff"), 1)
 	o := options()
 	o.MaxClasses = 2
-	few := affine(o)
 	fresh := encoded(t, affine(options()))
 	rounds := affine(options())
 	learn(t, rounds, samples(6, 1))
 	// The forecaster's state of a round behind the head of none.
 	mixed := slices.Concat(fresh[:8+8+72], encoded(t, rounds)[8+16+7+8+72:])
 	for name, c := range map[string]struct {
-		l     *classifier.Learner
+		o     rlsc
 		state []byte
 	}{
-		"two of one name": {l, twice}, "no name": {l, invalid}, "too many classes": {few, good},
-		"rounds without a class": {l, mixed}, "nothing": {l, nil},
+		"two of one name": {options(), twice}, "no name": {options(), invalid}, "too many classes": {o, good},
+		"rounds without a class": {options(), mixed}, "nothing": {options(), nil},
 	} {
-		before := encoded(t, c.l)
-		assert.Error(t, c.l.Restore(c.state), name)
-		assert.Equal(t, encoded(t, c.l), before, name)
+		assert.Error(t, codec.Read(c.state, affine(c.o).Visit), name)
 	}
-	assert.NoError(t, l.Restore(fresh))
 }
 
 // Of raw columns and two classes, every learner by its name alone says probabilities
@@ -267,16 +264,14 @@ func FuzzRestore(f *testing.F) {
 			for _, s := range all[:n] {
 				require.NoError(f, l.ObserveClass(&out, s.X, s.Class, s.Weight, nil))
 			}
-			state, err := l.AppendBinary(nil)
+			state, err := codec.Append(nil, l.Visit)
 			require.NoError(f, err)
 			f.Add(byte(kind), state)
 		}
 	}
 	f.Fuzz(func(t *testing.T, kind byte, state []byte) {
 		l := create(t, specs[names[int(kind)%len(names)]])
-		empty := encoded(t, l)
-		if err := l.Restore(state); err != nil {
-			require.Equal(t, encoded(t, l), empty, "a rejected state changed the classifier")
+		if codec.Read(state, l.Visit) != nil {
 			return
 		}
 		require.Equal(t, encoded(t, l), state, "what was restored is encoded otherwise")

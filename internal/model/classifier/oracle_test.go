@@ -17,6 +17,7 @@ import (
 	"hindsight/internal/model/awv"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/classifier"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/modeltest"
@@ -297,7 +298,7 @@ func TestTheRecodingOfRLSC_Thesis763(t *testing.T) {
 		}
 		assert.True(t, chosen[0] != 150 && chosen[10] != 150, "chosen %v", chosen)
 		fresh, state := choosing(o), encoded(t, l)
-		err := fresh.Restore(state)
+		err := codec.Read(state, fresh.Visit)
 		assert.True(t, err == nil && bytes.Equal(encoded(t, fresh), state), "restored: %v", err)
 	}
 }
@@ -504,11 +505,9 @@ func TestAWithheldDigitIsFound(t *testing.T) {
 	modeltest.Scale(stream)
 	const withheld, early = 3000, 20
 	for _, c := range []struct{ a, wrong, others float64 }{{0, 1, 0.03}, {0.5, 0.25, 0.03}} {
-		l := fourier(stream, 200, 2, rlsc{Lambda: 0.01, Recoding: c.a, MaxClasses: 10})
-		empty := encoded(t, l)
 		var missed, seen, errors, after float64
 		for _, digit := range []int{0, 3, 6, 9} {
-			require.NoError(t, l.Restore(empty))
+			l := fourier(stream, 200, 2, rlsc{Lambda: 0.01, Recoding: c.a, MaxClasses: 10})
 			came := 0
 			var o model.ClassOutcome
 			for n, s := range stream {

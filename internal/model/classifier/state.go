@@ -8,23 +8,12 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// AppendBinary appends the state to dst: the number of classes; the length of each name and
-// the name; the counts; the bound; the calibration; the recoding; the level of log loss; the learner's state.
-func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	l.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (l *Learner) Restore(state []byte) error {
-	return codec.Restore(l, blank(l.o), (*Learner).visit, state)
-}
-
 // maxCount bounds n_k: weights are within model.MaxWeight, rounds below 2^62.
 const maxCount = 1e30
 
-func (l *Learner) visit(v *codec.Visitor) {
+// Visit visits the number of classes; the length of each name and the name; the counts; the bound;
+// the calibration; the recoding; the level of log loss; the learner's state.
+func (l *Learner) Visit(v *codec.Visitor) {
 	k := len(l.names)
 	if v.Int(l.o.MaxClasses, &k); v.Reading() && k > 0 {
 		l.names, l.counts = make([]string, k), make([]float64, k)
@@ -47,7 +36,7 @@ func (l *Learner) visit(v *codec.Visitor) {
 	if l.level != nil {
 		l.level.Visit(v, k)
 	}
-	if v.State(l.inner); v.Reading() {
+	if l.inner.Visit(v); v.Reading() {
 		l.check(v)
 	}
 }

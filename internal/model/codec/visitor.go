@@ -1,18 +1,54 @@
+// Package codec appends and reads states: a Visitor passes over the numbers of one type. The file
+// docs/format/snapshot.md names the function that visits each state.
 package codec
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
-
-	"hindsight/internal/model"
 )
+
+var (
+	// ErrCorrupt says that the bytes are not what was written, or that no stream of observations leads to the state.
+	ErrCorrupt = errors.New("corrupt data")
+	// ErrVersion says that an older or a newer build of this program wrote the bytes.
+	ErrVersion = errors.New("another build wrote it")
+)
+
+// CheckVersion returns ErrVersion unless bytes have the version that this build reads.
+func CheckVersion(got, want uint32) error {
+	switch {
+	case got < want:
+		return fmt.Errorf("version %d, want %d: %w, an older one", got, want, ErrVersion)
+	case got > want:
+		return fmt.Errorf("version %d, want %d: %w, a newer one", got, want, ErrVersion)
+	}
+	return nil
+}
+
+// Piece bounds what one call copies or digests. The runtime stops no goroutine inside such a
+// call, and the garbage collector would wait for it.
+const Piece = 64 << 10
+
+// AppendBytes appends data to out in pieces, so that a large copy delays no heartbeat of a cluster.
+func AppendBytes(out, data []byte) []byte {
+	for chunk := range slices.Chunk(data, Piece) {
+		out = appendPiece(out, chunk)
+	}
+	return out
+}
+
+// appendPiece must not be inlined: the runtime can stop a goroutine where a call begins, but seldom within a loop of copies.
+//
+//go:noinline
+func appendPiece(out, data []byte) []byte { return append(out, data...) }
 
 // Visitor passes over the numbers of a state in their order, and appends or reads them. One function
 // visits the numbers, so that a type reads exactly what it appends:
 //
-//	func (l *Learner) visit(v *codec.Visitor) {
+//	func (l *Learner) Visit(v *codec.Visitor) {
 //		v.Uint64(&l.n)
 //		v.FloatsWithin(maxWeight, l.weights)
 //		if v.Reading() && l.n > maxRounds {
@@ -20,15 +56,8 @@ import (
 //		}
 //	}
 //
-//	func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-//		v := codec.Appending(dst)
-//		l.visit(&v)
-//		return v.Appended()
-//	}
-//
-//	func (l *Learner) Restore(state []byte) error {
-//		return codec.Restore(l, New(l.o), (*Learner).visit, state)
-//	}
+//	state, err := codec.Append(nil, l.Visit)
+//	err = codec.Read(state, New(l.o).Visit)
 //
 // The first failure sticks: later reads give zeros. Limits hold for reading alone. Appending
 // writes to nothing that it visits, so that others may read the state concurrently, and allocates
@@ -78,13 +107,19 @@ func (v *Visitor) Fail(err error) {
 	}
 }
 
-// Corrupt fails with a text and model.ErrCorruptState. It allocates its arguments: call it
-// only when Reading.
+// Corrupt fails with a text and ErrCorrupt. It allocates its arguments: call it only when Reading.
 func (v *Visitor) Corrupt(format string, args ...any) {
-	v.Fail(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), model.ErrCorruptState))
+	v.Fail(fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), ErrCorrupt))
 }
 
-// Read reads all of a state by visit.
+// Append appends a state to dst by visit. With capacity in dst it allocates the Visitor alone.
+func Append(dst []byte, visit func(v *Visitor)) ([]byte, error) {
+	v := Appending(dst)
+	visit(&v)
+	return v.Appended()
+}
+
+// Read reads all of a state by visit, into a value that has seen nothing. After an error the value is undefined.
 func Read(state []byte, visit func(v *Visitor)) error {
 	v := Reading(state)
 	visit(&v)
@@ -116,15 +151,6 @@ func (v *Visitor) check(number, limit float64) {
 	if !(math.Abs(number) <= limit) {
 		v.Fail(fmt.Errorf("codec: a number is %g, want a magnitude of at most %g: %w", number, limit, ErrCorrupt))
 	}
-}
-
-// Restore makes l the learner fresh, which reads all of the state by visit. On an error l stays as it was.
-func Restore[T any](l, fresh *T, visit func(*T, *Visitor), state []byte) error {
-	if err := Read(state, func(v *Visitor) { visit(fresh, v) }); err != nil {
-		return fmt.Errorf("restore %T: %w", l, err)
-	}
-	*l = *fresh
-	return nil
 }
 
 // Uint64 visits numbers of 8 bytes.
@@ -323,10 +349,16 @@ func (v *Visitor) DelimitedText(p *string) {
 	v.Text(p, n)
 }
 
-// DelimitedBytes visits bytes after their length. The bytes that it reads are a slice of the data.
+// DelimitedBytes is Raw after the length of the bytes.
 func (v *Visitor) DelimitedBytes(p *[]byte) {
 	n := len(*p)
-	if v.Length(&n, 1); v.reading {
+	v.Length(&n, 1)
+	v.Raw(p, n)
+}
+
+// Raw visits n bytes. The caller visits the length. The bytes that it reads are a slice of the data.
+func (v *Visitor) Raw(p *[]byte, n int) {
+	if v.reading {
 		*p = v.take(n)
 		return
 	}
@@ -411,26 +443,6 @@ func (v *Visitor) SinglesWithin(limit float64, values []float32) {
 	for i := range values {
 		values[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
 		v.check(float64(values[i]), limit)
-	}
-}
-
-// State is the last part of a state, such as the state of an inner learner.
-type State interface {
-	AppendBinary(dst []byte) ([]byte, error)
-	Restore(state []byte) error
-}
-
-// State visits all that follows as the state of s.
-func (v *Visitor) State(s State) {
-	switch {
-	case v.Err() != nil:
-	case v.reading:
-		v.Fail(s.Restore(v.take(len(v.data))))
-	default:
-		out, err := s.AppendBinary(v.data)
-		if v.Fail(err); err == nil {
-			v.data = out
-		}
 	}
 }
 

@@ -1,7 +1,6 @@
 package gate_test
 
 import (
-	"encoding/binary"
 	"flag"
 	"fmt"
 	"math"
@@ -15,6 +14,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/gate"
 	"hindsight/internal/model/modeltest"
 )
@@ -235,9 +235,9 @@ func (r *recorder) Stats() model.Stats {
 
 func (r *recorder) Size() uint64                            { return 8 }
 func (r *recorder) Report(model.ReportOptions) model.Report { return model.Report{} }
-func (r *recorder) Restore([]byte) error                    { return nil }
-func (r *recorder) AppendBinary(dst []byte) ([]byte, error) {
-	return binary.LittleEndian.AppendUint64(dst, uint64(len(r.labels))), nil
+func (r *recorder) Visit(v *codec.Visitor) {
+	n := uint64(len(r.labels))
+	v.Uint64(&n)
 }
 
 // recorded is a gate before recorders. The newest one is what now answers.

@@ -14,6 +14,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/gate"
 	"hindsight/internal/model/modeltest"
 )
@@ -128,7 +129,7 @@ func restoresAmongDirt(t *testing.T, v version, seed uint64) {
 		x := []float64{rng.Float64(), rng.NormFloat64()}
 		if rng.IntN(40) == 0 {
 			twin = v.gated(o)
-			require.NoError(t, twin.Restore(stateOf(t, l)), row)
+			require.NoError(t, codec.Read(stateOf(t, l), twin.Visit), row)
 		}
 		require.NoError(t, l.Observe(&out, x, []float64{y}, 1))
 		if twin == nil {
@@ -144,7 +145,7 @@ func restoresAmongDirt(t *testing.T, v version, seed uint64) {
 
 func stateOf(t *testing.T, l model.Learner) []byte {
 	t.Helper()
-	state, err := l.AppendBinary(nil)
+	state, err := codec.Append(nil, l.Visit)
 	require.NoError(t, err)
 	return state
 }
@@ -315,14 +316,14 @@ func FuzzRestore(f *testing.F) {
 			for _, y := range dirtyLabels(rng, rows) {
 				require.NoError(f, l.Observe(&out, []float64{rng.Float64(), rng.Float64()}, []float64{y}, 1))
 			}
-			state, err := l.AppendBinary(nil)
+			state, err := codec.Append(nil, l.Visit)
 			require.NoError(f, err)
 			f.Add(uint8(n), state)
 		}
 	}
 	f.Fuzz(func(t *testing.T, version uint8, state []byte) {
 		l := all[int(version)%len(all)].gated(o)
-		if l.Restore(state) != nil {
+		if codec.Read(state, l.Visit) != nil {
 			return
 		}
 		var out model.Outcome

@@ -13,6 +13,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
+	"hindsight/internal/model/codec"
 )
 
 // naive is the rule of docs/theory.md of one output, without events: it keeps every label
@@ -352,7 +353,7 @@ func restoresAfterEveryRow(t *testing.T, s subject, d mixture, seed uint64) {
 			continue
 		}
 		restored := s.make(t)
-		require.NoError(t, restored.Restore(stateOf(t, l)), row)
+		require.NoError(t, codec.Read(stateOf(t, l), restored.Visit), row)
 		// A recorder does not restore.
 		if s.name != "recorder" {
 			l = restored

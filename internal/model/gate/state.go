@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"fmt"
 	"math"
 	"slices"
 
@@ -9,25 +8,10 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-// AppendBinary appends the state to dst: the gate's, then the learner's.
-func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	l.visit(&v, l.o)
-	v.State(l.inner)
-	return v.Appended()
-}
-
-// Restore replaces the state by one that AppendBinary wrote for the same spec.
-func (l *Learner) Restore(state []byte) error {
-	s, inner := newState(l.o), l.o.New()
-	v := codec.Reading(state)
-	s.visit(&v, l.o)
-	v.State(inner)
-	if err := v.End(); err != nil {
-		return fmt.Errorf("gate: restore: %w", err)
-	}
-	l.inner, l.state = inner, s
-	return nil
+// Visit visits the state of the gate, then the state of the learner.
+func (l *Learner) Visit(v *codec.Visitor) {
+	l.visit(v, l.o)
+	l.inner.Visit(v)
 }
 
 // Limits of a state. Labels are within 1e100, and predictions of any learner within 1e120.

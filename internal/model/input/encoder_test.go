@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 	"hindsight/internal/model/modeltest"
 )
@@ -245,7 +246,7 @@ func testRestore(t *testing.T, s *input.Schema, all []row) {
 	}
 	for at, cut := range cuts {
 		second := input.NewEncoder(s)
-		require.NoError(t, second.Restore(cut), at)
+		require.NoError(t, codec.Read(cut, second.Visit), at)
 		same(t, fmt.Sprint("restored at ", at), state(t, second), cut)
 		for _, m := range all[at:] {
 			second.Learn(record(t, s, m))
@@ -270,9 +271,8 @@ func TestRestoreRejects(t *testing.T) {
 		bad[fmt.Sprint("cut at ", n)] = good[:n]
 	}
 	for name, b := range bad {
-		assert.ErrorIs(t, e.Restore(b), model.ErrCorruptState, name)
+		assert.Error(t, codec.Read(b, input.NewEncoder(s).Visit), name)
 	}
-	same(t, "a rejected state changed it", state(t, e), good)
 	for _, n := range []int{0, 30, 99, 100, 512, 699} {
 		short := input.NewEncoder(s)
 		for _, m := range keyedRows(3, n) {
@@ -280,7 +280,7 @@ func TestRestoreRejects(t *testing.T) {
 		}
 		other := state(t, short)
 		other[1]++ // One record more than there are values.
-		assert.ErrorIs(t, short.Restore(other), model.ErrCorruptState, n)
+		assert.ErrorIs(t, codec.Read(other, input.NewEncoder(s).Visit), codec.ErrCorrupt, n)
 	}
 }
 
@@ -402,7 +402,7 @@ func TestHardNumbers(t *testing.T) {
 		}
 		e.Learn(r)
 	}
-	require.NoError(t, input.NewEncoder(s).Restore(state(t, e)))
+	require.NoError(t, codec.Read(state(t, e), input.NewEncoder(s).Visit))
 	for i := range 2 {
 		got := e.Statistics(i)
 		assert.True(t, !math.IsNaN(got.Deviation) && !math.IsInf(got.Deviation, 0) && got.ShiftKnown, "%+v", got)
@@ -421,14 +421,14 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 	r := record(t, s, all[4])
 	bytes := r.Append(nil)
-	x, buffer := e.Encode(nil, r), state(t, e)
+	x, buffer, v := e.Encode(nil, r), state(t, e), codec.Appending(nil)
 	for name, f := range map[string]func(){
-		"Settle":       func() { _ = s.Settle(r) },
-		"Encode":       func() { x = e.Encode(x[:0], r) },
-		"Learn":        func() { e.Learn(r) },
-		"Append":       func() { bytes = r.Append(bytes[:0]) },
-		"AppendBinary": func() { buffer, _ = e.AppendBinary(buffer[:0]) },
-		"Statistics":   func() { _ = e.Statistics(4) },
+		"Settle":     func() { _ = s.Settle(r) },
+		"Encode":     func() { x = e.Encode(x[:0], r) },
+		"Learn":      func() { e.Learn(r) },
+		"Append":     func() { bytes = r.Append(bytes[:0]) },
+		"Visit":      func() { v = codec.Appending(buffer[:0]); e.Visit(&v) },
+		"Statistics": func() { _ = e.Statistics(4) },
 	} {
 		n := testing.AllocsPerRun(100, f)
 		assert.True(t, n == 0, "%s allocates %g times", name, n)

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 	"hindsight/internal/model/modeltest"
 )
@@ -157,7 +158,7 @@ func TestTextsOfKeys(t *testing.T) {
 				}
 			}
 			if n%17 == 0 {
-				if e2 := input.NewEncoder(s); e2.Restore(state(t, e)) != nil {
+				if e2 := input.NewEncoder(s); codec.Read(state(t, e), e2.Visit) != nil {
 					t.Fatal("rejected")
 				} else {
 					e = e2
@@ -199,7 +200,7 @@ func TestRestoreOfOneWrongByte(t *testing.T) {
 			bad := slices.Clone(good)
 			bad[at] ^= by
 			other := input.NewEncoder(s)
-			if other.Restore(bad) != nil {
+			if codec.Read(bad, other.Visit) != nil {
 				continue
 			}
 			restored++
@@ -207,7 +208,7 @@ func TestRestoreOfOneWrongByte(t *testing.T) {
 			for n := range 20 {
 				other.Learn(record(t, s, row{"a": fmt.Sprint("user ", n)}))
 			}
-			require.NoError(t, input.NewEncoder(s).Restore(state(t, other)), at)
+			require.NoError(t, codec.Read(state(t, other), input.NewEncoder(s).Visit), at)
 		}
 	}
 	assert.True(t, restored != 0 && restored <= 2*len(good), "%d changed states are taken, of %d", restored, 4*len(good))
@@ -379,11 +380,11 @@ func TestStatesOfTextsContinue(t *testing.T) {
 	for _, text := range []string{"a b", "c", "a"} {
 		e.Learn(textRecord(text))
 	}
-	state, err := e.AppendBinary(nil)
+	state, err := codec.Append(nil, e.Visit)
 	require.NoError(t, err)
 	read := input.NewEncoder(s)
-	require.NoError(t, read.Restore(state))
-	again, err := read.AppendBinary(nil)
+	require.NoError(t, codec.Read(state, read.Visit))
+	again, err := codec.Append(nil, read.Visit)
 	assert.True(t, err == nil && bytes.Equal(state, again), "another state, %v", err)
 	if most := s.MaxBytes(); e.Size() > most || read.Size() != e.Size() {
 		t.Errorf("%d and %d bytes, of at most %d", e.Size(), read.Size(), most)

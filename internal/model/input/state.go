@@ -1,7 +1,6 @@
 package input
 
 import (
-	"fmt"
 	"math"
 	"slices"
 	"unicode/utf8"
@@ -20,8 +19,7 @@ const (
 	maxCount = 1 << 50
 )
 
-// AppendBinary appends the whole state to dst, so that Restore on an encoder of the
-// same schema continues bit for bit. It allocates nothing when dst has room.
+// Visit visits the whole state. Reading wants an encoder without records of the same schema.
 //
 // The state is, in little-endian numbers of 8 bytes unless it says otherwise:
 //
@@ -39,26 +37,7 @@ const (
 //	with keys: how many texts (4 bytes), for each, the least recently observed first: the
 //	  place of its input (2), length (2), text
 //	for every feature that may be replaced by its mean: the mean in two parts
-func (e *Encoder) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	e.visit(&v)
-	return v.Appended()
-}
-
-// Restore replaces the state by one that AppendBinary wrote. Restore takes any bytes. Bytes
-// that cannot be a state are rejected with model.ErrCorruptState, and the state stays as it was.
-func (e *Encoder) Restore(state []byte) error {
-	restored := NewEncoder(e.schema)
-	v := codec.Reading(state)
-	restored.visit(&v)
-	if err := v.End(); err != nil {
-		return fmt.Errorf("inputs: %w: %w", err, model.ErrCorruptState)
-	}
-	*e = *restored
-	return nil
-}
-
-func (e *Encoder) visit(v *codec.Visitor) {
+func (e *Encoder) Visit(v *codec.Visitor) {
 	v.Version(stateVersion)
 	visitCount(v, maxCount, &e.n)
 	for i := range e.inputs {
@@ -66,8 +45,7 @@ func (e *Encoder) visit(v *codec.Visitor) {
 		if grown := l.visit(v, f, e.n); v.Reading() {
 			e.grown += grown
 		}
-		if err := v.Err(); err != nil {
-			v.Fail(fmt.Errorf("input %q: %w", f.name, err))
+		if v.Err() != nil {
 			return
 		}
 	}

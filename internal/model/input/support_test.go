@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 )
 
@@ -160,7 +161,7 @@ func moment(rng *rand.Rand) string {
 
 func state(tb testing.TB, e *input.Encoder) []byte {
 	tb.Helper()
-	b, err := e.AppendBinary(nil)
+	b, err := codec.Append(nil, e.Visit)
 	require.NoError(tb, err)
 	return b
 }

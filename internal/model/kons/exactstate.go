@@ -8,20 +8,9 @@ import (
 	"hindsight/internal/model/feature"
 )
 
-// AppendBinary appends the inputs and, for each output, its account, coefficients and
+// Visit visits the inputs and, for each output, its account, coefficients and
 // scales, L, V, and with a sketch KORS's rounds; and with a sketch the generator.
-func (e *Exact) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	e.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (e *Exact) Restore(state []byte) error {
-	return codec.Restore(e, NewExact(e.o), (*Exact).visit, state)
-}
-
-func (e *Exact) visit(v *codec.Visitor) {
+func (e *Exact) Visit(v *codec.Visitor) {
 	t := e.rounds()
 	if v.Count(&t, 8*(e.o.Dimension+2*e.o.Outputs)); v.Reading() {
 		if t > e.o.Capacity {

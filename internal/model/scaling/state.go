@@ -28,28 +28,6 @@ func (l *Learner) tag() uint64 {
 	}
 }
 
-// AppendBinary appends the state to dst. The state of a given scaling is the learner's. Any
-// other state is a tag and, while warming up, the observations, from which all else
-// follows; while catching up the scaling, the sums of the warm-up, the observations to learn
-// and the learner; then the scaling, what the warm-up lost, and the learner. A running
-// scaling has Σw and the moments of the inputs in place of their scaling.
-func (l *Learner) AppendBinary(dst []byte) ([]byte, error) {
-	if l.o.Warmup == 0 {
-		return l.inner.AppendBinary(dst)
-	}
-	v := codec.Appending(dst)
-	l.visit(&v)
-	return v.Appended()
-}
-
-// Restore rejects numbers that no stream of observations leads to.
-func (l *Learner) Restore(state []byte) error {
-	if l.o.Warmup == 0 {
-		return l.inner.Restore(state)
-	}
-	return codec.Restore(l, New(l.o), (*Learner).visit, state)
-}
-
 // Limits of the numbers in a state. Observations are within model.MaxMagnitude, so that a
 // deviation is from 1e-162, the root of the smallest number, to 2e100, a scale 1/(2 deviation √d).
 const (
@@ -58,7 +36,16 @@ const (
 	maxScale = 1e170
 )
 
-func (l *Learner) visit(v *codec.Visitor) {
+// Visit visits the state. The state of a given scaling is the learner's. Any
+// other state is a tag and, while warming up, the observations, from which all else
+// follows; while catching up the scaling, the sums of the warm-up, the observations to learn
+// and the learner; then the scaling, what the warm-up lost, and the learner. A running
+// scaling has Σw and the moments of the inputs in place of their scaling.
+func (l *Learner) Visit(v *codec.Visitor) {
+	if l.o.Warmup == 0 {
+		l.inner.Visit(v)
+		return
+	}
 	tag, a := l.tag(), &l.affine
 	if v.Uint64(&tag); v.Reading() {
 		l.prepare(v, tag)
@@ -84,7 +71,7 @@ func (l *Learner) visit(v *codec.Visitor) {
 		l.warm.visitSums(v)
 		l.visitRows(v, &l.warm.rows, l.o.Warmup)
 	}
-	if v.State(l.inner); v.Reading() {
+	if l.inner.Visit(v); v.Reading() {
 		l.check(v)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/snapshot"
 )
 
 func main() {
@@ -31,7 +32,7 @@ func run(argument string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", spec.Name(), err)
 		}
-		fmt.Fprintf(os.Stdout, "%s %x\n", spec.Name(), codec.Digest(state))
+		fmt.Fprintf(os.Stdout, "%s %x\n", spec.Name(), snapshot.Digest(state))
 	}
 	return nil
 }
@@ -71,7 +72,7 @@ func learn(spec model.Spec, rounds int) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return learner.AppendBinary(nil)
+	return codec.Append(nil, learner.Visit)
 }
 
 // deterministic are specs whose state has the same bits however the source is
