@@ -2,121 +2,64 @@ package consensus
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 )
 
-// gate counts the calls that wait for raft, and holds proposals back while ownership moves.
+// allCalls is the weight of a semaphore, which no number of calls reaches.
+const allCalls = math.MaxInt64
+
+// gate counts the calls that wait for raft, and holds proposals back while ownership moves: a move takes the whole weight
+// of proposals.
 type gate struct {
-	mu struct {
-		sync.Mutex
-		inside int
-		// idle closes when nobody is inside.
-		idle chan struct{}
-		// moving is nil while the gate is open, and closes when the gate opens.
-		moving chan struct{}
-		ended  bool
-	}
+	proposals, others *semaphore.Weighted
+	ended             context.Context //nolint:containedctx // It ends the waits of proposals.
+	reject            context.CancelFunc
 }
 
 func newGate() *gate {
-	g := &gate{}
-	g.mu.idle = make(chan struct{})
-	close(g.mu.idle)
+	g := &gate{proposals: semaphore.NewWeighted(allCalls), others: semaphore.NewWeighted(allCalls)}
+	g.ended, g.reject = context.WithCancel(context.Background())
 	return g
 }
 
-// enter counts a proposal, after it has waited until the gate is open.
+// enter counts a proposal, after it has waited until no move is under way.
 func (g *gate) enter(ctx context.Context) error {
-	for {
-		g.mu.Lock()
-		moving := g.mu.moving
-		if g.mu.ended {
-			g.mu.Unlock()
-			return ErrClosed
-		}
-		if moving == nil {
-			g.add()
-			g.mu.Unlock()
-			return nil
-		}
-		g.mu.Unlock()
-		select {
-		case <-moving:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(g.ended, func() { cancel(ErrClosed) })() //nolint:contextcheck // The gate may end first.
+	if g.proposals.Acquire(ctx, 1) != nil {
+		return context.Cause(ctx)
 	}
+	if g.ended.Err() != nil { // The function end may have counted the proposals before.
+		g.leave()
+		return ErrClosed
+	}
+	return nil
 }
 
-// add counts a call. The caller holds the lock.
-func (g *gate) add() {
-	if g.mu.inside == 0 {
-		g.mu.idle = make(chan struct{})
-	}
-	g.mu.inside++
-}
+func (g *gate) leave() { g.proposals.Release(1) }
 
-// count counts a call that is not a proposal. It does not wait.
-func (g *gate) count() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.add()
-}
+// enterOther counts a call that is no proposal. It does not wait, and returns false once the gate has ended.
+func (g *gate) enterOther() bool { return g.ended.Err() == nil && g.others.TryAcquire(1) }
 
-func (g *gate) leave() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.mu.inside--; g.mu.inside == 0 {
-		close(g.mu.idle)
-	}
-}
-
-// shut shuts the gate to new proposals, and waits for the calls inside. If the gate is already shut, shut first waits
-// until the gate opens.
-func (g *gate) shut(ctx context.Context) (reopen func(), err error) {
-	g.mu.Lock()
-	for g.mu.moving != nil {
-		moving := g.mu.moving
-		g.mu.Unlock()
-		select {
-		case <-moving:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
-		g.mu.Lock()
-	}
-	moving := make(chan struct{})
-	g.mu.moving = moving
-	idle := g.mu.idle
-	g.mu.Unlock()
-	reopen = func() {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.mu.moving = nil
-		close(moving)
-	}
-	select {
-	case <-idle:
-		return reopen, nil
-	case <-ctx.Done():
-		reopen()
-		return nil, context.Cause(ctx)
-	}
-}
+func (g *gate) leaveOther() { g.others.Release(1) }
 
 // end rejects new proposals for good, and waits for the calls inside. The wait is limited, because raft does not
 // answer while the disk hangs.
+//
+//nolint:contextcheck,nolintlint // The callers of Close have no context.
 func (g *gate) end(limit time.Duration) {
-	g.mu.Lock()
-	g.mu.ended = true
-	idle := g.mu.idle
-	g.mu.Unlock()
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-idle:
-	case <-timer.C:
+	g.reject()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	for _, calls := range []*semaphore.Weighted{g.proposals, g.others} {
+		if calls.Acquire(ctx, allCalls) == nil {
+			calls.Release(allCalls)
+		}
 	}
 }
 

@@ -188,12 +188,15 @@ type verification struct {
 func (l *Log) verify(ctx context.Context) bool {
 	l.verifying.Lock()
 	v := l.verifying.current
+	if v == nil && !l.gate.enterOther() {
+		l.verifying.Unlock()
+		return false
+	}
 	if v == nil {
 		v = &verification{done: make(chan struct{})}
 		l.verifying.current = v
-		l.gate.count()
 		go func() { // The gate joins it.
-			defer l.gate.leave()
+			defer l.gate.leaveOther()
 			v.leads = l.raft.VerifyLeader().Error() == nil
 			l.verifying.Lock()
 			l.verifying.current = nil

@@ -279,8 +279,10 @@ func (l *Log) await(ctx context.Context, done func(), f raft.Future) error {
 }
 
 func (l *Log) change(ctx context.Context, f raft.Future) error {
-	l.gate.count()
-	err := l.await(ctx, l.gate.leave, f)
+	if !l.gate.enterOther() {
+		return ErrClosed
+	}
+	err := l.await(ctx, l.gate.leaveOther, f)
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
 		return fmt.Errorf("%w: %w", storage.ErrNotOwner, err)
@@ -334,11 +336,11 @@ func (l *Log) Barrier(ctx context.Context) error {
 // Move hands ownership to a voter. It first waits for the answers to proposals in flight. New proposals wait until
 // Move returns.
 func (l *Log) Move(ctx context.Context, to Member) error {
-	reopen, err := l.gate.shut(ctx)
+	err := l.gate.proposals.Acquire(ctx, allCalls)
 	if err != nil {
 		return fmt.Errorf("cluster: hand ownership on: %w", err)
 	}
-	defer reopen()
+	defer l.gate.proposals.Release(allCalls)
 	if !l.Owns() {
 		return storage.ErrNotOwner
 	}
