@@ -28,133 +28,51 @@ type Learned struct {
 // Set holds the watchers of one model. The model's turn reports to them; watchers come and go at any time.
 type Set struct {
 	// all is nil while nobody watches. A slice stored here is never changed.
-	all atomic.Pointer[[]*queue]
+	all atomic.Pointer[[]*Watcher]
 	// changing is held while all is replaced.
 	changing sync.Mutex
 }
 
-func (s *Set) change(edit func([]*queue) []*queue) {
+func (s *Set) change(edit func([]*Watcher) []*Watcher) {
 	s.changing.Lock()
 	defer s.changing.Unlock()
-	var queues []*queue
+	var watchers []*Watcher
 	if all := s.all.Load(); all != nil {
-		queues = slices.Clone(*all)
+		watchers = slices.Clone(*all)
 	}
-	if queues = edit(queues); len(queues) == 0 {
+	if watchers = edit(watchers); len(watchers) == 0 {
 		s.all.Store(nil)
 		return
 	}
-	s.all.Store(&queues)
+	s.all.Store(&watchers)
 }
 
-// each costs one atomic load while nobody watches.
-func (s *Set) each(f func(*queue)) {
-	if all := s.all.Load(); all != nil {
-		for _, q := range *all {
-			f(q)
+// each calls f with each watcher, whose lock is held, and signals it. It costs one atomic load while nobody watches.
+func (s *Set) each(f func(*Watcher)) {
+	all := s.all.Load()
+	if all == nil {
+		return
+	}
+	for _, w := range *all {
+		w.mu.Lock()
+		f(w)
+		w.mu.Unlock()
+		select {
+		case w.changed <- struct{}{}:
+		default:
 		}
 	}
 }
 
 // Learned reports the observations of a record.
 func (s *Set) Learned(r *record.Record, answers []record.Answer) {
-	s.each(func(q *queue) { q.take(r, answers) })
+	s.each(func(w *Watcher) { w.take(r, answers) })
 }
 
 // Restored reports that the model was restored to a sequence.
-func (s *Set) Restored(sequence uint64) { s.each(func(q *queue) { q.restore(sequence) }) }
+func (s *Set) Restored(sequence uint64) {
+	s.each(func(w *Watcher) { w.mu.held, w.mu.reported, w.mu.restored = nil, sequence, &sequence })
+}
 
 // End reports why no more will come.
-func (s *Set) End(why error) { s.each(func(q *queue) { q.end(why) }) }
-
-// queue holds the newest observations that one watcher has not taken yet. Nobody waits for it.
-type queue struct {
-	mu struct {
-		sync.Mutex
-		// len(held) <= room
-		held []Learned
-		// reported is the sequence of the last observation taken, or passed over by a restore.
-		reported uint64
-		// restored is the sequence of a restore that Points does not know of, else nil.
-		restored *uint64
-		ended    error
-	}
-	room int // immutable
-	// changed has a token after something new.
-	changed chan struct{}
-}
-
-// newQueue holds up to room observations after a sequence.
-func newQueue(room int, sequence uint64) *queue {
-	q := &queue{room: room, changed: make(chan struct{}, 1)}
-	q.mu.reported = sequence
-	return q
-}
-
-func (q *queue) signal() {
-	select {
-	case q.changed <- struct{}{}:
-	default:
-	}
-}
-
-// take holds the observations of a record. It costs O(room) at most.
-func (q *queue) take(r *record.Record, answers []record.Answer) {
-	q.mu.Lock()
-	more := min(len(answers), q.room)
-	q.mu.held = slices.Delete(q.mu.held, 0, max(0, len(q.mu.held)+more-q.room))
-	for n := len(answers) - more; n < len(answers); n++ {
-		o := &r.Observations[n]
-		l := Learned{Answer: answers[n], Features: o.Features, Inputs: o.Inputs, Labels: o.Labels, Class: o.Class, Time: r.Time}
-		if o.Served != nil {
-			l.Notes = o.Served.Notes
-		}
-		q.mu.held = append(q.mu.held, l)
-	}
-	q.mu.Unlock()
-	q.signal()
-}
-
-func (q *queue) next() (l Learned, ok bool) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for len(q.mu.held) > 0 {
-		l, q.mu.held[0] = q.mu.held[0], Learned{}
-		q.mu.held = q.mu.held[1:]
-		if l.Sequence > q.mu.reported { // Else the model learned it before the watch began.
-			l.Omitted = l.Sequence - q.mu.reported - 1
-			q.mu.reported = l.Sequence
-			return l, true
-		}
-	}
-	return Learned{}, false
-}
-
-func (q *queue) restore(sequence uint64) {
-	q.mu.Lock()
-	q.mu.held, q.mu.reported, q.mu.restored = nil, sequence, &sequence
-	q.mu.Unlock()
-	q.signal()
-}
-
-// takeRestored returns the sequence of a restore since the last call, nil if there was none.
-func (q *queue) takeRestored() *uint64 {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	restored := q.mu.restored
-	q.mu.restored = nil
-	return restored
-}
-
-func (q *queue) end(why error) {
-	q.mu.Lock()
-	q.mu.ended = why
-	q.mu.Unlock()
-	q.signal()
-}
-
-func (q *queue) err() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.mu.ended
-}
+func (s *Set) End(why error) { s.each(func(w *Watcher) { w.mu.ended = why }) }
