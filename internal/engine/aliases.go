@@ -16,14 +16,9 @@ import (
 // allAliases is a claim that no model and no alias can have. Its holder changes aliases.
 const allAliases = "*"
 
-// SetAlias makes an alias name a model, which gets all its requests, durably and from one moment to the next.
-// Unless expected is empty, the alias must name that model now, or must not exist if expected is NoModel.
-// Setting an alias to what it is already is a no-op.
-func (e *Engine) SetAlias(ctx context.Context, name, id, expected string) (Alias, error) {
-	return e.ShareAlias(ctx, name, id, expected, nil)
-}
-
-// ShareAlias is SetAlias with a share of a second model, which may be nil.
+// ShareAlias makes an alias name a model, durably and from one moment to the next. The model gets all requests of the
+// alias but the share of a second model, which may be nil. Unless expected is empty, the alias must name that model now,
+// or must not exist if expected is NoModel. Setting an alias to what it is already is a no-op.
 func (e *Engine) ShareAlias(ctx context.Context, name, id, expected string, share *Share) (Alias, error) {
 	if err := checkAlias(name, id, share); err != nil {
 		return Alias{}, err
