@@ -83,7 +83,7 @@ func (g *Group) call(ctx context.Context) (n *Node, in context.Context, done fun
 // Owns is as Node.Owns.
 func (g *Group) Owns() bool { return g.log().Owns() }
 
-// Confirm is as Node.Confirm.
+// Confirm reports whether this server owns the group, and no other server has owned it before the call.
 func (g *Group) Confirm(ctx context.Context) bool { return g.log().Confirm(ctx) }
 
 // Age is as Node.Age.

@@ -253,9 +253,6 @@ func (n *Node) Propose(ctx context.Context, entry []byte) error {
 // changes.
 func (n *Node) Owns() bool { return n.consensus.Load().Owns() }
 
-// Confirm reports whether this server owns the store, and no other server has owned it before the call.
-func (n *Node) Confirm(ctx context.Context) bool { return n.consensus.Load().Confirm(ctx) }
-
 // Owner returns the owner that this server knows.
 func (n *Node) Owner() (Member, bool) {
 	owner, known, _ := n.look()

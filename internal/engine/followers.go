@@ -39,7 +39,7 @@ func (e *Engine) followAll() {
 // observation or the next sweep.
 func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 	f := r.Follows()
-	if f == nil || e.followersRest() {
+	if f == nil || e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil {
 		return false
 	}
 	leader, err := e.leader(f)
@@ -78,10 +78,6 @@ func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 		e.o.Log.Debug("a model cannot follow now", zap.String("model", r.ID()), zap.Error(err))
 	}
 	return false
-}
-
-func (e *Engine) followersRest() bool {
-	return e.o.CheckOwner() != nil || e.changes.pending.Load() > 0 || e.o.Store.Failed() != nil
 }
 
 // claimed calls f with a model and the claim on its name.

@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"go.uber.org/zap"
-
-	"hindsight/internal/engine/storage"
 )
 
 // every calls work at each time that is a multiple of tick, until the lifetime ends. So the engines of all groups work at
@@ -56,7 +54,7 @@ func (e *Engine) sweep(now time.Time) error {
 	e.followers.Wake()
 	e.env.Memory.Press()
 	now = e.env.Time()
-	err := e.o.Store.Expire(e.env.Lifetime, now, func(handle storage.Model) { e.table.expired(handle) })
+	err := e.o.Store.Expire(e.env.Lifetime, now, e.table.expired)
 	if err != nil {
 		return fmt.Errorf("engine: expire predictions: %w", err)
 	}

@@ -123,7 +123,7 @@ func (f *guardFS) ReuseForWrite(oldName, newName string, category vfs.DiskWriteC
 // reads. For a table writable waits until Close begins and then fails, because Pebble would
 // retry without end; Pebble holds none of its locks meanwhile.
 func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File, error) {
-	out := &guardFile{fs: f, name: f.PathBase(name), log: strings.HasSuffix(name, ".log"), table: tables(name)}
+	out := &guardFile{fs: f, name: f.PathBase(name), log: strings.HasSuffix(name, ".log"), table: strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")}
 	if out.log {
 		f.rotations.Add(1)
 	}
@@ -145,10 +145,6 @@ func (f *guardFS) writable(name string, open func() (vfs.File, error)) (vfs.File
 	}
 	<-f.guard.closing
 	return nil, err
-}
-
-func tables(name string) bool {
-	return strings.HasSuffix(name, ".sst") || strings.HasSuffix(name, ".blob")
 }
 
 func (f *guardFS) OpenDir(name string) (vfs.File, error) {

@@ -140,7 +140,7 @@ func (s *Store) replacePending(damaged *database, open func() (*database, error)
 	s.handles.RLock()
 	defer s.handles.RUnlock()
 	for _, m := range s.handles.byNumber {
-		m.countNonePending()
+		m.countPending(-m.pending.n.Load())
 	}
 	return nil
 }

@@ -242,15 +242,6 @@ func (m *Model) countPending(n int64) {
 	}
 }
 
-func (m *Model) countNonePending() {
-	m.pending.mu.Lock()
-	defer m.pending.mu.Unlock()
-	n := m.pending.n.Swap(0)
-	if !m.pending.closed {
-		m.store.pendingCount.Add(-n)
-	}
-}
-
 func (m *Model) closeTally() {
 	m.pending.mu.Lock()
 	defer m.pending.mu.Unlock()

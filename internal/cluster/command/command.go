@@ -34,14 +34,11 @@ const (
 	Join
 )
 
-// travels reports whether a command of the kind may travel in parts. Parts do not travel in parts. Changes of pending
+// Travels reports whether a command of the kind may travel in parts. Parts do not travel in parts. Changes of pending
 // predictions have no position, so that a server may apply them again when it has dropped their parts.
-func (k Kind) travels() bool {
+func (k Kind) Travels() bool {
 	return k != 0 && k != Part && k != Join && k != PutPending && k != Expire
 }
-
-// Travels reports whether the command may travel in parts.
-func (c *Command) Travels() bool { return c.Kind.travels() }
 
 // Header is the beginning of an entry.
 type Header struct {
@@ -182,7 +179,7 @@ func (c *Command) visitBody(v *codec.Visitor) {
 		v.DelimitedBytes(&c.Data)
 	case Join:
 		v.Uvarint(&c.Transfer, &c.Size)
-		if v.Byte((*byte)(&c.Joined)); v.Reading() && !c.Joined.travels() && c.Joined != 0 {
+		if v.Byte((*byte)(&c.Joined)); v.Reading() && !c.Joined.Travels() && c.Joined != 0 {
 			v.Corrupt("a command of kind %d in parts", c.Joined)
 		}
 		visitRows(v, 2, &c.Answered, visitAnswered)

@@ -162,9 +162,8 @@ func TestDamage(t *testing.T) {
 // Parts, joins and changes of pending predictions do not travel in parts.
 func TestJoined(t *testing.T) {
 	for kind := command.Create; kind <= command.Join; kind++ {
-		c := command.Command{Kind: kind}
 		_, _, err := decode(encode(header(), []command.Command{{Kind: command.Join, Transfer: 1, Joined: kind}}))
-		assert.Equal(t, !c.Travels(), errors.Is(err, command.ErrMalformed), "%v %v", kind, err)
+		assert.Equal(t, !kind.Travels(), errors.Is(err, command.ErrMalformed), "%v %v", kind, err)
 	}
 }
 

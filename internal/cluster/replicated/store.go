@@ -231,7 +231,7 @@ func (s *Store) propose(ctx context.Context, c *command.Command) (*Model, error)
 		return nil, storage.ErrNotOwner
 	}
 	sent := newCall(c, keysOf(c))
-	if len(sent.body) > maxPart && c.Travels() {
+	if len(sent.body) > maxPart && c.Kind.Travels() {
 		return s.proposeParts(ctx, c, command.Body(sent.body))
 	}
 	return s.wait(ctx, sent)

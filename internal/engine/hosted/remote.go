@@ -204,8 +204,14 @@ func (m *Model) AwaitRewind() {
 // DeriveIDs makes Remembers complete, once after a start: it loads a model whose log goes beyond its newest snapshot.
 // For a model that cannot be recovered, Remembers knows only the ids in the store.
 func (m *Model) DeriveIDs(ctx context.Context) error {
-	if m.journal.grown.Load() {
-		return m.deriveGrown(ctx)
+	if m.journal.grown.Load() { // Other servers have appended to the log.
+		return m.box.Do(ctx, func(context.Context) error {
+			err := m.catchUp()
+			if m.state.broken != nil {
+				err = nil // A log that cannot be recovered gives no ids.
+			}
+			return err
+		})
 	}
 	if m.journal.derived.Load() {
 		return nil
@@ -218,17 +224,6 @@ func (m *Model) DeriveIDs(ctx context.Context) error {
 		return err
 	}
 	return nil
-}
-
-// deriveGrown is DeriveIDs for a log to which other servers have appended.
-func (m *Model) deriveGrown(ctx context.Context) error {
-	return m.box.Do(ctx, func(context.Context) error {
-		err := m.catchUp()
-		if m.state.broken != nil {
-			err = nil // A log that cannot be recovered gives no ids.
-		}
-		return err
-	})
 }
 
 // Await waits until the model has learned a sequence. It loads the model.

@@ -125,14 +125,13 @@ func (b *Box[T]) Post() {
 		return
 	}
 	b.mu.posted = true
-	b.add(job[T]{task: &task{ctx: context.Background(), work: func(context.Context) error { b.runPosted(); return nil }, done: make(chan struct{})}})
-}
-
-func (b *Box[T]) runPosted() {
-	b.mu.Lock()
-	b.mu.posted = false
-	b.mu.Unlock()
-	b.handler.Posted()
+	b.add(job[T]{task: &task{ctx: context.Background(), done: make(chan struct{}), work: func(context.Context) error {
+		b.mu.Lock()
+		b.mu.posted = false
+		b.mu.Unlock()
+		b.handler.Posted()
+		return nil
+	}}})
 }
 
 // TryDo runs work at once if no job runs or is queued, and reports whether it did.

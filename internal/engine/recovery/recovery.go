@@ -68,16 +68,6 @@ func (s Source) ReplayAll(ctx context.Context, r Recovered, learned Learned) (Re
 	return r, err
 }
 
-// At recovers the machine at a sequence, or at the end of the log if that comes first. It
-// starts from the newest good snapshot up to the sequence.
-func (s Source) At(ctx context.Context, sequence uint64, bad BadSnapshot, learned Learned) (Recovered, error) {
-	r, err := s.RestoreNewest(sequence, bad)
-	if err != nil {
-		return Recovered{}, err
-	}
-	return s.Replay(ctx, r, sequence, learned)
-}
-
 // Replay replays the log up to a sequence, or to its end if that comes first.
 func (s Source) Replay(ctx context.Context, r Recovered, sequence uint64, learned Learned) (Recovered, error) {
 	err := s.Handle.Replay(ctx, r.Snapshot, func(logged storage.Record) error {
@@ -111,7 +101,10 @@ func (s Source) Relearn(ctx context.Context, from, last uint64, bad BadSnapshot,
 // the store. It fails with machine.ErrCorrupt if the log ends before the sequence.
 func (s Source) Reach(ctx context.Context, sequence uint64, bad BadSnapshot) (Recovered, error) {
 	d := Derivation{Context: context.WithoutCancel(ctx), Handle: s.Handle}
-	r, err := s.At(ctx, sequence, bad, d.Tell)
+	r, err := s.RestoreNewest(sequence, bad)
+	if err == nil {
+		r, err = s.Replay(ctx, r, sequence, d.Tell)
+	}
 	if err == nil {
 		err = d.Write()
 	}
@@ -338,22 +331,16 @@ const derivedAtOnce = 4096
 // Tell takes a replayed record.
 func (d *Derivation) Tell(r *record.Record, answers []record.Answer) error {
 	d.last, d.answers = r, answers
-	d.answered = appendAnswered(d.answered, r)
+	for n := range r.Observations {
+		// A class without Served: the state of the prediction had been undone.
+		if o := &r.Observations[n]; o.ID != "" && (o.Served != nil || o.Class != "") {
+			d.answered = append(d.answered, o.ID)
+		}
+	}
 	if len(d.answered) >= derivedAtOnce {
 		return d.Write()
 	}
 	return nil
-}
-
-// appendAnswered appends the ids of the predictions that a record may answer.
-func appendAnswered(ids []string, r *record.Record) []string {
-	for n := range r.Observations {
-		// A class without Served: the state of the prediction had been undone.
-		if o := &r.Observations[n]; o.ID != "" && (o.Served != nil || o.Class != "") {
-			ids = append(ids, o.ID)
-		}
-	}
-	return ids
 }
 
 // Write writes the collected rows.

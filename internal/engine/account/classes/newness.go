@@ -13,12 +13,8 @@ func (a *Account) newClass() float64 {
 	if len(a.classes) == 0 || len(a.classes) >= a.limit {
 		return 0
 	}
-	return float64(a.open * a.rate())
-}
-
-// rate is (K − ½)/n, 1 where predictions knew more classes than were observed.
-func (a *Account) rate() float64 {
-	return math.Min(1, (float64(len(a.classes))-0.5)/(a.whole.Observations+1))
+	// Predictions may know more classes than were observed.
+	return float64(a.open * math.Min(1, (float64(len(a.classes))-0.5)/(a.whole.Observations+1)))
 }
 
 // learnNewness learns whether the class of an observation is new, before the account counts the

@@ -119,9 +119,6 @@ type Statistics struct {
 // New returns a detector without losses.
 func New() *Detector { return &Detector{} }
 
-// Observed returns the number of losses.
-func (d *Detector) Observed() uint64 { return d.observed }
-
 // Observe takes the next loss and reports whether it shows a change. After a change the
 // reference is empty. A negative loss counts as 0, a NaN is ignored.
 // It costs a square root, and with every sixteenth loss a sum over 128 counts. It
