@@ -201,25 +201,12 @@ func (s *Store) forgetSome(lower []byte, before time.Time, keep int) (next []byt
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
-	dropped := int64(0)
-	err = s.logDB.commit(pebble.NoSync, func(b *pebble.Batch) error {
-		for _, e := range old {
-			drop, err := s.logDB.deleteAged(b, familyID, familyIDAge, e)
-			if err != nil {
-				return err
-			}
-			if drop {
-				dropped++
-			}
-		}
-		return nil
-	})
+	dropped, next, err := s.logDB.dropAged(familyID, familyIDAge, old)
 	if err != nil {
 		return nil, err
 	}
-	s.remembered.Add(-dropped)
-	last := old[len(old)-1]
-	return append(agedKey(familyIDAge, last.at, last.model, last.id), 0), nil
+	s.remembered.Add(-int64(len(dropped)))
+	return next, nil
 }
 
 // dropIDs drops the ids of a model whose value fits, all ids if fits is nil. A row that is too

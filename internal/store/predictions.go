@@ -355,19 +355,7 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 		s.rows.add(&looked, e.model, e.id)
 	}
 	defer s.rows.lock(looked)()
-	dropped := make([]uint64, 0, len(due))
-	err = db.commit(pebble.NoSync, func(b *pebble.Batch) error {
-		for _, e := range due {
-			drop, err := db.deleteAged(b, familyPending, familyExpiry, e)
-			if err != nil {
-				return err
-			}
-			if drop {
-				dropped = append(dropped, e.model)
-			}
-		}
-		return nil
-	})
+	dropped, next, err := db.dropAged(familyPending, familyExpiry, due)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -381,8 +369,7 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 			models = append(models, m)
 		}
 	}
-	last := due[len(due)-1]
-	return models, append(agedKey(familyExpiry, last.at, last.model, last.id), 0), nil
+	return models, next, nil
 }
 
 func (s *Store) dropPending(ctx context.Context, model uint64) error {

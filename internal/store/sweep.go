@@ -26,16 +26,26 @@ func (db *database) agedBefore(lower, upper []byte, limit int) (out []aged, err 
 	return out, err
 }
 
-// deleteAged deletes an entry of an index and its row. A row that was put again has another time
-// and stays. A row that is too short to have a time is deleted.
-func (db *database) deleteAged(b *pebble.Batch, row, index byte, e aged) (dropped bool, err error) {
-	if err := b.Delete(agedKey(index, e.at, e.model, e.id), nil); err != nil {
-		return false, err
-	}
-	k := idKey(row, e.model, e.id)
-	at, ok, err := db.timeOf(k)
-	if err != nil || !ok || (at >= 0 && at != e.at) {
-		return false, err
-	}
-	return true, b.Delete(k, nil)
+// dropAged deletes entries of an index and their rows in one batch. It returns the model of each deleted row, and the key
+// behind the last entry. A row that was put again has another time and stays. A row that is too short to have a time is
+// deleted.
+func (db *database) dropAged(row, index byte, old []aged) (models []uint64, next []byte, err error) {
+	err = db.commit(pebble.NoSync, func(b *pebble.Batch) error {
+		for _, e := range old {
+			k := idKey(row, e.model, e.id)
+			at, ok, err := db.timeOf(k)
+			if err == nil {
+				err = b.Delete(agedKey(index, e.at, e.model, e.id), nil)
+			}
+			if err == nil && ok && (at < 0 || at == e.at) {
+				models, err = append(models, e.model), b.Delete(k, nil)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	last := old[len(old)-1]
+	return models, append(agedKey(index, last.at, last.model, last.id), 0), err
 }
