@@ -55,6 +55,7 @@ func automatic(c *completion, given *model.Auto) entry {
 	}
 	if c.spec.Classes != nil {
 		e.level = &logloss.Options{Dimension: o.Dimension, MaxClasses: *c.spec.Classes.MaxClasses, MaxKeys: o.MaxKeys}
+		e.level.Traits = e.level.MaxClasses > 2 && e.level.MaxClasses <= maxCodedClasses
 		if c.schema != nil {
 			e.level.Tokens, e.level.Buckets = c.schema.Tokens(), c.buckets()
 		}

@@ -20,7 +20,7 @@ func (l *Level) Learn(s *Scratch, x, counts []float64, total float64, class int,
 	now := 0.0 // a of the logistic regression.
 	if classes > 1 {
 		now = s.odds[0]
-		if class < classes && (served == nil || l.recall(s, served, counts, total, class)) {
+		if class < classes && (served == nil || l.recall(s, x, served, counts, total, class)) {
 			l.learnMixture(s, class, weight)
 		}
 	}
@@ -40,6 +40,7 @@ func (l *Level) Learn(s *Scratch, x, counts []float64, total float64, class int,
 	}
 	if l.texts != nil {
 		l.texts.learn(&s.texts, class, max(classes, class+1), weight)
+		l.follow(&s.traits, class, weight)
 	}
 	l.scale.Add(s.raw, math.Min(1, weight))
 	l.centers.change(l.scale.Changes())

@@ -9,7 +9,7 @@
 //	multinomial  above 64 numbers, naive Bayes on those that count something: see multinomial
 //	sparse       above 64 numbers, logistic regression on all of them: see sparse
 //	words, word
-//	shares       naive Bayes on the words of texts, with two priors: see texts
+//	shares       naive Bayes on the words of texts and on traits, with two priors: see texts, traits
 //	word odds,
 //	pair odds    logistic regression on the words, and on words and pairs
 //	stacks       P_k ∝ exp(Σ_i θ_i log p_i(k) + θ_π log π_k) of the experts above and the shares
@@ -48,6 +48,8 @@ type Options struct {
 	// the words of a bucket: tokens replace these inputs.
 	Tokens  int
 	Buckets []int
+	// Traits makes what a row is about and the classes before it words: see traits.
+	Traits bool
 	// MaxClasses is the largest number of classes, MaxKeys the largest number of keys.
 	MaxClasses, MaxKeys int
 }
@@ -90,6 +92,9 @@ func (o Options) logits() int {
 	}
 	return k
 }
+
+// hasWords reports whether texts or traits have words.
+func (o Options) hasWords() bool { return o.Tokens > 0 || o.Traits }
 
 func (o Options) many() bool {
 	d := o.countNumbers()
@@ -134,7 +139,7 @@ func (o Options) kinds() []kind {
 	if o.keyed() > 0 {
 		kinds = append(kinds, ofKeys)
 	}
-	if o.Tokens > 0 {
+	if o.hasWords() {
 		kinds = append(kinds, ofWords, ofShares, ofWordOdds, ofPairOdds)
 	}
 	return kinds
@@ -158,8 +163,10 @@ type Level struct {
 	// counts and many are nil without many numbers.
 	counts *multinomial
 	many   *sparse
-	// texts is nil without tokens.
-	texts  *texts
+	// texts is nil without words.
+	texts *texts
+	// before is the class of the row before, plus 1, or 0.
+	before float64
 	keys   *keyed
 	stacks []calibration.Softmax
 	// weights are w of the kinds, of the stacks and of the shares.
@@ -178,7 +185,7 @@ func New(o Options) *Level {
 	if o.many() {
 		l.counts, l.many = newMultinomial(len(l.numbers)), &sparse{features: len(l.numbers) + 1}
 	}
-	if o.Tokens > 0 {
+	if o.hasWords() {
 		l.texts = newTexts(o)
 	}
 	if o.keyed() > 0 {

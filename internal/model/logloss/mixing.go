@@ -23,6 +23,7 @@ type Scratch struct {
 	// counts and features are the nonzero numbers of the experts of many numbers.
 	counts, features []entry
 	texts            textScratch
+	traits           traits
 }
 
 // NewScratch is for the rows of a level.
@@ -35,6 +36,7 @@ func (l *Level) NewScratch() *Scratch {
 	if l.keys != nil {
 		s.keys = newKeyedScratch(l.keys.o)
 	}
+	s.traits = l.o.newTraits()
 	return s
 }
 
@@ -110,13 +112,22 @@ func (l *Level) standardize(s *Scratch, x []float64) {
 		s.features = l.counts.features(s.features[:0], s.counts, s.z)
 	}
 	if l.texts != nil {
-		l.texts.find(&s.texts, s.z, x[l.o.Dimension:])
+		if l.o.Traits {
+			l.present(&s.traits, x)
+		}
+		l.find(s, x)
 	}
 	if l.keys != nil {
 		for i := range s.keys.values {
 			s.keys.values[i] = x[l.o.Keys[i]]
 		}
 	}
+}
+
+// find finds the words of a row.
+func (l *Level) find(s *Scratch, x []float64) {
+	s.traits.describe()
+	l.texts.find(&s.texts, &s.traits, s.z, x[l.o.Dimension:])
 }
 
 // logarithms writes log p of probabilities that are at least leastProbability and sum to 1. Each,
@@ -188,8 +199,8 @@ func (l *Level) stack(s *Scratch, counts []float64, total float64) {
 }
 
 // Append appends what Learn needs to know of a prediction of Mix: the logarithms of the kinds, the
-// log-odds of the logistic regression and of the variants if there are keys; the number of rows
-// before, and the number of classes. Mix has predicted nothing with fewer than two classes.
+// log-odds of the logistic regression and of the variants if there are keys; the classes that came before; the number
+// of rows before, and the number of classes. Mix has predicted nothing with fewer than two classes.
 func (l *Level) Append(dst []float64, s *Scratch, classes int) []float64 {
 	if classes < 2 {
 		return append(dst, float64(l.rows), float64(classes))
@@ -200,6 +211,7 @@ func (l *Level) Append(dst []float64, s *Scratch, classes int) []float64 {
 	if l.keys != nil {
 		dst = append(append(dst, s.odds[0]), s.keys.odds...)
 	}
+	dst = append(dst, s.traits.last...)
 	return append(dst, float64(l.rows), float64(classes))
 }
 
@@ -228,16 +240,28 @@ func (l *Level) Split(advice []float64) (rest, served []float64) {
 
 // remembered is how many numbers Append appends for so many classes, before the last two.
 func (l *Level) remembered(classes int) int {
-	n := len(l.kinds) * classes
+	n := len(l.kinds)*classes + l.o.lasts()
 	if l.keys != nil {
 		n += 1 + len(l.keys.weights)
 	}
 	return n
 }
 
-// possible reports whether served numbers are logarithms of probabilities and log-odds.
+// lastOf are the classes that came before a served row.
+func (l *Level) lastOf(served []float64) []float64 {
+	end := len(served) - 2
+	return served[end-l.o.lasts() : end]
+}
+
+// possible reports whether served numbers are logarithms of probabilities, log-odds and classes.
 func (l *Level) possible(served []float64) bool {
-	logs := len(l.kinds) * int(served[len(served)-1])
+	classes := served[len(served)-1]
+	for _, v := range l.lastOf(served) {
+		if !(v >= 0 && v <= classes) || v != math.Trunc(v) {
+			return false
+		}
+	}
+	logs := len(l.kinds) * int(classes)
 	for i, v := range served[:len(served)-2] {
 		if i < logs && !(v >= leastLog && v <= 0) || !(math.Abs(v) <= maxLogit) {
 			return false
@@ -247,7 +271,7 @@ func (l *Level) possible(served []float64) bool {
 }
 
 // recall writes what was served. It is false if the class was not known then.
-func (l *Level) recall(s *Scratch, served, counts []float64, total float64, class int) bool {
+func (l *Level) recall(s *Scratch, x, served, counts []float64, total float64, class int) bool {
 	classes := int(served[len(served)-1])
 	if class >= classes || classes > len(counts) {
 		return false
@@ -262,6 +286,10 @@ func (l *Level) recall(s *Scratch, served, counts []float64, total float64, clas
 		rest := served[len(l.kinds)*classes:]
 		s.odds[0] = rest[0]
 		copy(s.keys.odds, rest[1:])
+	}
+	if l.o.Traits {
+		copy(s.traits.last, l.lastOf(served))
+		l.find(s, x)
 	}
 	l.stack(s, counts, total)
 	return true

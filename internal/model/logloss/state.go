@@ -3,6 +3,7 @@ package logloss
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -36,6 +37,7 @@ func (l *Level) Visit(v *codec.Visitor, classes int) {
 	}
 	if l.texts != nil {
 		l.texts.visit(v, classes)
+		l.visitLast(v, classes)
 	}
 	if l.keys != nil {
 		l.keys.visit(v, l.rows)
@@ -71,7 +73,12 @@ func (l *Level) name(expert int) string {
 	} else if i >= 0 {
 		return fmt.Sprintf("stack/forgetting_%g", decays()[i])
 	}
-	return [...]string{calibrated: "calibrated", ofClasses: "conditional", ofCounts: "multinomial", ofMany: "sparse", ofWords: "words", ofShares: "word_shares", ofWordOdds: "word_odds", ofPairOdds: "pair_odds", logistic: "logistic", ofKeys: "effects"}[l.kinds[expert]]
+	names := [...]string{calibrated: "calibrated", ofClasses: "conditional", ofCounts: "multinomial", ofMany: "sparse", ofWords: "words", ofShares: "word_shares", ofWordOdds: "word_odds", ofPairOdds: "pair_odds", logistic: "logistic", ofKeys: "effects"}
+	name := names[l.kinds[expert]]
+	if l.o.Tokens == 0 {
+		name = strings.Replace(name, "word", "trait", 1)
+	}
+	return name
 }
 
 // regressions is the number of logistic regressions beside so many known classes.
@@ -111,7 +118,7 @@ func (o Options) Bytes() uint64 {
 	if o.keyed() > 0 {
 		size += o.effects().Bytes()
 	}
-	if o.Tokens > 0 {
+	if o.hasWords() {
 		size += o.textBytes()
 	}
 	return size
@@ -140,6 +147,10 @@ func (o Options) PredictFlops() uint64 {
 	flops += 2 * d * d * uint64(o.logits())
 	if o.many() {
 		flops += manyFlops * d * k
+	}
+	keys := uint64(o.traitKeys())
+	if o.Traits {
+		flops += tokenFlops * k * (1 + 2*keys + keys*(keys+1)/2)
 	}
 	return flops + 4*d*k + tokenFlops*uint64(o.Tokens)*k
 }

@@ -30,9 +30,11 @@ type texts struct {
 	buckets uint32
 	numbers int
 	// tokens have occurred, in the order of their first rows. at has their places.
-	tokens  []uint32
-	at      map[uint32]int32
-	words   int // Of the tokens.
+	tokens []uint32
+	at     map[uint32]int32
+	words  int // Of the tokens.
+	// last are the last classes of the words of keys, plus 1, by their places.
+	last    []uint32
 	classes []textClass
 }
 
@@ -49,11 +51,16 @@ const (
 	// B ≤ mostBuckets, and 2B · MaxClasses ≤ mostCells.
 	mostBuckets = 1 << 17
 	mostCells   = 1 << 20
+	// B of traits alone is at least leastBuckets, if MaxClasses allows.
+	leastBuckets = 1 << 12
 )
 
-// textBuckets is B.
+// textBuckets is B. Traits alone have no more tokens than keys are allowed.
 func (o Options) textBuckets() uint32 {
 	b := uint32(mostBuckets)
+	for o.Tokens == 0 && b > leastBuckets && uint64(2*b) > uint64(o.MaxKeys) {
+		b /= 2
+	}
 	for uint64(b)*uint64(2*o.MaxClasses) > mostCells {
 		b /= 2
 	}
@@ -75,24 +82,30 @@ type textScratch struct {
 	ofWords, ofAll []float64
 }
 
-// find fills s with the tokens and features of a row, given the standardized numbers and 1 in z. The slots have the words of each
+// find fills s with the tokens and features of a row, given its traits and the standardized numbers and 1 in z. The slots have the words of each
 // text and behind them as many pairs, 0 for none.
-func (t *texts) find(s *textScratch, z, slots []float64) {
+func (t *texts) find(s *textScratch, row *traits, z, slots []float64) {
 	s.all, s.tokens, s.counts, s.words = s.all[:0], s.tokens[:0], s.counts[:0], 0
 	words, pairs := 0.0, 0.0
 	for i, v := range slots {
 		if v == 0 {
 			continue
 		}
-		token := uint32(uint64(v) % uint64(t.buckets))
 		if i%slotsOfText >= slotsOfText/2 {
-			token += t.buckets
+			s.all = append(s.all, t.pair(uint64(v)))
 			pairs++
 		} else {
+			s.all = append(s.all, t.word(uint64(v)))
 			words++
 		}
-		s.all = append(s.all, token)
 	}
+	for _, hash := range row.words {
+		s.all = append(s.all, t.word(hash))
+	}
+	for _, hash := range row.pairs {
+		s.all = append(s.all, t.pair(hash))
+	}
+	words, pairs = words+float64(len(row.words)), pairs+float64(len(row.pairs))
 	slices.Sort(s.all)
 	for _, token := range s.all {
 		if n := len(s.tokens); n > 0 && s.tokens[n-1] == token {
@@ -207,7 +220,7 @@ func (t *texts) probabilities(dst *[]float64, s *textScratch, classes int, pairs
 
 func (t *texts) add(token uint32) int {
 	place := len(t.tokens)
-	t.tokens, t.at[token] = append(t.tokens, token), int32(place)
+	t.tokens, t.last, t.at[token] = append(t.tokens, token), append(t.last, 0), int32(place)
 	if token < t.buckets {
 		t.words++
 	}
@@ -228,7 +241,11 @@ func (t *texts) bytes(classes int) uint64 {
 
 // textBytes is the memory with all tokens and classes.
 func (o Options) textBytes() uint64 {
-	return 2*uint64(o.textBuckets())*(tokenBytes+cellBytes*uint64(o.MaxClasses)) + scratches*32*uint64(o.Tokens)
+	tokens := 2 * uint64(o.textBuckets())
+	if o.Tokens+len(o.Keys) == 0 {
+		tokens = uint64(o.MaxClasses) // The class before is the only word.
+	}
+	return tokens*(tokenBytes+cellBytes*uint64(o.MaxClasses)) + scratches*32*uint64(o.Tokens)
 }
 
 func (t *texts) visit(v *codec.Visitor, classes int) {
@@ -237,7 +254,7 @@ func (t *texts) visit(v *codec.Visitor, classes int) {
 		v.Corrupt("%d tokens of %d", n, 2*t.buckets)
 	}
 	if v.Reading() {
-		t.tokens, t.at, t.words, t.classes = nil, make(map[uint32]int32, n), 0, nil
+		t.tokens, t.last, t.at, t.words, t.classes = nil, nil, make(map[uint32]int32, n), 0, nil
 	}
 	for i := range n {
 		var token uint32
