@@ -29,6 +29,7 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	main "hindsight/cmd/server"
 	"hindsight/internal/cluster/placement"
+	"hindsight/internal/engine/storage"
 	"hindsight/internal/rpc"
 )
 
@@ -38,8 +39,14 @@ var tortureServers = flag.Int("torture-servers", 1, "servers of the torture; mor
 // cluster address and the address to dial in its place.
 const peersOf = "HINDSIGHT_TEST_PEERS"
 
+// isNext is the environment variable of a server of the next version, whose format differs by its number alone.
+const isNext = "HINDSIGHT_TEST_NEXT"
+
 // actAsServer is the main function of a server that reaches its peers through a network.
 func actAsServer(peers string) int {
+	if os.Getenv(isNext) == "true" {
+		storage.Format++
+	}
 	via := map[string]string{}
 	for pair := range strings.SplitSeq(peers, ",") {
 		address, dialed, _ := strings.Cut(pair, "=")
@@ -72,7 +79,6 @@ type fleet struct {
 	group  uint32
 	// cold: only owners learn.
 	cold bool
-	next string // The program of the next version, once it is built.
 	// large is an exported model of the size of -torture-import, small one of a megabyte, once they are needed. imported
 	// counts their imports.
 	large, small []byte
@@ -110,7 +116,7 @@ type hit struct {
 type member struct {
 	number             int
 	dir, grpc, cluster string
-	program            string   // Of another build; empty for the test binary.
+	next               bool     // Its process is of the next version.
 	clients            string   // Where clients dial.
 	peers              []string // What it dials in place of the cluster addresses of others.
 	process            *process
@@ -227,7 +233,7 @@ func (f *fleet) try(m *member) (*process, error) {
 	for _, m := range f.members {
 		join = append(join, m.cluster)
 	}
-	by := []string{"/usr/bin/env", peersOf + "=" + strings.Join(m.peers, ","), cmp.Or(m.program, program)}
+	by := []string{"/usr/bin/env", peersOf + "=" + strings.Join(m.peers, ","), fmt.Sprintf("%s=%t", isNext, m.next), program}
 	flags := append([]string{"--grpc-address", m.grpc, "--cluster-address", m.cluster, "--cluster-join", strings.Join(join, ","), "--cluster-groups", strconv.Itoa(f.groups)}, f.flags...)
 	m.life.Add(1)
 	return tryLaunch(f.t, m.dir, by, flags...)

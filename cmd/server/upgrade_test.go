@@ -6,8 +6,8 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,26 +27,12 @@ import (
 	"hindsight/internal/store"
 )
 
-// nextProgram builds the test binary of the next version, whose format differs by its number.
-func nextProgram(t *testing.T) string {
-	t.Helper()
-	program := filepath.Join(t.TempDir(), "next.test")
-	build := exec.CommandContext(t.Context(), "go", "test", "-c", "-trimpath", "-tags=grpcnotrace,nextformat", "-ldflags=-w", "-o", program, ".")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := build.CombinedOutput()
-	require.NoError(t, err, out)
-	return program
-}
-
 // upgradedForAMoment runs a member by the next version, and then by this version again.
 func (f *fleet) upgradedForAMoment() {
 	f.t.Helper()
-	if f.next == "" {
-		f.next = nextProgram(f.t)
-	}
 	m := f.sample(1)[0]
-	f.replaceBy(m, f.next)
-	f.replaceBy(m, "")
+	f.replaceBy(m, true)
+	f.replaceBy(m, false)
 }
 
 // formatOf returns the format of a member's directory.
@@ -68,7 +54,7 @@ func (f *fleet) lower() {
 	for _, m := range f.members {
 		for group := range uint32(f.groups + 1) {
 			name := filepath.Join(m.directory(group), "format")
-			if _, err := os.Stat(name); m.program == "" || err != nil {
+			if _, err := os.Stat(name); !m.next || err != nil {
 				continue
 			}
 			require.NoError(f.t, os.WriteFile(name, store.AppendFormat(nil, storage.Format, "v9.8"), 0o600))
@@ -76,15 +62,15 @@ func (f *fleet) lower() {
 	}
 }
 
-// replaceBy restarts a member by another program, as an operator does or after a kill.
-func (f *fleet) replaceBy(m *member, program string) {
+// replaceBy restarts a member by the next version or by this one, as an operator does or after a kill.
+func (f *fleet) replaceBy(m *member, next bool) {
 	f.t.Helper()
 	if f.rng.IntN(2) == 0 {
 		f.kill(m)
 	} else {
 		f.terminate(m)
 	}
-	m.program = program
+	m.next = next
 	f.start(m)
 	f.awaitVoters()
 	f.pause(100, 500)
@@ -98,18 +84,17 @@ func (f *fleet) raised(format uint32) {
 	}
 }
 
-// rejects checks that a program neither serves the directory of a stopped member nor changes it.
-func (f *fleet) rejects(m *member, program, want string) {
+// rejects checks that this version neither serves the directory of a stopped member of the next version nor changes it.
+func (f *fleet) rejects(m *member, want string) {
 	f.t.Helper()
 	before := contents(f.t, m.dir)
-	was := m.program
-	m.program = program
+	m.next = false
 	p, err := f.try(m)
 	if err == nil {
 		err = <-p.ended
 		p.command = nil
 	}
-	if m.program = was; err == nil || !strings.Contains(err.Error(), want) {
+	if m.next = true; err == nil || !strings.Contains(err.Error(), want) {
 		f.t.Errorf("the older program on server %d: %v, want %q", m.number, err, want)
 	}
 	after := contents(f.t, m.dir)
@@ -126,8 +111,7 @@ func (f *fleet) rejects(m *member, program, want string) {
 // acknowledged is learned once.
 func TestRollingUpgrade(t *testing.T) {
 	endToEnd(t)
-	next := nextProgram(t)
-	const oldest, newest = storage.Format, storage.Format + 1
+	oldest, newest := storage.Format, storage.Format+1
 	f := newFleet(t, *tortureSeed, 3, 1)
 	f.batch = *upgradeBatch
 	f.load(8, []string{"linear", "named", "running", "taylor"}) // The cheap ones.
@@ -137,20 +121,20 @@ func TestRollingUpgrade(t *testing.T) {
 		if round%2 == 1 {
 			first = f.other(first)
 		}
-		f.replaceBy(first, next)
+		f.replaceBy(first, true)
 		second := f.other(first)
-		f.replaceBy(second, next)
+		f.replaceBy(second, true)
 		f.raised(oldest) // A server writes only the older format yet.
-		f.replaceBy(second, "")
-		f.replaceBy(first, "")
+		f.replaceBy(second, false)
+		f.replaceBy(first, false)
 	}
-	for len(f.upgraded(next)) < len(f.members) {
+	for slices.ContainsFunc(f.members, func(m *member) bool { return !m.next }) {
 		m := f.owner()
-		if m.program == next {
+		if m.next {
 			m = f.other(m)
 		}
-		if m.program != next {
-			f.replaceBy(m, next)
+		if !m.next {
+			f.replaceBy(m, true)
 		}
 	}
 	f.raised(newest)
@@ -158,11 +142,11 @@ func TestRollingUpgrade(t *testing.T) {
 	f.rate(from)
 	m := f.other(f.owner())
 	f.terminate(m)
-	f.rejects(m, "", "start version")
+	f.rejects(m, "start version")
 	if err := errors.Join(os.RemoveAll(m.dir), os.Mkdir(m.dir, 0o700)); err != nil { // A new member.
 		t.Fatal(err)
 	}
-	f.rejects(m, "", "start version")
+	f.rejects(m, "start version")
 	f.start(m)
 	f.awaitVoters()
 	f.raised(newest)
@@ -185,16 +169,6 @@ func (f *fleet) rate(from int64) {
 		}
 	}
 	f.t.Logf("%d labels a second", int64(labels)*int64(time.Second)/(f.since()-from))
-}
-
-// upgraded returns the members that run a program.
-func (f *fleet) upgraded(program string) (all []*member) {
-	for _, m := range f.members {
-		if m.program == program {
-			all = append(all, m)
-		}
-	}
-	return all
 }
 
 // A server ends by SIGTERM while clients predict and observe, as a pod that is replaced,
