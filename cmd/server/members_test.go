@@ -390,11 +390,11 @@ func TestKilledServerOfManyGroups(t *testing.T) {
 	f.members = all[:len(all)-1] // Clients ask only the servers that live.
 	f.load(len(shares), shares...)
 	f.members = all
-	f.pause(4000, 4001)
+	f.pause(3000, 3001)
 	before := f.since()
-	atRest := f.pauses("at rest", before-int64(3*time.Second))
+	atRest := f.pauses("at rest", before-int64(2*time.Second))
 	victim.process.kill(t)
-	f.pause(8000, 8001)
+	f.pause(5000, 5001)
 	f.pauses("one of six servers is killed", before)
 	without, others, longest := 0, time.Duration(0), time.Duration(0)
 	f.mu.Lock()
