@@ -79,12 +79,15 @@ next:
 	VZEROUPPER
 	RET
 
-DATA best<>+0(SB)/8, $0x3fff             // The count of a bin.
-DATA best<>+8(SB)/8, $0x4330000000000000 // 2⁵².
-DATA best<>+16(SB)/8, $0x4000000000000000 // 2⁶², and the number 2: λ.
-DATA best<>+24(SB)/8, $0x4331000000000000 // 2⁵² + 2⁴⁸.
-DATA best<>+32(SB)/8, $4                 // The distance of two codes.
-GLOBL best<>(SB), RODATA|NOPTR, $40
+DATA best<>+0(SB)/8, $4 // The distance of two codes.
+DATA best<>+8(SB)/8, $4
+DATA best<>+16(SB)/8, $4
+DATA best<>+24(SB)/8, $4
+DATA best<>+32(SB)/8, $0x3fff             // The count of a bin.
+DATA best<>+40(SB)/8, $0x4330000000000000 // 2⁵².
+DATA best<>+48(SB)/8, $0x4000000000000000 // 2⁶², and the number 2: λ.
+DATA best<>+56(SB)/8, $0x4331000000000000 // 2⁵² + 2⁴⁸.
+GLOBL best<>(SB), RODATA|NOPTR, $64
 
 // A bin w = 2¹⁴ sum + count becomes two doubles: count + 2⁵² and, as |w| ≤ 2⁶²,
 // (w + 2⁶²) >> 14 = sum + 2⁴⁸ in the mantissa of 2⁵².
@@ -97,11 +100,11 @@ TEXT ·bestAVX2(SB), NOSPLIT, $0-56
 	VBROADCASTSD least+32(FP), Y2
 	MOVQ         scores+40(FP), R8
 	MOVQ         at+48(FP), R9
-	VBROADCASTSD best<>+0(SB), Y3
-	VBROADCASTSD best<>+8(SB), Y4
-	VBROADCASTSD best<>+16(SB), Y5
-	VBROADCASTSD best<>+24(SB), Y6
-	VPXOR        Y7, Y7, Y7    // Σ w.
+	VBROADCASTSD best<>+32(SB), Y3
+	VBROADCASTSD best<>+40(SB), Y4
+	VBROADCASTSD best<>+48(SB), Y5
+	VBROADCASTSD best<>+56(SB), Y6
+	VMOVAPD      Y5, Y7        // Σ w + 2⁶².
 	VPXOR        Y8, Y8, Y8    // Scores.
 	VPXOR        Y9, Y9, Y9    // Their codes.
 	VPXOR        Y10, Y10, Y10 // The code.
@@ -110,33 +113,29 @@ TEXT ·bestAVX2(SB), NOSPLIT, $0-56
 bin:
 	VPADDQ    (SI), Y7, Y7
 	VPAND     Y3, Y7, Y11
+	VPSRLQ    $14, Y7, Y12
 	VPOR      Y4, Y11, Y11
-	VSUBPD    Y4, Y11, Y11           // n_l.
-	VPADDQ    Y5, Y7, Y12
-	VPSRLQ    $14, Y12, Y12
 	VPOR      Y4, Y12, Y12
-	VSUBPD    Y6, Y12, Y12           // S_l.
-	VSUBPD    Y11, Y1, Y13           // n_r.
-	VSUBPD    Y12, Y0, Y14           // S_r.
-	VCMPPD    $0x1d, Y2, Y11, Y15    // n_l ≥ least.
+	VSUBPD    Y4, Y11, Y11          // n_l.
+	VSUBPD    Y6, Y12, Y12          // S_l.
+	VSUBPD    Y11, Y1, Y13          // n_r.
+	VSUBPD    Y12, Y0, Y14          // S_r.
+	VMINPD    Y11, Y13, Y15
 	VADDPD    Y5, Y11, Y11
+	VADDPD    Y5, Y13, Y13
 	VMULPD    Y12, Y12, Y12
 	VMULPD    Y14, Y14, Y14
-	VMULPD    Y11, Y14, Y14          // S_r² (n_l + λ).
-	VCMPPD    $0x1d, Y2, Y13, Y2     // Clobbers least: it is loaded again.
-	VANDPD    Y2, Y15, Y15
-	VBROADCASTSD least+32(FP), Y2
-	VADDPD    Y5, Y13, Y13
-	VMULPD    Y13, Y12, Y12          // S_l² (n_r + λ).
+	VMULPD    Y11, Y14, Y14         // S_r² (n_l + λ).
+	VMULPD    Y13, Y12, Y12         // S_l² (n_r + λ).
 	VADDPD    Y14, Y12, Y12
 	VMULPD    Y13, Y11, Y11
 	VDIVPD    Y11, Y12, Y12
-	VCMPPD    $0x1e, Y8, Y12, Y11    // Better.
+	VCMPPD    $0x1d, Y2, Y15, Y15   // Both sides have enough rows.
+	VCMPPD    $0x1e, Y8, Y12, Y11   // Better.
 	VANDPD    Y11, Y15, Y15
 	VBLENDVPD Y15, Y12, Y8, Y8
 	VBLENDVPD Y15, Y10, Y9, Y9
-	VPBROADCASTQ best<>+32(SB), Y11
-	VPADDQ    Y11, Y10, Y10
+	VPADDQ    best<>+0(SB), Y10, Y10
 	ADDQ      $32, SI
 	DECQ      CX
 	JNZ       bin
