@@ -70,7 +70,7 @@ func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 	if err := m.append(ctx, c); err != nil {
 		return m.failed("append to the log", err)
 	}
-	return m.failed("remove answered predictions", m.store.removeAnswered(c.Answered)) //nolint:contextcheck // The record is written: its predictions go.
+	return m.store.removeAnswered(c.Answered) //nolint:contextcheck // The record is written: its predictions go.
 }
 
 func (m *Model) append(ctx context.Context, c storage.Commit) error {

@@ -125,41 +125,28 @@ func (m *Model) fillPending(db *database, b *pebble.Batch, rows []storage.Predic
 }
 
 // GetPending implements storage.Pending.
-func (m *Model) GetPending(id string) (storage.Prediction, bool, error) {
-	p, ok, err := m.getPending(id)
-	return p, ok, m.failed("look up a pending prediction", err)
-}
-
-func (m *Model) getPending(id string) (storage.Prediction, bool, error) {
-	if err := m.gone(); err != nil {
-		return storage.Prediction{}, false, err
-	}
-	if !m.store.pendingFilter.may(m.number, id) {
-		return storage.Prediction{}, false, nil
-	}
+func (m *Model) GetPending(id string) (p storage.Prediction, ok bool, err error) {
 	var v []byte
-	var ok bool
-	err := m.store.finishPending(func(db *database) (err error) {
-		v, ok, err = db.get(idKey(familyPending, m.number, id))
-		return err
-	})
+	if err = m.gone(); err == nil && m.store.pendingFilter.may(m.number, id) {
+		err = m.store.finishPending(func(db *database) (err error) {
+			v, ok, err = db.get(idKey(familyPending, m.number, id))
+			return err
+		})
+	}
 	if err != nil || !ok {
-		return storage.Prediction{}, false, err
+		return p, false, m.failed("look up a pending prediction", err)
 	}
 	expiry, value, err := splitTimed(v)
 	if err != nil {
-		return storage.Prediction{}, false, fmt.Errorf("id %q: %w", id, err)
+		return p, false, m.failed("look up a pending prediction", fmt.Errorf("id %q: %w", id, err))
 	}
 	return storage.Prediction{ID: id, Value: value, Expiry: time.Unix(0, expiry)}, true, nil
 }
 
 // RemovePending implements storage.Pending. A crash may bring rows back.
 func (m *Model) RemovePending(ids []string) error {
-	return m.failed("remove pending predictions", m.removePending(ids))
-}
-
-func (m *Model) removePending(ids []string) error {
-	return m.store.finishPending(func(db *database) error { return m.deletePending(db, ids) })
+	err := m.store.finishPending(func(db *database) error { return m.deletePending(db, ids) })
+	return m.failed("remove pending predictions", err)
 }
 
 // removeAnswered removes answered predictions. A model that is deleted has none.
@@ -174,7 +161,7 @@ func (s *Store) removeAnswered(answered []storage.Answered) error {
 			ids[k] = answered[k].ID
 		}
 		if m := s.handle(answered[0].Model); m != nil {
-			if err := m.removePending(ids); err != nil && !errors.Is(err, storage.ErrDeleted) {
+			if err := m.RemovePending(ids); err != nil && !errors.Is(err, storage.ErrDeleted) {
 				return err
 			}
 		}

@@ -44,7 +44,7 @@ func (s *Store) entry(name string, encoded []byte, rewinds map[uint64]*uint64) (
 	sequence, rewinding := rewinds[model]
 	switch {
 	case m.name != name:
-		out.Err = fmt.Errorf("store: model %q: %w: its number %d is that of model %q", name, storage.ErrCorrupt, model, m.name)
+		out.Err = fmt.Errorf("store: model %q: %w: its number %d belongs to model %q", name, storage.ErrCorrupt, model, m.name)
 	case rewinding && sequence == nil:
 		out.Err = fmt.Errorf("store: model %q: %w: the sequence of its unfinished rewind cannot be read", name, storage.ErrCorrupt)
 	default:
@@ -310,11 +310,8 @@ func (m *Model) Value() ([]byte, error) {
 }
 
 // SetValue implements storage.Model.
-func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) error {
-	return m.failed("set the value", m.setValue(ctx, value, also))
-}
-
-func (m *Model) setValue(ctx context.Context, value []byte, also []storage.Alias) error {
+func (m *Model) SetValue(ctx context.Context, value []byte, also ...storage.Alias) (err error) {
+	defer func() { err = m.failed("set the value", err) }()
 	db := m.store.logDB
 	if err := db.room(ctx); err != nil {
 		return err

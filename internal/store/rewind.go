@@ -20,11 +20,8 @@ import (
 // the rewind's, and the log completes the rewind by the same command.
 //
 // An id whose row is too short stays.
-func (m *Model) Rewind(ctx context.Context, r storage.Rewind) error {
-	return m.failed("rewind the log", m.rewind(ctx, r))
-}
-
-func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
+func (m *Model) Rewind(ctx context.Context, r storage.Rewind) (err error) {
+	defer func() { err = m.failed("rewind the log", err) }()
 	if r.Last != nil && (r.Last.Last != r.Sequence || r.Last.First > r.Last.Last) {
 		return fmt.Errorf("the record of %d to %d does not end with sequence %d", r.Last.First, r.Last.Last, r.Sequence)
 	}
@@ -60,7 +57,7 @@ func (m *Model) rewind(ctx context.Context, r storage.Rewind) error {
 	}
 	_, upper := modelRange(familyLog, m.number)
 	m.beginChange()
-	err := m.store.complete(ctx, db.commitDurably, func(b *pebble.Batch) error {
+	err = m.store.complete(ctx, db.commitDurably, func(b *pebble.Batch) error {
 		if err := b.DeleteRange(key(familyLog, m.number, r.Sequence+1), upper, nil); err != nil {
 			return err
 		}
