@@ -3,6 +3,7 @@ package hosted
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,27 +19,26 @@ type pending struct {
 
 // choosing has the ids of callers under which predictions are being remembered. The zero value has none.
 type choosing struct {
-	mu  sync.Mutex
-	ids map[string]chan struct{}
+	mu    sync.Mutex
+	ids   map[string]bool
+	freed signal
 }
 
 // take waits until no other call has one of the ids, and takes them. The caller calls release at the end.
 func (c *choosing) take(ids []string) (release func()) {
-	mine := make(chan struct{})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for other := c.other(ids); other != nil; other = c.other(ids) {
+	for slices.ContainsFunc(ids, func(id string) bool { return c.ids[id] }) {
+		freed := c.freed.next()
 		c.mu.Unlock()
-		<-other
+		<-freed
 		c.mu.Lock()
 	}
 	if c.ids == nil {
-		c.ids = map[string]chan struct{}{}
+		c.ids = map[string]bool{}
 	}
 	for _, id := range ids {
-		if id != "" {
-			c.ids[id] = mine
-		}
+		c.ids[id] = id != ""
 	}
 	return func() {
 		c.mu.Lock()
@@ -49,18 +49,8 @@ func (c *choosing) take(ids []string) (release func()) {
 		if len(c.ids) == 0 {
 			c.ids = nil // A map keeps the room of its largest size.
 		}
-		close(mine)
+		c.freed.wake()
 	}
-}
-
-// other returns what closes when a call that has one of the ids releases it, nil if no call has one.
-func (c *choosing) other(ids []string) chan struct{} {
-	for _, id := range ids {
-		if other := c.ids[id]; other != nil {
-			return other
-		}
-	}
-	return nil
 }
 
 func (p *pending) count() int64 { return p.store.CountPending() }
@@ -73,14 +63,14 @@ func (p *pending) get(id string, outputs int, now time.Time) (*record.Pending, e
 	if p.store.CountPending() == 0 {
 		return nil, nil
 	}
-	kept, ok, err := p.store.GetPending(id)
+	stored, ok, err := p.store.GetPending(id)
 	if err != nil {
 		return nil, p.id.storagef(fmt.Sprintf("look up prediction %q", id), err)
 	}
-	if !ok || !kept.Expiry.After(now) {
+	if !ok || !stored.Expiry.After(now) {
 		return nil, nil
 	}
-	w, err := record.DecodePending(kept.Value, outputs)
+	w, err := record.DecodePending(stored.Value, outputs)
 	if err != nil {
 		return nil, p.id.errorf(fmt.Sprintf("read prediction %q", id), fmt.Errorf("%w: %w", ErrCorrupt, err))
 	}
