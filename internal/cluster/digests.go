@@ -104,12 +104,12 @@ func (n *Node) compare(ctx context.Context, l *consensus.Log, c check) {
 		} {
 			v := count(said, voters, part)
 			split = split || v.split
-			switch n.judge(ctx, log, l, v, part(c.own), unheard) {
+			switch n.decide(ctx, log, l, v, part(c.own), unheard) {
 			case repaired:
 				return
 			case undecided:
 				open = true
-			case settled:
+			case decided:
 			}
 		}
 		if !open || pause(ctx, compareRetry) != nil {
@@ -124,16 +124,16 @@ func (n *Node) compare(ctx context.Context, l *consensus.Log, c check) {
 type verdict int
 
 const (
-	// settled: no server differs, or another server repairs itself, or no server can be repaired.
-	settled verdict = iota
+	// decided: no server differs, or another server repairs itself, or no server can be repaired.
+	decided verdict = iota
 	// undecided: more servers may answer the next question.
 	undecided
 	// repaired: this server replaces its store, if it may.
 	repaired
 )
 
-// judge decides by a count of digests, and repairs this server if it is wrong.
-func (n *Node) judge(ctx context.Context, log *zap.Logger, l *consensus.Log, v ballot, own string, unheard int) verdict {
+// decide decides by a count of digests, and repairs this server if it is wrong.
+func (n *Node) decide(ctx context.Context, log *zap.Logger, l *consensus.Log, v ballot, own string, unheard int) verdict {
 	owner, known := l.Owner()
 	switch {
 	case own == "":
@@ -156,7 +156,7 @@ func (n *Node) judge(ctx context.Context, log *zap.Logger, l *consensus.Log, v b
 	default:
 		return undecided
 	}
-	return settled
+	return decided
 }
 
 // ballot has the digests of the voters that know them, by their ids.

@@ -30,7 +30,7 @@ type words struct {
 const (
 	// A word has four ids in the mean when as many ids have been added as the filter has room for.
 	idsPerWord = 4
-	// The least room of a filter, which then takes 2 MiB.
+	// The minimum room of a filter, which then takes 2 MiB.
 	minRoom = 1 << 20
 )
 

@@ -28,7 +28,7 @@ import (
 	"go.uber.org/zap"
 )
 
-// Sentinels of this backend. Those of every backend are in package storage.
+// Sentinels of this backend. The sentinels of every backend are in package storage.
 var (
 	// ErrInUse: another process has the directory open.
 	ErrInUse = errors.New("in use by another process")
@@ -63,7 +63,7 @@ type Options struct {
 	// memTable is the size of the memory tables, in bytes; 0 is the default of each
 	// database. Tests make it small, so that flushes come early.
 	memTable uint64
-	// filterRoom is the least room of the filter of ids, 0 for minRoom. Tests make it small, so that
+	// filterRoom is the minimum room of the filter of ids, 0 for minRoom. Tests make it small, so that
 	// the filter is renewed early.
 	filterRoom int64
 }

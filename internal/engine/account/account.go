@@ -1,4 +1,4 @@
-// Package account keeps the account of a model beside the learner's own: the served
+// Package account keeps the account of a model beside the account of its learner: the served
 // losses, the losses of two baselines that ignore the inputs, prediction intervals, and
 // changes of the loss. It is part of the model's state: the same rounds give the same
 // account, bit for bit.

@@ -189,7 +189,7 @@ type Live struct {
 }
 
 // Live reads the live statistics of a model that was in memory since the start, or that is broken; others
-// are not known, and leave l as it was. Those of a model that has left memory are as they were then. It costs O(r). The
+// are not known, and leave l as it was. A model that has left memory has the statistics of then. It costs O(r). The
 // caller fills in Behind.
 func (r *Reader) Live(l *Live) (known bool) {
 	f, known, broken := r.Model.Figures()

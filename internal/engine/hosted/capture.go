@@ -372,7 +372,7 @@ func (m *Model) CopyState(ctx context.Context, f func(*machine.Machine) error) (
 	return s, release, true, nil
 }
 
-// ListSnapshots describes the kept snapshots, the newest first.
+// ListSnapshots describes the snapshots, the newest first.
 func (m *Model) ListSnapshots() ([]Snapshot, error) {
 	return m.snapshots.list(func(sequence uint64, err error) {
 		m.env.Log.Warn("snapshot left out of the list", zap.String("model", m.ID()), zap.Uint64("sequence", sequence), zap.Error(err))

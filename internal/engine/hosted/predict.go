@@ -167,7 +167,7 @@ func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now
 }
 
 // choose gives row n an id of the caller, and reports whether the prediction of that id is pending
-// already or is that of an earlier row. Chosen has the rows of the ids of this call.
+// already or an earlier row has the id. Chosen has the rows of the ids of this call.
 func (m *Model) choose(answers []Prediction, rows []Row, chosen map[string]int, n int, id string, now time.Time) (known bool, err error) {
 	if err := checkObservationID("prediction_id", id); err != nil {
 		return false, err

@@ -34,7 +34,7 @@ var (
 	// ErrSuperseded says that a captured model was restored or deleted before its snapshot was written.
 	ErrSuperseded = errors.New("the model was restored or deleted meanwhile")
 	// ErrUnreadable says that a snapshot cannot be read back. The log has every observation.
-	ErrUnreadable = errors.New("the snapshot cannot be read back, and the log is kept")
+	ErrUnreadable = errors.New("the snapshot cannot be read back, and the log stays")
 	// The model left memory before its turn came.
 	errLeft = errors.New("the model has left memory")
 )
@@ -178,7 +178,7 @@ func (s *snapshots) removeNewest(sequence uint64, why error) error {
 	return fmt.Errorf("engine: model %q: %w: %v", string(s.id), ErrUnreadable, why) //nolint:errorlint // It is no error of the state.
 }
 
-// Snapshot describes a kept state of a model.
+// Snapshot describes a snapshot of a model.
 type Snapshot struct {
 	Sequence uint64
 	Created  time.Time
@@ -203,7 +203,7 @@ func (s *snapshots) describe(sequence uint64) (Snapshot, error) {
 	return Snapshot{Sequence: sequence, Created: f.Created, Bytes: f.Bytes, Digest: digest}, nil
 }
 
-// list describes the kept snapshots, the newest first. Skipped takes those that do not begin like a
+// list describes the snapshots, the newest first. Skipped takes those that do not begin like a
 // snapshot, which are left out.
 func (s *snapshots) list(skipped func(sequence uint64, err error)) ([]Snapshot, error) {
 	sequences, err := s.store.Snapshots()

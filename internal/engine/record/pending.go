@@ -157,7 +157,7 @@ func DecodeCarried(data []byte, outputs int) (Carried, error) {
 	return decode("carried", data, func(c *Carried, v *codec.Visitor) { c.visit(v, outputs) })
 }
 
-// rowBytes is the least size of a row.
+// rowBytes is the minimum size of a row.
 const rowBytes = 10
 
 func (c *Carried) visit(v *codec.Visitor, outputs int) {

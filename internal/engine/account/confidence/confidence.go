@@ -6,8 +6,8 @@
 //
 //	r(n) = s √(2(nρ² + 1)/(n²ρ²) log(√(nρ² + 1)/α))
 //
-// of its estimate for all n, with a probability that tends to 1 − α as the first look is later. The width is
-// that of a mixture of Gaussian martingales; ρ decides where it is least.
+// of its estimate for all n, with a probability that tends to 1 − α as the first look is later. A mixture
+// of Gaussian martingales has this width; ρ decides where the width is smallest.
 //
 // Source: Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic
 // confidence sequences (2024), theorem 2.2 and section 3.
@@ -29,7 +29,7 @@ const (
 	// Below an effective number of minWeighty values other than 0 neither: with few errors of a classifier
 	// the variance is not known.
 	minWeighty = 20
-	// The number of values at which the sequence exceeds a single interval by the least factor.
+	// The number of values at which the sequence exceeds a single interval by the smallest factor.
 	tightest = 1000
 )
 

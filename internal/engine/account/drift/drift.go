@@ -38,7 +38,7 @@ import "math"
 
 const (
 	block = 16
-	// The least mean number of losses between two false alarms.
+	// The minimum of the mean number of losses between two false alarms.
 	between = 200_000
 	// The E at which a change is detected: the sum of both E is at least threshold
 	// then, and its mean is twice the mean of the number of blocks.

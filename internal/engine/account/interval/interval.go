@@ -215,7 +215,7 @@ func (s *State) scoreServed(r *Round, size float64) {
 	score := size / r.Scale // May be +Inf, which is only compared.
 	// Of a late label the factor of then is not known.
 	s.shape.learn(r.Served, math.Min(maxScore, score*s.shape.factor(r.Served)), score > r.Radii[0], s.levels[0].miss)
-	// A step that used its own score would be larger for misses, and cause too few of them.
+	// A step that used the score of its round would be larger for misses, and cause too few of them.
 	largest := s.largest
 	s.push(math.Min(score, maxScore))
 	if largest == 0 {

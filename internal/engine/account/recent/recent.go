@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// Observations is the least number of observations that a window covers once there
+	// Observations is the minimum number of observations that a window covers once there
 	// are so many. It covers up to block more.
 	Observations = 1000
 	block        = 50
