@@ -95,7 +95,11 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 		}
 	default:
 	}
+	colons := strings.Count(cell, ":")
 	for _, layout := range f.layouts() {
+		if strings.Count(layout, ":") != colons && layout != time.RFC3339 {
+			continue
+		}
 		if t, err := time.Parse(layout, cell); err == nil && t.UTC().Year() > 0 && t.Year() > 0 && t.UTC().Year() <= 9999 {
 			return t, true
 		}
@@ -107,7 +111,7 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 func (f Form) layouts() []string {
 	switch f {
 	case yearMonthDay:
-		return []string{time.DateTime, time.RFC3339, time.DateOnly, "2006-01-02 15:04"}
+		return []string{time.DateTime, time.DateOnly, "2006-01-02 15:04", time.RFC3339}
 	case monthDayYear:
 		return []string{"1/2/2006 15:04", "1/2/2006", "1/2/2006 3:04:05 PM", "1/2/2006 15:04:05"}
 	case dayMonthYear:
