@@ -57,7 +57,7 @@ type Link struct {
 func New() *Link {
 	l := &Link{pool: &sync.Pool{New: func() any { return new(scratch) }}}
 	for i, decay := range [memories]float64{0.95, 0.99, 0.999} {
-		l.softmaxes[i], l.mixture[i] = newSoftmax(decay), 1.0/memories
+		l.softmaxes[i], l.mixture[i] = NewSoftmax(decay, ridge, []float64{startScore, startLinear, 0}), 1.0/memories
 	}
 	return l
 }

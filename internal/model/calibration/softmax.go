@@ -43,10 +43,6 @@ func NewSoftmax(decay, ridge float64, theta []float64) Softmax {
 	return c
 }
 
-func newSoftmax(decay float64) Softmax {
-	return NewSoftmax(decay, ridge, []float64{startScore, startLinear, 0})
-}
-
 func features(score, share float64) Point {
 	return Point{
 		max(-maxScore, min(maxScore, score)),

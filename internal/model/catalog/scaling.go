@@ -17,13 +17,6 @@ const defaultWarmup = scaling.CatchUp
 // classesWarmup is the warm-up of a running scaling of classes, which scales no labels.
 const classesWarmup = 8
 
-func (c *completion) runningWarmup() int {
-	if c.spec.Classes != nil {
-		return classesWarmup
-	}
-	return defaultWarmup
-}
-
 // defaultScaling suits raw columns. A scaling changes only the ridge of an affine learner:
 // there the default freezes, so that the theorem applies.
 func defaultScaling(e entry) *model.Scaling {
@@ -65,7 +58,10 @@ func scaled(c *completion, e entry) entry {
 		f := *given.Fixed
 		given.Fixed, o.Fixed = &f, c.fixed(&f, e)
 	case given.Running != nil:
-		o.Warmup, o.Labels, o.Running = c.runningWarmup(), !e.keepsLabels(), true
+		o.Warmup, o.Labels, o.Running = defaultWarmup, !e.keepsLabels(), true
+		if c.spec.Classes != nil {
+			o.Warmup = classesWarmup
+		}
 		if e.capacity > 0 {
 			o.Warmup = min(o.Warmup, e.capacity)
 		}

@@ -100,16 +100,11 @@ func New(o Options) *Learner {
 	if o.Forgetting == 0 {
 		o.Forgetting = 1
 	}
-	l := blank(o)
-	l.begin()
-	return l
-}
-
-func blank(o Options) *Learner {
 	l := &Learner{o: o, numbers: map[string]int{}, calibration: calibration.New()}
 	if o.ChooseRecoding {
 		l.recoding = new(recoding)
 	}
+	l.begin()
 	return l
 }
 

@@ -30,9 +30,6 @@ func (l *Learner) Visit(v *codec.Visitor) {
 	if v.Reading() {
 		l.begin()
 	}
-	if l.inner == nil {
-		return
-	}
 	if l.level != nil {
 		l.level.Visit(v, k)
 	}

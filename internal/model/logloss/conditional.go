@@ -30,10 +30,6 @@ type conditional struct {
 	deviations float64
 }
 
-func newConditional(d int) *conditional {
-	return &conditional{all: make([]float64, d), within: make([]float64, d)}
-}
-
 func (c *conditional) mean(class int) []float64 { return c.means[class*len(c.all):][:len(c.all)] }
 
 // logs writes log p, normalized, given the logarithms of the shares; inverse is scratch of the length of x.

@@ -31,8 +31,6 @@ const (
 	maxCounted = 1000
 )
 
-func newMultinomial(d int) *multinomial { return &multinomial{measured: make([]bool, d)} }
-
 func (m *multinomial) of(class int) []float64 {
 	d := len(m.measured)
 	return m.sums[class*d:][:d]

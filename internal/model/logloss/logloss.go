@@ -180,10 +180,11 @@ type Level struct {
 // New has seen no rows.
 func New(o Options) *Level {
 	l := &Level{o: o, kinds: o.kinds(), numbers: o.numbers()}
-	l.scale = moments.NewTable(len(l.numbers))
-	l.centers = newConditional(len(l.numbers))
+	d := len(l.numbers)
+	l.scale = moments.NewTable(d)
+	l.centers = &conditional{all: make([]float64, d), within: make([]float64, d)}
 	if o.many() {
-		l.counts, l.many = newMultinomial(len(l.numbers)), &sparse{features: len(l.numbers) + 1}
+		l.counts, l.many = &multinomial{measured: make([]bool, d)}, &sparse{features: d + 1}
 	}
 	if o.hasWords() {
 		l.texts = newTexts(o)

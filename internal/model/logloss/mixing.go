@@ -32,11 +32,11 @@ func (l *Level) NewScratch() *Scratch {
 	s := &Scratch{
 		raw: make([]float64, d), z: make([]float64, d+1), product: make([]float64, d+1), inverse: make([]float64, d),
 		logs: make([][]float64, len(l.weights)), gains: make([]float64, len(l.weights)),
+		traits: traits{last: make([]float64, l.o.lasts()), keys: make([]uint64, l.o.traitKeys())},
 	}
 	if l.keys != nil {
 		s.keys = newKeyedScratch(l.keys.o)
 	}
-	s.traits = l.o.newTraits()
 	return s
 }
 

@@ -35,10 +35,6 @@ func (o Options) lasts() int {
 	return 1 + o.traitKeys()
 }
 
-func (o Options) newTraits() traits {
-	return traits{last: make([]float64, o.lasts()), keys: make([]uint64, o.traitKeys())}
-}
-
 // hashed is a hash of two numbers, by the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). It is not noTrait.
 func hashed(a, b uint64) uint64 {
 	z := (a+1)*0x9e3779b97f4a7c15 ^ b

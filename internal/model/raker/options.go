@@ -104,7 +104,7 @@ func cost(sizes []int, mapBytes uint64, o Options, experts int) model.Cost {
 	if o.TrackRegret && o.Loss == losses.Squared {
 		numbers += pairs + k*total + loops.Rows*(total+1) + 2*e*kernels + 2
 		if o.TrackSwitches {
-			numbers += marked * markNumbers(pairs, total, k)
+			numbers += marked * (pairs + k*(total+1))
 		}
 		flops += pairs + k*total
 	}

@@ -98,7 +98,10 @@ func New(maps []feature.Map, o Options) *Raker {
 	if o.TrackRegret && o.Loss == losses.Squared {
 		r.hindsight = newMoments(r.offsets, o.Outputs)
 		if o.TrackSwitches {
-			r.grid = r.newGrid()
+			r.grid = &grid{length: firstLength}
+			for n := range r.grid.marks {
+				r.grid.marks[n] = r.newMark()
+			}
 		}
 	}
 	r.expertBytes = r.bytes(1) - r.bytes(0)

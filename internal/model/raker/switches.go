@@ -30,16 +30,6 @@ type mark struct {
 	energies      []float64
 }
 
-func markNumbers(pairs, total, outputs uint64) uint64 { return pairs + outputs*(total+1) }
-
-func (r *Raker) newGrid() *grid {
-	g := &grid{length: firstLength}
-	for n := range g.marks {
-		g.marks[n] = r.newMark()
-	}
-	return g
-}
-
 func (r *Raker) newMark() mark {
 	k := mark{energies: make([]float64, len(r.accounts))}
 	for p := range r.hindsight.kernels {

@@ -105,7 +105,7 @@ func New(o Options) *Learner {
 		x: make([]float64, o.Dimension), y: make([]float64, o.Outputs), rows: newRows(o.Dimension + o.Outputs),
 	}
 	if o.Warmup > 0 {
-		l.warm = newWarmup(o)
+		l.warm = &warmup{o: o, best: constants{outputs: make([]moments.Running, o.Outputs)}}
 	}
 	if o.Running {
 		l.moments = &inputMoments{Table: moments.NewTable(o.Dimension)}

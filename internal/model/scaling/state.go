@@ -68,7 +68,9 @@ func (l *Learner) Visit(v *codec.Visitor) {
 	if l.warm == nil {
 		v.Within(maxLoss, &l.extra, &l.owed)
 	} else {
-		l.warm.visitSums(v)
+		v.Uint64(&l.warm.n)
+		v.Within(maxLoss, &l.warm.own, &l.warm.loss.High, &l.warm.loss.Low)
+		l.warm.best.visit(v)
 		l.visitRows(v, &l.warm.rows, l.o.Warmup)
 	}
 	if l.inner.Visit(v); v.Reading() {
@@ -134,12 +136,6 @@ func (l *Learner) visitRows(v *codec.Visitor, rows *[]row, most int) {
 			}
 		}
 	}
-}
-
-func (w *warmup) visitSums(v *codec.Visitor) {
-	v.Uint64(&w.n)
-	v.Within(maxLoss, &w.own, &w.loss.High, &w.loss.Low)
-	w.best.visit(v)
 }
 
 func (c *constants) visit(v *codec.Visitor) {

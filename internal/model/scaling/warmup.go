@@ -39,10 +39,6 @@ type warmup struct {
 	learned model.Outcome
 }
 
-func newWarmup(o Options) *warmup {
-	return &warmup{o: o, best: constants{outputs: make([]moments.Running, o.Outputs)}}
-}
-
 // constants are, for each output, the constant c with the least Σω(y−c)², and this loss.
 type constants struct {
 	weight float64

@@ -24,10 +24,6 @@ type products struct {
 	count   int
 }
 
-func newProducts(order int) *products {
-	return &products{order: order, packed: make([]float64, order*(order+1)/2), waiting: make([]float64, loops.Rows*order)}
-}
-
 // add takes a row, and reports whether no row waits.
 func (p *products) add(z []float64, counts float64) bool {
 	copy(p.waiting[p.count*p.order:][:p.order], z)

@@ -87,7 +87,8 @@ type Regressions struct {
 func New(o Options) *Regressions {
 	g := &Regressions{o: o}
 	if o.dense() {
-		g.products = newProducts(o.Features)
+		n := o.Features
+		g.products = &products{order: n, packed: make([]float64, n*(n+1)/2), waiting: make([]float64, loops.Rows*n)}
 	}
 	for range o.Outputs {
 		if o.dense() {
