@@ -64,7 +64,6 @@ func (l *Learner) predictAbreast(b *abreast, p []*model.Prediction, x [][]float6
 	}
 }
 
-// solveAbreast is solve of all inputs.
 func (l *Learner) solveAbreast(b *abreast) {
 	for i := range l.experts {
 		e := &l.experts[i]

@@ -20,7 +20,6 @@ type advice struct {
 	opening []float64
 }
 
-// levels is the prediction of the levels for an output.
 func (a *advice) levels(output int) (value float64) {
 	if len(a.level2.numbers) > 0 {
 		_, _, _, value = a.level2.of(output)
@@ -46,7 +45,6 @@ type block struct {
 	experts, finalists, parts int
 }
 
-// size is the number of numbers of an output.
 func (b block) size() int { return 1 + b.experts + b.finalists + 1 + b.parts }
 
 func level1Block(p Plan) block { return block{experts: p.experts(), finalists: finalists} }
@@ -55,7 +53,6 @@ func level2Block(l lineup) block {
 	return block{experts: l.experts(), finalists: level2Finalists, parts: l.parts()}
 }
 
-// of is the part of an output.
 func (b block) of(output int) (residual float64, experts, final []float64, value float64) {
 	part := b.numbers[output*b.size():][:b.size()]
 	return part[0], part[1:][:b.experts], part[1+b.experts:][:b.finalists], part[b.size()-1-b.parts]
@@ -238,7 +235,6 @@ func inRange(v, low, high float64, said bool) bool {
 	return v == 0
 }
 
-// between reports whether v is in the range of the numbers.
 func between(v float64, of []float64) bool {
 	low, high := math.Inf(1), math.Inf(-1)
 	for _, f := range of {

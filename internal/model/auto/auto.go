@@ -102,7 +102,6 @@ const (
 	complete              // All.
 )
 
-// stageAfter is the stage after n observations.
 func stageAfter(n uint64) stage {
 	switch {
 	case n == 0:
@@ -172,7 +171,6 @@ func (l *Learner) newState() state {
 	return s
 }
 
-// awake reports whether level 2 is awake.
 func (l *Learner) awake() bool { return l.memories != nil }
 
 // scratch is the scratch of one prediction, and holds its result.

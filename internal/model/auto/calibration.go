@@ -37,7 +37,6 @@ func (c *calibration) probability(score float64) float64 {
 	return 1 / (1 + exponential.Of(within(-(float64(c.slope*score)+c.shift), -maxLogit, maxLogit)))
 }
 
-// learn learns the label −1 or 1 of a prediction.
 func (c *calibration) learn(score, y, weight float64) {
 	p := c.probability(score)
 	target := (1 + y) / 2

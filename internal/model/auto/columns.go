@@ -29,7 +29,6 @@ func (c *columns) add(x []float64, counts float64) {
 	c.rescale()
 }
 
-// rescale finds the scales.
 func (c *columns) rescale() {
 	for j := range c.scale {
 		if c.scale[j] = c.Deviation(j); c.scale[j] < leastScale {

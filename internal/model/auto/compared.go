@@ -113,7 +113,6 @@ func (l *Learner) promise(output, e int) (certificate, bound float64) {
 	return certificate, bound
 }
 
-// loss is the loss of an output.
 func (l *Learner) loss(output int) float64 {
 	if l.awake() {
 		return l.level2[output].account.loss.Value() + l.openingRegret(output)
@@ -124,7 +123,6 @@ func (l *Learner) loss(output int) float64 {
 	return l.mixers[output].account.loss.Value() + l.openingRegret(output)
 }
 
-// reconciles reports whether the losses of both levels of an output reconcile.
 func (l *Learner) reconciles(output int) bool {
 	return l.mixers[output].account.reconciles(l.plan.experts()) &&
 		(l.keyed == nil || l.keyed.mixers[output].account.reconciles(l.o.keyExperts())) &&

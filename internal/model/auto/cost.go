@@ -94,7 +94,6 @@ func (o Options) bytes(p Plan) uint64 {
 	return total + uint64(k)*mixers + 8*uint64(columns+scratch) + o.keyedBytes() + o.wideBytes() + 1024
 }
 
-// rowBytes is the memory of a kept row.
 func (o Options) rowBytes() uint64 {
 	return 11*8 + o.keptKeyBytes() + 8*uint64(o.inputs()+o.Outputs+o.remembered()*o.Outputs)
 }

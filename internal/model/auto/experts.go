@@ -23,7 +23,6 @@ type expertMap struct {
 	descentAt int
 }
 
-// newExperts are the experts of a plan.
 func newExperts(o Options, p Plan, maps []*featureMap) []expertMap {
 	experts := make([]expertMap, len(maps))
 	for i, m := range maps {

@@ -11,7 +11,6 @@ import (
 // what is cut.
 const familyRest = "rest"
 
-// family is the family of an expert's name.
 func family(name string) string {
 	kind, _, _ := strings.Cut(name, "/")
 	switch {
@@ -48,7 +47,6 @@ func newParts(names []string, outputs int) *parts {
 	return p
 }
 
-// addWeights adds the weights of an output's experts.
 func (p *parts) addWeights(output int, weights []float64) {
 	for k, w := range weights {
 		p.all[p.of[k]].Weights[output] += w

@@ -92,7 +92,6 @@ func (o Options) cards() []Span {
 	return cards
 }
 
-// mapBytes is the memory of a map.
 func (o Options) mapBytes(kind mapKind) uint64 {
 	d := uint64(o.Frequencies)
 	switch kind {

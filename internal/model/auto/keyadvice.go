@@ -21,7 +21,6 @@ func (o Options) keyedBlock() keyedBlock {
 	return keyedBlock{columns: o.keyColumns(), experts: o.keyExperts(), windowed: o.windowKeys(), groups: o.view().keyGroups()}
 }
 
-// size is the number of numbers of an output.
 func (b keyedBlock) size() int {
 	if b.experts == 0 {
 		return 0
@@ -29,7 +28,6 @@ func (b keyedBlock) size() int {
 	return b.columns + b.experts + 2
 }
 
-// of is the part of an output.
 func (b keyedBlock) of(output int) (columns, experts []float64, u float64) {
 	part := b.numbers[output*b.size():][:b.size()]
 	return part[:b.columns], part[b.columns:][:b.experts], part[b.size()-2]
@@ -88,7 +86,6 @@ func (m *mixer) keyRange(i, groups, windowed int) (low, high float64) {
 
 const mostLog = 64 // Exceeds log maxObservations.
 
-// cutColumns cuts the columns of the keys.
 func (m *mixer) cutColumns(columns []float64, groups, windowed int) {
 	for i, v := range columns {
 		low, high := m.keyRange(i, groups, windowed)
@@ -136,5 +133,4 @@ func (r *row) visitKeyed(v *codec.Visitor, o Options) {
 	v.FloatsWithin(maxReach, r.vs)
 }
 
-// columnsOf are the columns of an output.
 func (r *row) columnsOf(output, columns int) []float64 { return r.keyed[output*columns:][:columns] }

@@ -16,7 +16,6 @@ const (
 	keyAffineShare   = 8 // Of the budget.
 )
 
-// keyAffineExperts is the number of affine experts of an output.
 func (o Options) keyAffineExperts() int {
 	r := o.keyAffineSize()
 	if r > mostKeyAffine || o.Outputs*keyAffineShare*int(factorFlops(r, keyAffineExperts)) > int(o.Microseconds*flopsPerMicrosecond) {

@@ -40,7 +40,6 @@ func (o Options) keyedBytes() uint64 {
 	return uint64(o.Outputs)*(each+8*uint64(scratch)) + uint64(16*o.effects().Sources()+8*(o.keyed+o.inputs()+2*o.sloped()))
 }
 
-// keptKeyBytes is the memory of the keys of a kept row.
 func (o Options) keptKeyBytes() uint64 {
 	if o.keyed == 0 {
 		return 0

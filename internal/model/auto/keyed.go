@@ -164,7 +164,6 @@ func (l *Learner) mixKeys(s *scratch, now stage) {
 	}
 }
 
-// keyStage is the stage of the level after n observations.
 func keyStage(n uint64) stage {
 	if n == 0 {
 		return asleep

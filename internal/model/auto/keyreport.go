@@ -27,7 +27,6 @@ func (l *Learner) largestEffects() []model.Effect {
 	return all[:min(model.MaxEffects, len(all))]
 }
 
-// keyNames are the names of the experts of the keys.
 func (o Options) keyNames() (names []string) {
 	if o.keyed == 0 {
 		return nil

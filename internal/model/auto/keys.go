@@ -82,7 +82,6 @@ func (o Options) numeric() Options {
 	return n.screened()
 }
 
-// effects are the options of the effects.
 func (o Options) effects() effects.Options {
 	keys := o.MaxKeys
 	if keys == 0 {
@@ -91,7 +90,6 @@ func (o Options) effects() effects.Options {
 	return effects.Options{Inputs: o.keyed, Outputs: keyBases * o.Outputs, MaxKeys: keys, Kinds: o.keyKinds(), Sloped: o.Outputs, Numbers: o.sloped()}
 }
 
-// keyExperts is the number of experts of the keys.
 func (o Options) keyExperts() int {
 	if o.keyed == 0 {
 		return 0

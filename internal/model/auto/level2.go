@@ -80,12 +80,10 @@ func (l *Learner) expertsOf(s *scratch, output int) []float64 {
 	return s.level2.experts[output*k:][:k]
 }
 
-// lineupOf is the lineup's part of the experts' predictions.
 func (l *Learner) lineupOf(experts []float64) []float64 {
 	return experts[1+l.plan.experts()+l.o.keyExperts():]
 }
 
-// keysOf is the part of the experts of the keys in the experts' predictions.
 func (l *Learner) keysOf(experts []float64) []float64 {
 	return experts[1+l.plan.experts():][:l.o.keyExperts()]
 }

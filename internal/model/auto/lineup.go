@@ -93,7 +93,6 @@ func (l lineup) parts() int {
 	return neighbors.Experts
 }
 
-// empty reports whether the lineup has no experts.
 func (l lineup) empty() bool { return l.experts() == 0 }
 
 // experts is F, the number of experts of an output.

@@ -45,7 +45,6 @@ func (o Options) ridges() int {
 	}
 }
 
-// ridgeNames are the names of the ridges.
 func (l *Learner) ridgeNames() []string {
 	return []string{"affine/leave_one_out/lags", "affine/leave_one_out"}[2-l.ridges:]
 }
@@ -70,10 +69,8 @@ func (o Options) openingBytes(ridges int) uint64 {
 	return uint64(o.Outputs)*(mix.Bytes(1+ridges)+8*uint64(6+8*(1+ridges)+12)) + 8*uint64(2*o.ridgeOrder())
 }
 
-// opens reports whether the opening answers.
 func (l *Learner) opens() bool { return l.ridges > 0 && l.n < openingRows }
 
-// keptEnd is the number of rows that are kept.
 func (l *Learner) keptEnd() uint64 {
 	if l.ridges > 0 {
 		return uint64(max(openingRows, l.o.last()))
@@ -106,7 +103,6 @@ func (l *Learner) newOpeningScratch() openingScratch {
 	return s
 }
 
-// of are the predictions of the experts of an output.
 func (s *openingScratch) of(output int) []float64 {
 	experts := len(s.weights)
 	return s.said[output*experts:][:experts]
@@ -174,7 +170,6 @@ func (l *Learner) learnOpening(predictions []float64, r row, served *advice, n u
 	return loss
 }
 
-// fitOpening teaches the row to the ridges.
 func (l *Learner) fitOpening(s *scratch, r row) {
 	p, k := &l.opening, l.o.Outputs
 	switch {
@@ -212,7 +207,6 @@ func (a *account) addOpening(y, weight, loss float64, said []float64, n uint64) 
 	}
 }
 
-// openingReconciles is reconciles of an opening.
 func (a *account) openingReconciles() bool {
 	loss := a.loss.Value()
 	for k := range a.experts {

@@ -64,13 +64,10 @@ func (o Options) lags() int { return min(o.Lags, maxLagColumns/o.Outputs) }
 // increments are relative to the last label.
 func (o Options) remembered() int { return max(o.lags(), 1) }
 
-// columns is the number of inputs with lags.
 func (o Options) columns() int { return o.Dimension + o.lags()*o.Outputs }
 
-// affine is the number of features of the affine map.
 func (o Options) affine() int { return o.columns() + 1 }
 
-// size is the number of features of a map.
 func (o Options) size(m mapKind) int {
 	if m == affineMap {
 		return o.affine()

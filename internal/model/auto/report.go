@@ -35,7 +35,6 @@ func (l *Learner) Stats() model.Stats {
 	return s
 }
 
-// features is the number of features of all maps.
 func (l *Learner) features() int {
 	total := 0
 	for i := range l.experts {
@@ -79,7 +78,6 @@ func (l *Learner) Report(o model.ReportOptions) model.Report {
 	return r
 }
 
-// lossOf is the loss of a name.
 func (l *Learner) lossOf(output, name int) float64 {
 	k, f := l.plan.experts(), l.lineup.experts()
 	level1 := l.mixers[output].account.experts

@@ -47,7 +47,6 @@ const (
 
 const lambdaCount = 9
 
-// lambdas are what λ is chosen from.
 func lambdas() [lambdaCount]float64 { return [...]float64{0.1, 1, 3, 10, 30, 100, 300, 1000, 10000} }
 
 const firstLambda = 3 // λ = 10.
@@ -88,7 +87,6 @@ func (o Options) planRefit(n, lambda int) refitPlan {
 	return refitPlan{first: first, last: first + tried - 1, checked: checked}
 }
 
-// newRidgeFit is a fit of no rows.
 func (o Options) newRidgeFit() *ridgeFit {
 	f := &ridgeFit{
 		lambda: firstLambda, offsets: make([]float64, o.Dimension+o.Outputs), scales: make([]float64, o.Dimension+o.Outputs),
@@ -210,7 +208,6 @@ type problem struct {
 	gram, right []float64
 }
 
-// normal finds the normal equations.
 func (p *problem) normal() {
 	n, r := len(p.weights), p.order
 	p.gram, p.right = make([]float64, r*(r+1)/2), make([]float64, r*p.outputs)
@@ -226,7 +223,6 @@ func (p *problem) normal() {
 	}
 }
 
-// solve is the factor of λ.
 func (p *problem) solve(lambda float64) (*qr.Factor, error) {
 	gram, right := append([]float64(nil), p.gram...), append([]float64(nil), p.right...)
 	for i, at := 0, 0; i < p.order; i++ {

@@ -59,7 +59,6 @@ const (
 	mostPaired        = 4 // With more outputs the screen has the first pair alone.
 )
 
-// inputs is the number of numeric inputs.
 func (o Options) inputs() int {
 	if o.whole > 0 {
 		return o.whole
@@ -102,7 +101,6 @@ func (o Options) screened() Options {
 	return n
 }
 
-// joint are the joint inputs among all numeric inputs.
 func (o Options) joint() []Span {
 	if o.whole > 0 {
 		return o.wholeJoint
@@ -110,7 +108,6 @@ func (o Options) joint() []Span {
 	return o.Joint
 }
 
-// wide are the options of the regressions on all inputs and lags.
 func (o Options) wide() wide.Options {
 	return wide.Options{Features: o.whole + o.lags()*o.Outputs + 1, Outputs: o.Outputs}
 }
@@ -151,7 +148,6 @@ func newScreen(o Options) *screen {
 	return c
 }
 
-// clear forgets the sums.
 func (c *screen) clear(o Options) {
 	c.counted, c.products, c.spread = 0, make([][]float64, o.screenPairs()*o.Outputs), make([]float64, o.Outputs)
 	c.magnitudes, c.squares, c.seconds = make([]float64, o.whole), make([]float64, len(c.products)), make([]float64, len(c.products))
@@ -205,7 +201,6 @@ func (l *Learner) innerOf(s *scratch, x []float64) []float64 {
 	return dst
 }
 
-// scaleOf is the scale of an input of the levels.
 func (l *Learner) scaleOf(input int) float64 {
 	if l.screen != nil {
 		if input = l.screen.slots[input]; input == none {
@@ -215,7 +210,6 @@ func (l *Learner) scaleOf(input int) float64 {
 	return l.inputs.scale[input]
 }
 
-// meanOf is the mean of an input of the levels.
 func (l *Learner) meanOf(input int) float64 {
 	if l.screen != nil {
 		if input = l.screen.slots[input]; input == none {

@@ -10,7 +10,6 @@ import (
 	"hindsight/internal/model/wide"
 )
 
-// scores writes the scores of all inputs.
 func (c *screen) scores(dst []float64, o Options) {
 	clear(dst)
 	each := o.screenPairs()

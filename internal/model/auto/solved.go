@@ -36,7 +36,6 @@ func newSolved(o Options, p Plan) *solved {
 	return s
 }
 
-// solvedNumbers are the numbers of a solved.
 func (o Options) solvedNumbers(p Plan) int {
 	numbers := o.inputs()
 	for _, kind := range p.maps() {

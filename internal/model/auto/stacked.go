@@ -61,7 +61,6 @@ func (m *stacked) clearStacks() {
 	}
 }
 
-// stackSize is the number of features of a stack.
 func stackSize(experts int) int { return experts + 2 }
 
 // stackRenewals are the schedules of the stacks over a number of experts.
@@ -100,7 +99,6 @@ type units struct {
 	floor, ceiling float64
 }
 
-// scaledLabel is a label in the units of the experts.
 func (u units) scaledLabel(y float64) float64 {
 	return within((y-u.offset)/u.scale, -model.MaxMagnitude, model.MaxMagnitude)
 }

@@ -51,7 +51,6 @@ func (l *Learner) keep(r row, s *scratch) {
 	l.kept = append(l.kept, kept)
 }
 
-// isStage reports whether the last observation ended a stage.
 func (l *Learner) isStage() bool {
 	return l.n >= firstStage && l.n <= uint64(min(lastStage, l.o.last())) && l.n&(l.n-1) == 0
 }
@@ -72,7 +71,6 @@ func (l *Learner) advance() {
 	l.replay()
 }
 
-// replay builds new experts of the kept rows.
 func (l *Learner) replay() {
 	l.experts = newExperts(l.o, l.plan, l.maps)
 	n := l.n
@@ -92,7 +90,6 @@ func (l *Learner) units() {
 	l.measureDistances(l.kept)
 }
 
-// labelUnits sets the label scales of an output by the rows.
 func (l *Learner) labelUnits(output int) {
 	m := &l.mixers[output]
 	m.offset, m.scale = l.labels.Mean(output), l.labels.scale[output]
@@ -102,7 +99,6 @@ func (l *Learner) labelUnits(output int) {
 	m.stackScale = m.scale
 }
 
-// measureDistances sets the bandwidths by the rows.
 func (l *Learner) measureDistances(kept []row) {
 	rows := make([][]float64, len(kept))
 	for i, r := range kept {

@@ -92,7 +92,6 @@ func (s *stale) admitted(bucket int, said opinions) opinions {
 	return said
 }
 
-// answer mixes admitted opinions.
 func (s *stale) answer(admitted opinions) float64 {
 	var weights opinions
 	s.mixture.Weights(weights[:], nil)

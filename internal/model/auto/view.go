@@ -67,7 +67,6 @@ func (v view) near() int {
 // numbers of the categories follow the angles.
 func (v view) discretes() int { return v.differing() + v.keys }
 
-// layout is the layout of the lineup's windows.
 func (v view) layout() window.Layout {
 	return window.Layout{Inputs: v.discretes() + len(v.cycles) + len(v.categories), Deltas: v.differing(), Keyed: v.keyed}
 }

@@ -43,7 +43,6 @@ func (m *mixed) combine(p *model.Prediction, j int, advice, deviations, leverage
 	p.StandardErrors[j] = math.Sqrt(variance)
 }
 
-// learn learns the label and returns the prediction and its loss.
 func (m *mixed) learn(advice []float64, y, weight float64) (prediction, loss float64) {
 	var room [MaxPrefixes]float64
 	weights := room[:len(advice)]

@@ -164,7 +164,6 @@ func (r *Ridges) weigh(x []float64, weight float64) {
 	}
 }
 
-// learn learns the features in the row.
 func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 	if r.outputs == nil {
 		r.forecasters[0].learn(o, y, weight)

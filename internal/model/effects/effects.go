@@ -118,7 +118,6 @@ func (o Options) Experts() int {
 // group and so on, then the mean of every pair.
 func (o Options) Columns() int { return o.Kinds*o.groups() + o.pairs() }
 
-// limit is the largest number of keys.
 func (o Options) limit() int { return max(o.MaxKeys, o.rowKeys()) }
 
 // rowKeys is the largest number of keys of a row: a key of each source, then two shared keys.
@@ -184,7 +183,6 @@ func NewRow(o Options) *Row {
 	return &Row{hashes: make([]uint64, o.rowKeys()), slots: make([]int32, o.rowKeys()), x: make([]float64, o.Numbers)}
 }
 
-// of returns the numbers of an output among the numbers of a slot.
 func of(numbers []float64, output int) []float64 { return numbers[outputsAt+each*output:][:each] }
 
 // singles writes what the variants of single keys say of an output.

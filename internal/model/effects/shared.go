@@ -42,7 +42,6 @@ const (
 	leastVariance = 1e-12
 )
 
-// mayShare is the number of pairs of inputs that may share keys.
 func (o Options) mayShare() int {
 	n := min(o.Inputs, mostPaired)
 	return n * (n - 1) / 2
@@ -145,7 +144,6 @@ func (e *Effects) sharedOf(said *[Variants]float64, r *Row, output int) {
 	}
 }
 
-// bestShared is the variant of the largest gain.
 func (e *Effects) bestShared(output int) (variant int, gain float64) {
 	if e.shared.pair < 0 {
 		return 0, 0

@@ -78,7 +78,6 @@ func (e *Effects) read(v *codec.Visitor, n uint64, used int) {
 	}
 }
 
-// check rejects numbers of a key that no row leads to.
 func (e *Effects) check(v *codec.Visitor, numbers []float64) {
 	if c := numbers[countAt]; !(c > 0 && c <= maxRows) {
 		v.Corrupt("a key counts %g", c)

@@ -43,7 +43,6 @@ func newTable(limit, stride int) table {
 
 func (t *table) link(slot int32) *link { return &t.pages[slot/pageSlots].links[slot%pageSlots] }
 
-// numbers are the numbers of a slot.
 func (t *table) numbers(slot int32) []float64 {
 	return t.pages[slot/pageSlots].numbers[int(slot%pageSlots)*t.stride:][:t.stride]
 }
@@ -148,7 +147,6 @@ func (t *table) remove(slot int32) {
 	t.index[free] = 0
 }
 
-// tableBytes is the memory of a table of so many keys.
 func tableBytes(used, stride int) uint64 {
 	pages := (used + pageSlots - 1) / pageSlots
 	index := 0

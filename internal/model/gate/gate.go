@@ -102,7 +102,6 @@ type closed struct {
 	uncertified, broken                      bool
 }
 
-// hindsight is the sum of the L* of the starts.
 func (c *closed) hindsight() float64 { return c.loss - c.regret }
 
 const (

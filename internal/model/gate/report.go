@@ -84,7 +84,6 @@ func (o Options) mostAdvice() (most int) {
 	return most
 }
 
-// ownBytes is the memory of a gate without kept rows.
 func (o Options) ownBytes() uint64 {
 	numbers := 13*o.Outputs + lastStage + 42
 	if o.Dimension <= maxInputs {

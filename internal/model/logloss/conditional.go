@@ -77,7 +77,6 @@ func (c *conditional) learn(x []float64, class int, weight float64) {
 	}
 }
 
-// change changes the units of the numbers.
 func (c *conditional) change(changes []moments.Change) {
 	for _, change := range changes {
 		j := change.Column

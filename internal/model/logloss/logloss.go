@@ -93,7 +93,6 @@ func (o Options) logits() int {
 	return k
 }
 
-// hasWords reports whether texts or traits have words.
 func (o Options) hasWords() bool { return o.Tokens > 0 || o.Traits }
 
 func (o Options) many() bool {

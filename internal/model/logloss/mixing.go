@@ -97,7 +97,6 @@ func (l *Level) answer(p []float64, s *Scratch) {
 	mix.Normalize(p)
 }
 
-// standardize writes the numbers and the keys.
 func (l *Level) standardize(s *Scratch, x []float64) {
 	const largest = 8
 	for i, j := range l.numbers {
@@ -124,7 +123,6 @@ func (l *Level) standardize(s *Scratch, x []float64) {
 	}
 }
 
-// find finds the words of a row.
 func (l *Level) find(s *Scratch, x []float64) {
 	s.traits.describe()
 	l.texts.find(&s.texts, &s.traits, s.z, x[l.o.Dimension:])

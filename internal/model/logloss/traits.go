@@ -24,10 +24,8 @@ const (
 	noTrait    = 0
 )
 
-// traitKeys is the number of keys with traits.
 func (o Options) traitKeys() int { return min(len(o.Keys), mostTraits) }
 
-// lasts is the number of remembered classes.
 func (o Options) lasts() int {
 	if !o.Traits {
 		return 0
@@ -87,7 +85,6 @@ func (s *traits) add(word uint64) {
 	s.words = append(s.words, word)
 }
 
-// follow learns which class came last.
 func (l *Level) follow(s *traits, class int, weight float64) {
 	if weight < model.Light || len(s.last) == 0 {
 		return

@@ -249,7 +249,6 @@ func (c *column) add(v, counts float64) (made Change) {
 	return Change{}
 }
 
-// sentinel reports whether the strange values are one value, or nearly so.
 func (c *column) sentinel() bool {
 	return float64(strangeLimit*c.other.Deviation(c.other.total)) <= c.scale
 }

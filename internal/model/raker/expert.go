@@ -28,7 +28,6 @@ type expert struct {
 	value float64
 }
 
-// newExpert is expert j of an output.
 func (r *Raker) newExpert(j int) expert {
 	e := expert{
 		step:  r.options.Step,

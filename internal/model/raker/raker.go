@@ -221,7 +221,6 @@ func (r *Raker) decay() float64 {
 	return exponential.Of(-float64(r.options.Decay * exponential.Log(float64(r.accounts[0].Rounds+1))))
 }
 
-// prepare maps x into the scratch of Observe.
 func (r *Raker) prepare(x []float64) {
 	r.features(r.z, x)
 	for p := range r.maps {

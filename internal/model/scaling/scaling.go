@@ -148,7 +148,6 @@ func (o Options) Cost() uint64 {
 	return size
 }
 
-// ownBytes is the memory of the scaling, of the sums of the warm-up and of scratch.
 func (o Options) ownBytes() uint64 {
 	numbers := 3*o.Dimension + 2*o.Outputs + 3
 	if o.Warmup > 0 {

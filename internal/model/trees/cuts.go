@@ -30,7 +30,6 @@ func newCuts(columns, slots int, scratch *grower) cuts {
 	}
 }
 
-// of are the cut points of an input.
 func (c *cuts) of(input int) []float32 { return c.edges[input*bins:][:c.counts[input]] }
 
 // code is lanes times the number of cut points below v.
@@ -47,7 +46,6 @@ func code(edges []float32, v float32) uint8 {
 	return uint8(lanes * low)
 }
 
-// row writes the codes of the row in a slot.
 func (c *cuts) row(slot int, row []float32) {
 	for j, v := range row {
 		c.codes[j*c.slots+slot] = code(c.of(j), v)

@@ -31,7 +31,6 @@ const (
 	unitsStep   = 50  // Anything.
 )
 
-// unitsLeaves are the units of leaves.
 func unitsLeaves(size, filled int) int64 { return int64(size) * int64(filled) / 40 }
 
 // fit is a refit of a ring under way. Its stored state is ring, start, mean and steps.
@@ -59,7 +58,6 @@ func (f *Forest) begin(ring int, start uint64, mean int64) {
 	j.grown.clear()
 }
 
-// oldest is the tree that a fit replaces.
 func (r *ring) oldest() *tree { return &r.trees[r.made%Trees] }
 
 // step does the next step of the fit and returns its units.
@@ -172,7 +170,6 @@ func (f *Forest) bag(r *ring) (units int64) {
 	return unitsBag * int64(count)
 }
 
-// finish replaces the oldest tree by the grown tree.
 func (f *Forest) finish(r *ring) (units int64) {
 	j, old, filled := &f.fit, r.oldest(), f.filled()
 	f.grower.finish(&j.grown)

@@ -88,7 +88,6 @@ func New(o Options, w *window.Window) *Forest {
 // Columns is the number of predictions.
 func (f *Forest) Columns() int { return len(f.rings) }
 
-// filled is the number of slots that have a row.
 func (f *Forest) filled() int { return int(min(f.n, uint64(f.w.Slots()))) }
 
 const (
@@ -113,7 +112,6 @@ func (f *Forest) last(row []float32) float64 {
 	return f.w.Value(lag, row[lag])
 }
 
-// effect is the effect of the keys of a row.
 func (f *Forest) effect(row []float32) float64 {
 	effect := 0.0
 	for j := f.o.Keys.From; j < f.o.Keys.Effect; j++ {
@@ -198,7 +196,6 @@ func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) {
 	}
 }
 
-// leafOf is the leaf of the row in a slot.
 func (f *Forest) leafOf(t *tree, slot int) int {
 	i := 0
 	for {

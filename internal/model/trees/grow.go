@@ -257,7 +257,6 @@ func (g *grower) split(at int, t *tree, c *cuts) (smaller, larger int, derived b
 	return smaller, larger, derived
 }
 
-// finish writes the values of the leaves.
 func (g *grower) finish(t *tree) {
 	for i := range g.leaves {
 		l := &g.leaves[i]

@@ -78,7 +78,6 @@ func (f *Forest) sample(groups int) []int {
 	return rows
 }
 
-// gains writes the shares of the groups in the splits.
 func (f *Forest) gains(out []Importance, groups []int, weights []float64, rows []int) {
 	counts, sums := make([]float64, maxNodes), make([]float64, maxNodes)
 	total := 0.0

@@ -126,7 +126,6 @@ func (t *tree) sound() bool {
 	return 2*splits+1 == t.size
 }
 
-// rebuild computes the codes and the residuals of all slots, tree by tree.
 func (f *Forest) rebuild() {
 	filled, ids := f.filled(), f.fit.old
 	for slot := range filled {

@@ -26,12 +26,10 @@ func newTree(leaves int) tree {
 	return tree{nodes: make([]node, most), present: true, size: 1}
 }
 
-// clear makes the tree 0.
 func (t *tree) clear() {
 	t.nodes[0], t.size, t.present = node{}, 1, true
 }
 
-// copy makes t equal to u.
 func (t *tree) copy(u *tree) {
 	t.size, t.present = u.size, u.present
 	copy(t.nodes, u.nodes[:u.size])
@@ -42,7 +40,6 @@ func leaf(value int64) node {
 	return node{cut: math.Float32frombits(uint32(value >> 16)), input: uint16(value)}
 }
 
-// value is what a leaf says.
 func (n *node) value() int64 { return int64(int32(math.Float32bits(n.cut)))<<16 | int64(n.input) }
 
 // said is what each leaf says, by node.

@@ -36,7 +36,6 @@ func (p *products) add(z []float64, counts float64) bool {
 	return true
 }
 
-// row is where row i begins.
 func (p *products) row(i int) int { return i*p.order - i*(i-1)/2 }
 
 // diagonal is Σωz_j².

@@ -168,7 +168,6 @@ func (w *Window) Inputs(dst []float32, age int) {
 	}
 }
 
-// at is where an input of a place is.
 func (w *Window) at(place, input int) int {
 	in := place % loops.Lanes
 	return (place-in)*w.layout.Inputs + input*loops.Lanes + in
