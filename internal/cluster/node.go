@@ -254,23 +254,22 @@ func (n *Node) Propose(ctx context.Context, entry []byte) error {
 func (n *Node) Owns() bool { return n.consensus.Load().Owns() }
 
 // Owner returns the owner that this server knows.
-func (n *Node) Owner() (Member, bool) {
-	owner, known, _ := n.look()
-	return owner, known
-}
+func (n *Node) Owner() (Member, bool) { return n.consensus.Load().Owner() }
 
 // Turned returns a channel that closes when this server learns of another owner, or of none.
 func (n *Node) Turned() <-chan struct{} {
-	_, _, turned := n.look()
-	return turned
+	if l := n.consensus.Load(); l != nil {
+		return l.Turned()
+	}
+	return n.opened
 }
 
 // Conn returns a connection to the owner for calls that this server forwards. It waits until this server knows an
 // owner, or fails with storage.ErrNotOwner when ctx ends. The owner may be this server.
 func (n *Node) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 	for {
-		owner, known, turned := n.look()
-		if known {
+		turned := n.Turned()
+		if owner, known := n.Owner(); known {
 			return n.host.peers.conn(consensus.Forwarded, owner.Address)
 		}
 		select {
@@ -279,17 +278,6 @@ func (n *Node) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 			return nil, fmt.Errorf("cluster: no owner: %w: %w", storage.ErrNotOwner, context.Cause(ctx))
 		}
 	}
-}
-
-// look returns the owner, and a channel that closes when the owner may have changed.
-func (n *Node) look() (Member, bool, <-chan struct{}) {
-	l := n.consensus.Load()
-	if l == nil {
-		return Member{}, false, n.opened
-	}
-	turned := l.Turned()
-	owner, known := l.Owner()
-	return owner, known, turned
 }
 
 // Age bounds the age of the state of this server.

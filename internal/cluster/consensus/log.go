@@ -372,8 +372,11 @@ func (l *Log) Held() error {
 	return l.machine.held()
 }
 
-// Owner returns the owner that this server knows.
+// Owner returns the owner that this server knows. A nil log knows none.
 func (l *Log) Owner() (Member, bool) {
+	if l == nil {
+		return Member{}, false
+	}
 	address, id := l.raft.LeaderWithID()
 	if id == "" || (string(id) == l.o.Self.ID && !l.Owns()) {
 		return Member{}, false
