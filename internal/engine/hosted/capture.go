@@ -147,7 +147,7 @@ func (c *capture) prune(ctx context.Context) error {
 	}
 	var rejected error
 	if due {
-		rejected = m.source.Check(c.Sequence, c.Digest)
+		rejected = m.source.Check(c.Sequence, nil, c.Digest)
 	}
 	if err := s.lock(ctx); err != nil {
 		return err

@@ -140,7 +140,7 @@ func (m *Model) replicateRewind(ctx context.Context, r *storage.Rewind, to *reco
 		return m.id.errorf("encode the restored state", err)
 	}
 	// The snapshot may be all that another server has of the state.
-	if why := m.source.CheckEncoded(r.Sequence, r.Snapshot, s.Digest); why != nil {
+	if why := m.source.Check(r.Sequence, r.Snapshot, s.Digest); why != nil {
 		return fmt.Errorf("engine: restore model %q: %w: %v", m.ID(), ErrUnreadable, why) //nolint:errorlint // The state and the log are whole.
 	}
 	return nil

@@ -226,20 +226,15 @@ func (s Source) decode(sequence uint64, data []byte) (*machine.Machine, error) {
 	return m, nil
 }
 
-// Check restores one snapshot, and compares the digest of the restored state with the digest of the state that was
-// captured. At any time two copies of the state are in memory.
-func (s Source) Check(sequence uint64, digest [32]byte) error {
-	m, err := s.Restore(sequence)
-	return same(m, err, digest)
-}
-
-// CheckEncoded is Check for an encoded snapshot.
-func (s Source) CheckEncoded(sequence uint64, data []byte, digest [32]byte) error {
-	m, err := s.decode(sequence, data)
-	return same(m, err, digest)
-}
-
-func same(m *machine.Machine, err error, digest [32]byte) error {
+// Check restores a snapshot from data, or from the store without data, and compares the digest of the restored state with
+// the digest of the state that was captured. At any time two copies of the state are in memory.
+func (s Source) Check(sequence uint64, data []byte, digest [32]byte) (err error) {
+	var m *machine.Machine
+	if data == nil {
+		m, err = s.Restore(sequence)
+	} else {
+		m, err = s.decode(sequence, data)
+	}
 	if err != nil {
 		return err
 	}
