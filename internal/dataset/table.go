@@ -16,6 +16,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"golang.org/x/text/encoding/charmap"
 	utf16 "golang.org/x/text/encoding/unicode"
 
 	"hindsight/internal/nearest"
@@ -75,7 +76,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	t := &Table{name: name}
 	head, _ := plain.Peek(plain.Size())
 	if isWindows1252(head) {
-		plain = bufio.NewReaderSize(newWindows1252(plain), 1<<16)
+		plain = bufio.NewReaderSize(charmap.Windows1252.NewDecoder().Reader(plain), 1<<16)
 		t.notes = append(t.notes, "the file is not UTF-8 and is read as Windows-1252: if letters are wrong, convert it to UTF-8")
 	}
 	if bytes.HasPrefix(head, []byte(ParquetMagic)) {

@@ -118,16 +118,13 @@ func (r *Result) SpecJSON() ([]byte, error) {
 		between = ",\n  "
 	}
 	out.WriteString("\n]")
-	if c := r.Spec.GetClasses(); c != nil {
-		out.WriteString(`, "classes": `)
-		if err := compact(&out, c); err != nil {
-			return nil, fmt.Errorf("encode the classes: %w", err)
+	for name, m := range map[string]proto.Message{"classes": r.Spec.GetClasses(), "label": r.Spec.GetLabel()} { // A spec has one of them.
+		if !m.ProtoReflect().IsValid() {
+			continue
 		}
-	}
-	if l := r.Spec.GetLabel(); l != nil {
-		out.WriteString(`, "label": `)
-		if err := compact(&out, l); err != nil {
-			return nil, fmt.Errorf("encode the label: %w", err)
+		fmt.Fprintf(&out, `, %q: `, name)
+		if err := compact(&out, m); err != nil {
+			return nil, fmt.Errorf("encode the %s: %w", name, err)
 		}
 	}
 	if n := r.Spec.GetOutputs(); n > 0 {
