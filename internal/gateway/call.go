@@ -338,6 +338,9 @@ func reason(data []byte, m protoreflect.MessageDescriptor, err error) string {
 		if json.Unmarshal(data, &value) == nil {
 			text = cmp.Or(misfit(m, value, ""), text)
 		}
+		if strings.HasPrefix(text, "invalid value ") || strings.HasPrefix(text, "invalid google.protobuf.Value") {
+			text += `, want a text in ", a finite number, true, false, or null for a missing value`
+		}
 		return fmt.Sprintf("line %d, column %d: %s", line, column, text)
 	}
 	return text
