@@ -71,7 +71,7 @@ func TestAWrongOwner(t *testing.T) {
 	f := newFleet(t, uint64(time.Now().UnixNano()), 3, 1)
 	f.flipped = true
 	first := f.wrong()
-	f.load(4, f.models)
+	f.load(2, f.models)
 	for what, change := range flip {
 		t.Log(what)
 		wrong := f.owner()
@@ -89,7 +89,7 @@ func TestAWrongColdOwner(t *testing.T) {
 	first := f.wrong()
 	f.snapshot()
 	first = append(first, f.observeWronged(len(first), 41)...) // No server applies the snapshot again.
-	f.load(4, f.models)
+	f.load(2, f.models)
 	wrong := f.owner()
 	f.wronging(wrong, flipSnapshot(func(s *snapshot.Snapshot) []byte { return s.Learner }))
 	first = append(first, f.observeWronged(len(first), 60)...)
