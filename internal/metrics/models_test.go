@@ -339,7 +339,11 @@ func TestCountersCountBetweenScrapesAroundARestore(t *testing.T) {
 
 // Whatever happens in whatever order, a counter is the number of all observations since its model got a place.
 func TestCountersOfRandomHistories(t *testing.T) {
-	for seed := range uint64(50) {
+	seeds := uint64(50)
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
 		rng := rand.New(rand.NewPCG(seed, 1))
 		m, registry, src := watch(t, 3)
 		state, learned := map[string]int{}, map[string]int{}

@@ -264,7 +264,11 @@ func TestPowerCutsWithoutSyncs(t *testing.T) {
 func TestFilterHasEveryID(t *testing.T) {
 	fs := vfs.NewMem()
 	s := open(t, fs, store.SmallFilter)
-	const models, rounds = 4, 600
+	const models = 4
+	rounds := 600
+	if testing.Short() {
+		rounds = 150
+	}
 	id := func(model, round int) string { return fmt.Sprintf("%d of %d", round, model) }
 	var writers, sweeper sync.WaitGroup
 	var ended atomic.Bool

@@ -87,21 +87,23 @@ func TestNaive(t *testing.T) {
 // What every learner keeps to, auto and another one keep to behind a gate.
 func TestConform(t *testing.T) {
 	o := auto.Options{Dimension: 3, Outputs: 2, Lags: 2, Frequencies: 4, Microseconds: 500}
-	for _, v := range versions() {
-		modeltest.Conform(t, modeltest.Subject{
-			New: func() model.Learner { return v.gated(o) }, Dimension: 3, Outputs: 2, Warm: 300,
-			Full: v.full, Grows: v.full > 0,
-			Rejects: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
-		})
-	}
-	modeltest.Conform(t, modeltest.Subject{
+	rejects := func(magnitude float64) bool { return magnitude > model.MaxMagnitude }
+	subjects := map[string]modeltest.Subject{"linear_awv": {
 		New: func() model.Learner {
 			l, err := catalog.New(model.Spec{Dimension: 3, LabelGate: model.GateOn, LinearAWV: &model.LinearAWV{}})
 			require.NoError(t, err)
 			return l
 		},
-		Dimension: 3, Warm: 140, Rejects: func(magnitude float64) bool { return magnitude > model.MaxMagnitude },
-	})
+		Dimension: 3, Warm: 140, Rejects: rejects,
+	}}
+	for _, v := range versions() {
+		subjects[v.name] = modeltest.Subject{
+			New: func() model.Learner { return v.gated(o) }, Dimension: 3, Outputs: 2, Warm: 300, Full: v.full, Grows: v.full > 0, Rejects: rejects,
+		}
+	}
+	for name, s := range subjects { // With the race detector make selects the tests of a subject by their depth.
+		t.Run(name, func(t *testing.T) { modeltest.Conform(t, s) })
+	}
 }
 
 // A learner that is restored in the middle of dirt goes on bit for bit. In the second seed a

@@ -48,8 +48,6 @@ type game struct {
 	serial int
 }
 
-const randomOperations = 1500
-
 // newSeed returns the seed of a random test, and logs it: the same each time, or in make
 // test-e2e a new one.
 func newSeed(t *testing.T) uint64 {
@@ -69,7 +67,11 @@ func (s suite) random(t *testing.T) {
 		t: t, rng: rand.New(rand.NewPCG(seed, 0)), b: b,
 		models: map[string]storage.Model{}, plain: map[string]*plain{},
 	}
-	for n := range randomOperations {
+	operations := 1500
+	if testing.Short() {
+		operations = 300
+	}
+	for n := range operations {
 		what := g.step()
 		if n%50 == 0 || what == "cut" || what == "kill" {
 			g.compare()
