@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
@@ -37,8 +38,9 @@ type schedule struct {
 }
 
 type tally struct {
-	mu    sync.Mutex
-	stats backups
+	failed atomic.Int64
+	// newest is when the newest backup began, nil before the first.
+	newest atomic.Pointer[time.Time]
 }
 
 type backups struct {
@@ -65,12 +67,9 @@ func openSchedule(c config.Config, group backup.Group, owns func() bool, counts 
 // backups returns the figures of the groups so far. The newest backup of a group is shown by its owner.
 func (g *groups) backups() (out []backups) {
 	for n := range g.tallies {
-		t := &g.tallies[n]
-		t.mu.Lock()
-		stats := t.stats
-		t.mu.Unlock()
-		if g.host != nil && !g.host.Group(uint32(n)).Owns() {
-			stats.LastSuccess = time.Time{}
+		stats := backups{Failed: g.tallies[n].failed.Load()}
+		if newest := g.tallies[n].newest.Load(); newest != nil && (g.host == nil || g.host.Group(uint32(n)).Owns()) {
+			stats.LastSuccess = *newest
 		}
 		out = append(out, stats)
 	}
@@ -131,9 +130,7 @@ func (s *schedule) untilFirst(ctx context.Context) time.Duration {
 	if err != nil || newest.IsZero() {
 		return 0 // If the place cannot be read, the backup fails and logs why.
 	}
-	s.tally.mu.Lock()
-	s.tally.stats.LastSuccess = newest
-	s.tally.mu.Unlock()
+	s.tally.newest.Store(&newest)
 	return min(max(s.every-time.Since(newest), 0), s.every)
 }
 
@@ -149,16 +146,13 @@ func (s *schedule) take(ctx context.Context) bool {
 	if taken == nil && (moved || errors.Is(ctx.Err(), context.Canceled)) {
 		return false // The server ends and takes the last backup next.
 	}
-	stats := &s.tally.stats
-	s.tally.mu.Lock()
-	defer s.tally.mu.Unlock()
 	if taken != nil {
-		stats.LastSuccess = started
+		s.tally.newest.Store(&started)
 		s.log.Info("backup taken", zap.String("backup", taken.Backup), zap.Int("models", taken.Models),
 			zap.Int("new_files", taken.NewFiles), zap.Int64("new_bytes", taken.NewBytes), zap.Duration("took", time.Since(started)))
 	}
 	if err != nil && !moved {
-		stats.Failed++
+		s.tally.failed.Add(1)
 		s.log.Error("the backup failed", zap.Error(err))
 	}
 	return err == nil
