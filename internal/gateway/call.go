@@ -152,8 +152,8 @@ func (c *call) setBody(data []byte, request protoreflect.Message) error {
 	return nil
 }
 
-// setMask gives an update without a mask the fields of its body, and the paths of a mask the
-// names of the proto files. The id and the etag name the model, and change nothing.
+// setMask gives an update without a mask the fields of its body. The id and the etag name the model, and change
+// nothing.
 func setMask(update *hindsightv1.UpdateModelRequest, body []byte) error {
 	mask := update.GetUpdateMask()
 	if len(mask.GetPaths()) == 0 {
@@ -162,17 +162,6 @@ func setMask(update *hindsightv1.UpdateModelRequest, body []byte) error {
 			return invalidJSON(err.Error())
 		}
 		update.UpdateMask = mask
-	}
-	fields := update.GetModel().ProtoReflect().Descriptor().Fields()
-	for n, path := range mask.GetPaths() {
-		// The key of a label follows the dot, and may have any name.
-		name, key, isKey := strings.Cut(path, ".")
-		if f := fields.ByJSONName(name); f != nil {
-			mask.Paths[n] = string(f.Name())
-			if isKey {
-				mask.Paths[n] += "." + key
-			}
-		}
 	}
 	mask.Paths = slices.DeleteFunc(mask.GetPaths(), func(path string) bool { return path == "" || path == "id" || path == "etag" })
 	return nil

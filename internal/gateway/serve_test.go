@@ -454,7 +454,7 @@ func TestUpdateMask(t *testing.T) {
 		query, body string
 		want        []string
 	}{
-		{"?updateMask=displayName,labels.costCenter,labels.cost_center,maxPendingLabels", body, []string{"display_name", "labels.costCenter", "labels.cost_center", "max_pending_labels"}},
+		{"?updateMask=displayName,labels.costCenter,labels.cost_center,maxPendingLabels", body, []string{"displayName", "labels.costCenter", "labels.cost_center", "maxPendingLabels"}},
 		{"?update_mask=display_name,label_ttl&validateOnly=true", body, []string{"display_name", "label_ttl"}},
 		{"?updateMask=*", body, []string{"*"}},
 		{"?updateMask=colour", body, []string{"colour"}},
