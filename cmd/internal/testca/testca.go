@@ -9,7 +9,6 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -42,7 +41,7 @@ func New(tb testing.TB, name string) *CA {
 	tb.Helper()
 	a := &CA{key: newKey(tb)}
 	template := &x509.Certificate{
-		SerialNumber: serial(tb), Subject: pkix.Name{CommonName: name},
+		Subject:   pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
@@ -55,7 +54,7 @@ func New(tb testing.TB, name string) *CA {
 func (a *CA) Issue(tb testing.TB, l Leaf) (certificate, key []byte) {
 	tb.Helper()
 	template := &x509.Certificate{
-		SerialNumber: serial(tb), Subject: pkix.Name{CommonName: l.Name},
+		Subject:   pkix.Name{CommonName: l.Name},
 		NotBefore: l.From, NotAfter: l.Until, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
@@ -127,13 +126,6 @@ func newKey(tb testing.TB) *ecdsa.PrivateKey {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	check(tb, err)
 	return key
-}
-
-func serial(tb testing.TB) *big.Int {
-	tb.Helper()
-	n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
-	check(tb, err)
-	return n
 }
 
 func check(tb testing.TB, err error) {
