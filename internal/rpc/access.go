@@ -186,7 +186,7 @@ func (a *access) record(ctx context.Context, p *auth.Principal, r *auth.Record, 
 		r.Peer = from.Addr.String()
 	}
 	if err != nil {
-		s := statusOf(err)
+		s := StatusOf(err)
 		r.Outcome, r.Reason = code.Code(s.Code()).String(), reasonOf(s)
 	}
 	a.audit(r)

@@ -73,7 +73,7 @@ func (l *Local) Invoke(ctx context.Context, method string, request, response any
 	ctx, cancel := l.server.admission.bounded(ctx, method)
 	defer cancel()
 	if err := ctx.Err(); err != nil {
-		return statusOf(err).Err()
+		return StatusOf(err).Err()
 	}
 	transport := &localTransport{method: method}
 	ctx = grpc.NewContextWithServerTransportStream(ctx, transport)

@@ -48,7 +48,7 @@ func (r *rejections) report(ctx context.Context, method string, err error) error
 	if err == nil {
 		return nil
 	}
-	s := statusOf(err)
+	s := StatusOf(err)
 	if r.rejected != nil {
 		r.rejected(cmp.Or(reasonOf(s), codeName(s.Code())))
 	}

@@ -105,9 +105,7 @@ func find(err error) *rejection {
 }
 
 // StatusOf is the status of an error, by the table of errors.
-func StatusOf(err error) *status.Status { return statusOf(err) }
-
-func statusOf(err error) *status.Status {
+func StatusOf(err error) *status.Status {
 	if s, ok := status.FromError(err); ok {
 		return s // Already a status, or nil.
 	}

@@ -62,7 +62,7 @@ func end(span trace.Span, err error) {
 	if !span.IsRecording() {
 		return
 	}
-	s := statusOf(err)
+	s := StatusOf(err)
 	span.SetAttributes(semconv.RPCResponseStatusCode(codeName(s.Code())))
 	if reason := reasonOf(s); reason != "" {
 		span.SetAttributes(reasonKey.String(reason))
