@@ -15,8 +15,6 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/reflect/protoreflect"
-	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -51,7 +49,7 @@ func (f *forwarding) placeOf(method string) place {
 		hindsightv1.ClusterService_DrainServer_FullMethodName: // It goes to the server that the request names.
 		return anywhere
 	}
-	if _, isAPI := f.messages[method]; !isAPI {
+	if r := f.rules[method]; r == nil || r.request == nil {
 		return anywhere
 	}
 	return atOwner
@@ -94,7 +92,7 @@ type forwarding struct {
 	// member: the calls come from other servers of the cluster. forwarding does not forward them
 	// again.
 	member   bool
-	messages map[string]messages
+	rules    map[string]*rule
 	tracing  *tracing
 	draining chan struct{}
 }
@@ -104,7 +102,7 @@ func newForwarding(o *Options, t *tracing, draining chan struct{}, member bool) 
 		return nil
 	}
 	return &forwarding{
-		groups: hosts{o.Groups}, member: member, messages: methodMessages(), tracing: t, draining: draining,
+		groups: hosts{o.Groups}, member: member, rules: rules(), tracing: t, draining: draining,
 	}
 }
 
@@ -296,7 +294,7 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	}
 	during, end := f.during(ctx, g, nil)
 	defer end()
-	answer := f.messages[method].answer.New().Interface()
+	answer := f.rules[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
 	err = conn.Invoke(f.outgoing(during, g), method, request, answer, append(options, grpc.Peer(&to), grpc.MaxCallRecvMsgSize(math.MaxInt32))...)
 	if err := f.translate(ctx, err, to.Addr != nil); err != nil {
@@ -394,26 +392,4 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-type messages struct{ request, answer protoreflect.MessageType }
-
-// methodMessages returns the messages of every call of the API. The generated code has registered
-// their types.
-func methodMessages() map[string]messages {
-	typeOf := func(d protoreflect.MessageDescriptor) protoreflect.MessageType {
-		t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
-		if err != nil {
-			panic("rpc: " + err.Error())
-		}
-		return t
-	}
-	out := map[string]messages{}
-	for _, service := range services() {
-		for n := range service.Methods().Len() {
-			m := service.Methods().Get(n)
-			out[fmt.Sprintf("/%s/%s", service.FullName(), m.Name())] = messages{typeOf(m.Input()), typeOf(m.Output())}
-		}
-	}
-	return out
 }

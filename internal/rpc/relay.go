@@ -18,7 +18,7 @@ func (f *forwarding) stream(service any, stream grpc.ServerStream, info *grpc.St
 	if at == anywhere {
 		return handle(service, stream)
 	}
-	read := &readStream{ServerStream: stream, first: f.messages[info.FullMethod].request.New().Interface()}
+	read := &readStream{ServerStream: stream, first: f.rules[info.FullMethod].request.New().Interface()}
 	read.err = stream.RecvMsg(read.first)
 	g, _ := f.groups.of(read.first)
 	switch {
@@ -69,7 +69,7 @@ func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamS
 	if err != nil {
 		return f.translate(ctx, err, false)
 	}
-	types := f.messages[info.FullMethod]
+	types := f.rules[info.FullMethod]
 	if err := passRequests(stream, owner, types.request, info.IsClientStream); err != nil {
 		return err
 	}

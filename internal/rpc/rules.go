@@ -9,6 +9,7 @@ import (
 	reflectionv1alpha "google.golang.org/grpc/reflection/grpc_reflection_v1alpha"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
@@ -16,6 +17,8 @@ import (
 
 // rule says who may make a call. A call of the API states its rule in the proto files.
 type rule struct {
+	// request and answer are the messages of a call of the API, nil for other calls.
+	request, answer    protoreflect.MessageType
 	role, unremembered auth.Role
 	audit              bool
 	// models lead to the fields of the request that name a model or an alias.
@@ -53,6 +56,7 @@ func rules() map[string]*rule {
 				continue
 			}
 			r := &rule{
+				request: messageType(method.Input()), answer: messageType(method.Output()),
 				role: auth.Role(option.GetRole()), unremembered: auth.Role(option.GetUnremembered()),
 				audit: option.GetAudit(), omits: option.GetOmits(), predicts: n == 0,
 				everyModel: option.GetEveryModel(),
@@ -64,6 +68,15 @@ func rules() map[string]*rule {
 		}
 	}
 	return out
+}
+
+// messageType returns the type of a message, which the generated code has registered.
+func messageType(d protoreflect.MessageDescriptor) protoreflect.MessageType {
+	t, err := protoregistry.GlobalTypes.FindMessageByName(d.FullName())
+	if err != nil {
+		panic("rpc: " + err.Error())
+	}
+	return t
 }
 
 type path []protoreflect.FieldDescriptor
