@@ -10,6 +10,7 @@ import (
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/tap"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/auth"
@@ -36,38 +37,21 @@ func addPrincipal(ctx context.Context, to metadata.MD) {
 	to.Set(principalKey, string(text))
 }
 
-type members struct{ rules map[string]*rule }
-
-func (m members) enter(ctx context.Context, method string) (context.Context, error) {
-	values := metadata.ValueFromIncomingContext(ctx, principalKey)
+// carryPrincipal gives the principal of a forwarded call to its handler.
+func (f *forwarding) carryPrincipal(ctx context.Context, info *tap.Info) (context.Context, error) {
+	values := info.Header.Get(principalKey)
 	if len(values) == 0 {
 		return ctx, nil
 	}
 	p := new(auth.Principal)
 	if err := json.Unmarshal([]byte(values[0]), p); err != nil {
-		return nil, fmt.Errorf("%w: the principal of a forwarded call: %w", auth.ErrInvalid, err)
+		return nil, StatusOf(fmt.Errorf("%w: the principal of a forwarded call: %w", auth.ErrInvalid, err)).Err()
 	}
-	rule := m.rules[method]
+	rule := f.rules[info.FullMethodName]
 	if rule == nil {
-		return nil, fmt.Errorf("%w: %s has no rule", auth.ErrRole, method)
+		return nil, StatusOf(fmt.Errorf("%w: %s has no rule", auth.ErrRole, info.FullMethodName)).Err()
 	}
 	return rule.carry(ctx, p), nil
-}
-
-func (m members) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	ctx, err := m.enter(ctx, info.FullMethod)
-	if err != nil {
-		return nil, err
-	}
-	return handle(ctx, request)
-}
-
-func (m members) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	ctx, err := m.enter(stream.Context(), info.FullMethod)
-	if err != nil {
-		return err
-	}
-	return handle(service, tracedStream{stream, ctx})
 }
 
 // memberServer answers the calls that other members of the cluster forward. A server without a
@@ -82,18 +66,16 @@ func newMemberServer(
 	rejections, forward := &rejections{log: o.Log}, newForwarding(o, tracing, models.draining, true)
 	ownModels := *models
 	ownModels.forward = forward
-	members := members{rules()}
 	var in interceptors
 	if tracing != nil {
 		in.add(tracing.unary, tracing.stream)
 	}
 	in.add(rejections.unary, rejections.stream)
-	in.add(members.unary, members.stream)
 	in.unaries = append(in.unaries, admission.unary)
 	in.add(recovery.UnaryServerInterceptor(recovered), recovery.StreamServerInterceptor(recovered))
 	in.add(forward.unary, forward.stream)
 	s := &memberServer{grpc.NewServer(
-		grpc.ChainUnaryInterceptor(in.unaries...), grpc.ChainStreamInterceptor(in.streams...),
+		grpc.InTapHandle(forward.carryPrincipal), grpc.ChainUnaryInterceptor(in.unaries...), grpc.ChainStreamInterceptor(in.streams...),
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),
 	)}
 	hindsightv1.RegisterPredictionServiceServer(s, predictions)
