@@ -21,8 +21,8 @@ import (
 const (
 	// The trailer of a call with the group of the model, if the server has forwarded the call to the owner.
 	forwardedKey = "hindsight-forwarded"
-	// A client remembers the groups of at most mostNames names.
-	mostNames = 1 << 16
+	// A client remembers the groups of at most maxNames names.
+	maxNames = 1 << 16
 )
 
 // servers are connections to the servers of a cluster, or to one server. Connection n tries the
@@ -136,7 +136,7 @@ func (s *servers) forwarded(from place, answer metadata.MD) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.groups) >= mostNames {
+	if len(s.groups) >= maxNames {
 		clear(s.groups)
 	}
 	s.groups[from.name] = group[0]

@@ -62,7 +62,7 @@ type entry struct {
 	// gone: the entry was removed or replaced.
 	gone   atomic.Bool
 	limits *limits
-	// principal belongs to a token or a certificate. Each JWT has a principal of its own.
+	// principal belongs to a token or a certificate. Each JWT has another principal.
 	principal *Principal
 }
 
@@ -242,7 +242,7 @@ func (a *Authenticator) ForgetJWTs() {
 	a.mu.jwts = map[[sha256.Size]byte]remembered{}
 }
 
-// has reports whether a claim is a value, or a list with the value. The name is that of the
+// has reports whether a claim is a value, or a list with the value. The name is the
 // claim, or a path of names with dots.
 func has(claims map[string]any, name, value string) bool {
 	claim, ok := claims[name]

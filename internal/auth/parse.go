@@ -20,7 +20,7 @@ import (
 
 // Bounds of the tokens file.
 const (
-	// MaxFile is the most bytes of a tokens file.
+	// MaxFile is the maximum size of a tokens file in bytes.
 	MaxFile        = 4 << 20
 	maxText        = 253
 	maxModels      = 64
@@ -41,7 +41,7 @@ type Entry struct {
 	Claim, Value string
 	// NotAfter is the zero time without an end.
 	NotAfter time.Time
-	// Rate is the most calls a second, Concurrency the most at once; 0 is no limit.
+	// Rate is the maximum of calls a second, Concurrency the maximum at once; 0 is no limit.
 	Rate        float64
 	Concurrency int
 	// from is the first line, from 1.

@@ -42,7 +42,7 @@ const (
 	// One body may hold this many times what all bodies may hold together.
 	maxShare  = 4
 	busyDelay = 50 * time.Millisecond
-	// The most bytes of what the JSON library says of a body.
+	// The maximum bytes of what the JSON library says of a body.
 	maxReason = 256
 	// The header that bounds, in a cluster, the age in milliseconds of the answering state.
 	ageHeader = "hindsight-age-ms"
@@ -177,7 +177,7 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 	p := auth.FromContext(r.Context())
 	if err := p.Hold(); err != nil {
 		f := g.Guard.rejection(r, p, err)
-		f.own = true
+		f.byGateway = true
 		return nil, 0, f
 	}
 	defer p.Leave()
@@ -275,9 +275,9 @@ func (a *arriving) count(n int64) bool {
 func (a *arriving) decoded(data []byte) error {
 	values := valuesOf(data)
 	size := max(int64(len(data))*decodedBytes, values*valueBytes)
-	if most := maxShare * a.budget.Limit(); values*valueBytes > most {
+	if limit := maxShare * a.budget.Limit(); values*valueBytes > limit {
 		return reject(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
-			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, most))
+			fmt.Sprintf("the body: got %d values, which take %d bytes of memory, want at most %d bytes", values, size, limit))
 	}
 	if !a.count(size - a.size) {
 		return errBodiesFull

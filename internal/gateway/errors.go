@@ -28,8 +28,8 @@ const domain = "hindsight"
 type failure struct {
 	http   int
 	status *status.Status
-	// own: the gateway rejected the request. The gRPC server counts the rejections of calls.
-	own bool
+	// byGateway: the gateway rejected the request. The gRPC server counts the rejections of calls.
+	byGateway bool
 }
 
 func (f *failure) Error() string { return f.status.Message() }
@@ -109,7 +109,7 @@ func (f *failure) reason() string {
 // write answers an error, and counts it unless the gRPC server has.
 func (g *Gateway) write(w http.ResponseWriter, err error) {
 	f := failed(err)
-	if f.own {
+	if f.byGateway {
 		g.count(f)
 	}
 	if f.http == http.StatusInternalServerError {

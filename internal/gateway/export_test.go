@@ -10,5 +10,5 @@ func WithHeartbeat(every time.Duration) func(*Options) {
 // MaxStreams is how many streams may be open.
 const MaxStreams = maxStreams
 
-// MaxOwn is how many sessions one principal may have.
-const MaxOwn = maxOwn
+// MaxSessionsEach is how many sessions one principal may have.
+const MaxSessionsEach = maxSessionsEach

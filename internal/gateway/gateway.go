@@ -66,7 +66,7 @@ const (
 	importTimeout = time.Hour + time.Minute
 	// A client that takes nothing for this long loses its request.
 	writeTimeout = 30 * time.Second
-	// The most streams at once: events, exports and imports.
+	// The maximum of streams at once: events, exports and imports.
 	maxStreams = 200
 )
 

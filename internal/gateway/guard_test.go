@@ -205,11 +205,11 @@ func TestSessions(t *testing.T) {
 	ended("revoked", revoked)
 	g.passed.Store(int64(12*time.Hour) + 1)
 	ended("after 12 hours", old)
-	for range gateway.MaxOwn {
+	for range gateway.MaxSessionsEach {
 		old, _ = g.login(t, "admin")
 	}
 	g.want(t, http.MethodGet, "/v1/models", "", "Cookie", old.Name+"="+old.Value)
-	for range gateway.MaxOwn {
+	for range gateway.MaxSessionsEach {
 		g.login(t, "admin")
 	}
 	ended("too many others", old)

@@ -26,11 +26,11 @@ const (
 	securePrefix = "__Host-"
 	// A session ends after this, or with its token.
 	sessionLife = 12 * time.Hour
-	// The most sessions in all, and of one principal.
-	maxSessions = 10_000
-	maxOwn      = 32
-	maxLogin    = 16 << 10
-	idBytes     = 32
+	// The maximum of sessions in all, and of one principal.
+	maxSessions     = 10_000
+	maxSessionsEach = 32
+	maxLogin        = 16 << 10
+	idBytes         = 32
 )
 
 // errCrossOrigin: a page of another origin used the browser's cookie or certificate.
@@ -67,18 +67,18 @@ func (s *sessions) add(p *auth.Principal, now time.Time) (id string, expires tim
 
 func (s *sessions) evict(p *auth.Principal, now time.Time) {
 	var oldest [sha256.Size]byte
-	own := 0
+	sessions := 0
 	for hash, other := range s.byID {
 		switch {
 		case !other.valid(now):
 			delete(s.byID, hash)
 		case other.Name == p.Name && other.Subject == p.Subject:
-			if own++; own == 1 || other.created.Before(s.byID[oldest].created) {
+			if sessions++; sessions == 1 || other.created.Before(s.byID[oldest].created) {
 				oldest = hash
 			}
 		}
 	}
-	if own >= maxOwn {
+	if sessions >= maxSessionsEach {
 		delete(s.byID, oldest)
 	}
 }

@@ -114,8 +114,8 @@ func heldBytes(request any) int64 {
 	return size
 }
 
-func take(b *auth.Budget, n, own int64) error {
-	if all, ok := b.Take(n, own); !ok {
+func take(b *auth.Budget, n, holds int64) error {
+	if all, ok := b.Take(n, holds); !ok {
 		return fmt.Errorf("%w: calls hold %d bytes in progress, at most %d", engine.ErrOverloaded, all, b.Limit())
 	}
 	return nil

@@ -69,8 +69,8 @@ const (
 	longestSearch = 10 * time.Second
 	// The pauses between tries grow from firstPause to longestPause.
 	firstPause, longestPause = 5 * time.Millisecond, 100 * time.Millisecond
-	// A previous owner has the time farewell to answer its last calls.
-	farewell = 500 * time.Millisecond
+	// A previous owner has graceTime to answer its last calls.
+	graceTime = 500 * time.Millisecond
 )
 
 // ownerError is ErrNotOwner for a client. It names the owner if this server knows one.
@@ -113,12 +113,12 @@ func confirm(ctx context.Context, g Group) bool {
 
 // becomesOwner reports whether this server is the owner of a group. A call that another server
 // has forwarded may arrive just before this server owns the models. So becomesOwner waits up to
-// farewell for such a call, unless another server owns the models.
+// graceTime for such a call, unless another server owns the models.
 func (f *forwarding) becomesOwner(ctx context.Context, g Group) bool {
 	if owns := confirm(ctx, g); owns || !f.member {
 		return owns
 	}
-	ctx, cancel := context.WithTimeout(ctx, farewell)
+	ctx, cancel := context.WithTimeout(ctx, graceTime)
 	defer cancel()
 	for {
 		turned := g.Cluster.Turned()
@@ -164,9 +164,9 @@ type fresh interface {
 	GetMaxStaleness() *durationpb.Duration
 }
 
-// ofOwner reports whether the owner of a group must answer a request. It waits up to awaitHere for
+// ownerMustAnswer reports whether the owner of a group must answer a request. It waits up to awaitHere for
 // the observations of min_sequence, and of a log that max_staleness accepts.
-func (f *forwarding) ofOwner(ctx context.Context, g Group, method string, request any) (bool, error) {
+func (f *forwarding) ownerMustAnswer(ctx context.Context, g Group, method string, request any) (bool, error) {
 	switch f.placeOf(method) {
 	case anywhere, here:
 		return false, nil
@@ -206,12 +206,12 @@ func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnarySer
 	if !exists {
 		return handle(ctx, request) // The handler rejects the number of the group.
 	}
-	ofOwner, err := f.ofOwner(ctx, g, info.FullMethod, request)
+	owner, err := f.ownerMustAnswer(ctx, g, info.FullMethod, request)
 	switch {
 	case err != nil:
 		return nil, err
-	case !ofOwner:
-		return f.local(ctx, g, request, info, handle)
+	case !owner:
+		return f.answerHere(ctx, g, request, info, handle)
 	case f.member:
 		if !f.becomesOwner(ctx, g) {
 			return nil, f.named(g, engine.ErrNotOwner)
@@ -246,9 +246,9 @@ func (f *forwarding) byOwner(
 	}
 }
 
-// local answers a read. If this server does not have the model, local asks the owner, because this
+// answerHere answers a read. If this server does not have the model, answerHere asks the owner, because this
 // server may lag behind. Another server forwards a read only for the state of the owner.
-func (f *forwarding) local(ctx context.Context, g Group, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+func (f *forwarding) answerHere(ctx context.Context, g Group, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
 	owns := f.becomesOwner(ctx, g)
 	if f.member && !owns {
 		return nil, f.named(g, engine.ErrNotOwner)
@@ -292,7 +292,7 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	if err != nil {
 		return nil, err
 	}
-	during, end := f.during(ctx, g, nil)
+	during, end := f.underOwner(ctx, g, nil)
 	defer end()
 	answer := f.rules[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
@@ -303,9 +303,9 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	return answer, nil
 }
 
-// during returns the context of a call to the current owner of a group. It ends, after the farewell, once another server is the
+// underOwner returns the context of a call to the current owner of a group. It ends, after graceTime, once another server is the
 // owner: a previous owner that hangs never answers, and the log rejects its changes. It also ends when draining closes.
-func (f *forwarding) during(ctx context.Context, g Group, draining <-chan struct{}) (context.Context, context.CancelFunc) {
+func (f *forwarding) underOwner(ctx context.Context, g Group, draining <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	first, _ := g.Cluster.Owner()
 	ended := make(chan struct{})
@@ -315,7 +315,7 @@ func (f *forwarding) during(ctx context.Context, g Group, draining <-chan struct
 			turned := g.Cluster.Turned()
 			owner, _ := g.Cluster.Owner()
 			if first = cmp.Or(first, owner); owner != "" && owner != first {
-				sleep(ctx, farewell)
+				sleep(ctx, graceTime)
 				cancel()
 			}
 			select {

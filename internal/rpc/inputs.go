@@ -65,9 +65,9 @@ func setList(record *input.Record, i int, values []*structpb.Value) {
 	}
 }
 
-func storedToProto(schema *input.Schema, stored []byte) (*structpb.Struct, error) {
+func recordToProto(schema *input.Schema, encoded []byte) (*structpb.Struct, error) {
 	var record input.Record
-	if _, err := record.Decode(stored); err != nil {
+	if _, err := record.Decode(encoded); err != nil {
 		return nil, fmt.Errorf("rpc: inputs: %w", err)
 	}
 	values := make(map[string]any, record.Len())

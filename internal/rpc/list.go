@@ -61,7 +61,7 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 		if err := list.fill(ctx); err != nil {
 			return nil, err
 		}
-		next := list.least(&o)
+		next := list.next(&o)
 		if next == nil {
 			break
 		}
@@ -126,15 +126,15 @@ func (l *merged) fill(ctx context.Context) error {
 	return asking.Wait()
 }
 
-// least returns the part with the next model of the list, nil at its end.
-func (l *merged) least(o *engine.ListOptions) *listPart {
-	var least *listPart
+// next returns the part with the next model of the list, nil at its end.
+func (l *merged) next(o *engine.ListOptions) *listPart {
+	var next *listPart
 	for _, p := range l.parts {
-		if len(p.models) > 0 && (least == nil || o.Compare(p.head(), least.head()) < 0) {
-			least = p
+		if len(p.models) > 0 && (next == nil || o.Compare(p.head(), next.head()) < 0) {
+			next = p
 		}
 	}
-	return least
+	return next
 }
 
 func (l *merged) read(ctx context.Context, p *listPart) error {

@@ -64,7 +64,7 @@ func (p *predictions) await(ctx context.Context, r fresh) error {
 }
 
 // keyOf is what chooses the model behind an alias with a share, empty if nothing does. The rows of a
-// batch have keys of their own.
+// batch have keys themselves.
 func keyOf(request any) string {
 	r, ok := request.(*hindsightv1.PredictRequest)
 	if !ok {
@@ -158,14 +158,14 @@ func (p *predictions) predictPart(
 	if err := within(ctx, part.target); err != nil {
 		return err
 	}
-	own := make([]engine.Row, len(part.rows))
+	inPart := make([]engine.Row, len(part.rows))
 	for k, n := range part.rows {
-		own[k] = rows[n]
+		inPart[k] = rows[n]
 		if ids := r.GetPredictionIds(); len(ids) > 0 {
 			o.IDs = append(o.IDs, ids[n])
 		}
 	}
-	answers, err := part.target.Predict(ctx, own, o)
+	answers, err := part.target.Predict(ctx, inPart, o)
 	if err != nil {
 		return part.rowOf(err)
 	}

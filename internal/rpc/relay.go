@@ -62,7 +62,7 @@ func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamS
 	if err != nil {
 		return err
 	}
-	during, end := f.during(ctx, g, draining)
+	during, end := f.underOwner(ctx, g, draining)
 	defer end() // This ends the stream to the owner.
 	description := &grpc.StreamDesc{ServerStreams: info.IsServerStream, ClientStreams: info.IsClientStream}
 	owner, err := conn.NewStream(f.outgoing(during, g), description, info.FullMethod)

@@ -177,22 +177,22 @@ const (
 
 func short(text string) string { return clip(text, maxQuoted) }
 
-func clip(text string, most int) string {
-	if len(text) <= most {
+func clip(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:most], "") + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
-// clipEncoded cuts a text to about most bytes in the percent-encoding of grpc-message.
-func clipEncoded(text string, most int) string {
+// clipEncoded cuts a text to about limit bytes in the percent-encoding of grpc-message.
+func clipEncoded(text string, limit int) string {
 	for n := range len(text) {
 		if c := text[n]; c >= ' ' && c <= '~' && c != '%' {
-			most--
+			limit--
 		} else {
-			most -= len("%00")
+			limit -= len("%00")
 		}
-		if most < 0 {
+		if limit < 0 {
 			return clip(text, n)
 		}
 	}

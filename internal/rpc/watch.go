@@ -18,13 +18,13 @@ import (
 const (
 	defaultOutcomes = 10
 	maxOutcomes     = 100
-	leastInterval   = time.Second
+	minInterval     = time.Second
 	// The longest time between two outcomes in seconds, so that every rate has a Duration.
 	maxPeriod = 365 * 24 * 3600.0
 )
 
 func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval time.Duration, err error) {
-	outcomes, interval = r.GetMaxOutcomesPerSecond(), leastInterval
+	outcomes, interval = r.GetMaxOutcomesPerSecond(), minInterval
 	if outcomes == 0 {
 		outcomes = defaultOutcomes
 	}
@@ -33,8 +33,8 @@ func watchOptions(r *hindsightv1.WatchModelRequest) (outcomes float64, interval 
 			fmt.Sprintf("above 0 and at most %d; 0 is %d", maxOutcomes, defaultOutcomes))
 	}
 	if given := r.GetStatsInterval(); given != nil {
-		if interval = given.AsDuration(); given.CheckValid() != nil || interval < leastInterval {
-			return 0, 0, engine.Invalid("stats_interval", durationText(given), fmt.Sprintf("at least %s", leastInterval))
+		if interval = given.AsDuration(); given.CheckValid() != nil || interval < minInterval {
+			return 0, 0, engine.Invalid("stats_interval", durationText(given), fmt.Sprintf("at least %s", minInterval))
 		}
 	}
 	return outcomes, interval, nil
@@ -78,7 +78,7 @@ func (m *models) WatchModel(r *hindsightv1.WatchModelRequest, stream grpc.Server
 		case <-w.due.C:
 			w.rested = true
 		}
-		if err := w.tell(ctx); err != nil {
+		if err := w.sendDue(ctx); err != nil {
 			return err
 		}
 	}
@@ -98,7 +98,7 @@ type watch struct {
 	inputs          bool // Outcomes have the input.
 }
 
-func (w *watch) tell(ctx context.Context) error {
+func (w *watch) sendDue(ctx context.Context) error {
 	for w.pace.Tokens() >= 1 {
 		learned, ok := w.Next()
 		if !ok {
@@ -157,7 +157,7 @@ func (w *watch) addInput(event *hindsightv1.OutcomeEvent, l *engine.Learned) (er
 		return nil
 	}
 	if l.Inputs != nil {
-		event.Inputs, err = storedToProto(w.Schema(), l.Inputs)
+		event.Inputs, err = recordToProto(w.Schema(), l.Inputs)
 		return err
 	}
 	event.Features = l.Features

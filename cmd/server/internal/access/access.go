@@ -132,7 +132,7 @@ func (a *Access) Reload() {
 	changed, err := a.readTokens()
 	if isNew(&a.lastFailure, err) {
 		a.failures.Add(1)
-		a.o.Log.Error("the tokens file cannot be taken; the entries of before stay", zap.Error(err))
+		a.o.Log.Error("the tokens file cannot be read; the previous entries stay", zap.Error(err))
 	}
 	if changed {
 		a.o.Log.Info("the tokens file was read", zap.Int("entries", a.Auth.Stats().Entries))
@@ -156,7 +156,7 @@ func isNew(last *string, err error) bool {
 func (a *Access) keysRead(changed bool, err error) {
 	if isNew(&a.lastKeyFailure, err) {
 		a.failures.Add(1)
-		a.o.Log.Error("the keys of JWTs cannot be taken; those of before stay", zap.Error(err))
+		a.o.Log.Error("the keys of JWTs cannot be read; the previous keys stay", zap.Error(err))
 	}
 	if changed {
 		a.Auth.ForgetJWTs()

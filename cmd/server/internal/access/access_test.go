@@ -479,7 +479,7 @@ func TestKeysOfOtherKinds(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-// Keys come from a URL too. While it answers nothing good, those of before stay.
+// Keys come from a URL too. While it answers nothing good, the previous keys stay.
 func TestKeysOfAURL(t *testing.T) {
 	i := newIssuer(t, "1", jose.ES256)
 	var bad atomic.Bool

@@ -23,12 +23,12 @@ func (m *models) SnapshotModel(ctx context.Context, r *hindsightv1.SnapshotModel
 }
 
 func (m *models) ListSnapshots(ctx context.Context, r *hindsightv1.ListSnapshotsRequest) (*hindsightv1.ListSnapshotsResponse, error) {
-	kept, err := m.groups.engine(r.GetModel()).ListSnapshots(ctx, r.GetModel())
+	snapshots, err := m.groups.engine(r.GetModel()).ListSnapshots(ctx, r.GetModel())
 	if err != nil {
 		return nil, err
 	}
 	response := &hindsightv1.ListSnapshotsResponse{}
-	for _, s := range kept {
+	for _, s := range snapshots {
 		response.Snapshots = append(response.Snapshots, snapshotToProto(s))
 	}
 	return response, nil
