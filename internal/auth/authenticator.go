@@ -2,9 +2,8 @@ package auth
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/x509"
-	"encoding/binary"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -69,8 +68,8 @@ type entry struct {
 // table is a tokens file in use. It is immutable.
 type table struct {
 	byName map[string]*entry
-	// tokens are found by the first 8 bytes of their hash.
-	tokens       map[uint64][]*entry
+	// tokens are the entries by the hash of their token.
+	tokens       map[[sha256.Size]byte]*entry
 	certificates map[string]*entry
 	claims       []*entry
 }
@@ -90,14 +89,13 @@ func (a *Authenticator) Set(entries []Entry) {
 	a.setter.Lock()
 	defer a.setter.Unlock()
 	old := a.table.Load()
-	t := &table{byName: map[string]*entry{}, tokens: map[uint64][]*entry{}, certificates: map[string]*entry{}}
+	t := &table{byName: map[string]*entry{}, tokens: map[[sha256.Size]byte]*entry{}, certificates: map[string]*entry{}}
 	for n := range entries {
 		e := newEntry(&entries[n], old.byName[entries[n].Name])
 		t.byName[e.Name] = e
 		switch {
 		case e.Hash != nil:
-			head := binary.BigEndian.Uint64(e.Hash[:])
-			t.tokens[head] = append(t.tokens[head], e)
+			t.tokens[*e.Hash] = e
 		case e.Certificate != "":
 			t.certificates[e.Certificate] = e
 		default:
@@ -129,10 +127,11 @@ func newEntry(e *Entry, before *entry) *entry {
 	return n
 }
 
+// same reports whether an entry is the same, on whatever line.
 func (e *entry) same(o *Entry) bool {
-	hashes := (e.Hash == nil) == (o.Hash == nil) && (e.Hash == nil || *e.Hash == *o.Hash)
-	return hashes && e.Role == o.Role && slices.Equal(e.Models, o.Models) && e.Certificate == o.Certificate &&
-		e.Claim == o.Claim && e.Value == o.Value && e.NotAfter.Equal(o.NotAfter) && e.Rate == o.Rate && e.Concurrency == o.Concurrency
+	at := *o
+	at.from = e.from
+	return reflect.DeepEqual(e.Entry, at)
 }
 
 // let returns a principal of the entry that ends with the entry or at until.
@@ -160,7 +159,7 @@ func (a *Authenticator) Token(token string) (*Principal, error) {
 		return nil, a.reject(ErrInvalid)
 	}
 	hash := sum(token)
-	p, err := a.byHash(&hash)
+	p, err := a.byHash(hash)
 	if p == nil && err == nil && a.o.VerifyJWT != nil && strings.Count(token, ".") == 2 {
 		p, err = a.byJWT(token, hash)
 	}
@@ -182,20 +181,14 @@ func sum(token string) [sha256.Size]byte {
 	return sha256.Sum256(room[:copy(room[:], token)])
 }
 
-// byHash returns the principal of a token of the file, nil if the file has no such token. It
-// compares hashes in constant time. It looks up by a part of the hash, so its time reveals
-// nothing about tokens.
-func (a *Authenticator) byHash(hash *[sha256.Size]byte) (*Principal, error) {
-	var found *entry
-	for _, e := range a.table.Load().tokens[binary.BigEndian.Uint64(hash[:])] {
-		if subtle.ConstantTimeCompare(e.Hash[:], hash[:]) == 1 {
-			found = e
-		}
-	}
-	if found == nil {
+// byHash returns the principal of a token of the file, nil if the file has no token of this hash. The time of the
+// lookup could reveal a part of a hash, which reveals nothing about the token.
+func (a *Authenticator) byHash(hash [sha256.Size]byte) (*Principal, error) {
+	e := a.table.Load().tokens[hash]
+	if e == nil {
 		return nil, nil
 	}
-	return found.principal, found.principal.Valid(a.o.Now())
+	return e.principal, e.principal.Valid(a.o.Now())
 }
 
 func (a *Authenticator) byJWT(token string, hash [sha256.Size]byte) (*Principal, error) {
