@@ -137,7 +137,7 @@ func TestRejections(t *testing.T) {
 		{"a call of the page", "POST", "/openapi.json", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want GET, HEAD"},
 		{"a large body", "POST", predict, `{"features":[` + strings.Repeat("0,", 1<<19) + `0]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576"},
 		{"a large message in a small body", "POST", predict, `{"features":[` + strings.Repeat("0,", 200_000) + `0]}`, 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576"},
-		{"an import of nothing", "POST", "/v1/models:import?id=n", "", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "HINDSNAP"},
+		{"an import of nothing", "POST", "/v1/models:import?id=n", "", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "want the bytes that ExportModel gave"},
 		{"an import without a name", "POST", "/v1/models:import", "", 400, "INVALID_ARGUMENT", "INVALID_ID", "", ""},
 		{"an export of nothing", "GET", "/v1/models/x:export", "", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"x"`},
 	} {
