@@ -2,7 +2,6 @@ package rpc_test
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -24,7 +23,6 @@ import (
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
@@ -485,19 +483,6 @@ func TestLocalStreams(t *testing.T) {
 	})
 	assert.Equal(t, "SHUTTING_DOWN", reason(status.Convert(err)), err)
 	<-drained
-}
-
-// A connection from outside needs the server's credentials, one from within does not.
-func TestLocalNeedsNoTLS(t *testing.T) {
-	s := serve(t, func(o *rpc.Options) { o.Credentials = credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS12}) })
-	within := hindsightv1.NewModelServiceClient(s.local())
-	if _, err := within.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "m", Spec: linear(2)}); err != nil {
-		t.Errorf("a unary call: %v", err)
-	}
-	assert.NotEmpty(t, must(s.exportWithin(t.Context(), "m"))(t))
-	outside := hindsightv1.NewModelServiceClient(s.connection)
-	_, err := outside.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "m"})
-	assert.Equal(t, codes.Unavailable, status.Code(err), "plaintext from outside: %v", err)
 }
 
 // A server answers until it drains, also one that says that it does not serve.
