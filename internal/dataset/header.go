@@ -41,10 +41,8 @@ func (s *shape) repeats(i int, text string) bool {
 	})
 }
 
-// columnName is the name of column i of a file that gives it none.
 func columnName(i int) string { return fmt.Sprintf("column %d", i+1) }
 
-// header checks the names of the columns.
 func (t *Table) header(fields []string) error {
 	seen := make(map[string]bool, len(fields))
 	numbers, counted := 0, 0

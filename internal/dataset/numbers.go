@@ -195,7 +195,6 @@ func (n *Numbers) resolve(text string, m mark) (plain string, err error) {
 		text, name, n.table.decimal(decimals), thousands)
 }
 
-// decimal writes a number with the decimal mark of the file.
 func (t *Table) decimal(plain string) string {
 	if t.delimiter == semicolon {
 		return strings.Replace(plain, ".", ",", 1)
@@ -223,7 +222,6 @@ func (n *Numbers) sizeOf(unit string) float64 {
 	}
 }
 
-// look notes what a cell shows of the column.
 func (n *Numbers) look(cell string) {
 	if len(cell) > maxNumber {
 		return
@@ -274,7 +272,6 @@ func (n *Numbers) look(cell string) {
 	}
 }
 
-// countBound counts a bound whose text begins so.
 func (n *Numbers) countBound(sign byte) {
 	if sign >= '0' && sign <= '9' {
 		sign = '+'

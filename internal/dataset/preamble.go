@@ -124,7 +124,6 @@ func (s *shape) hasRowNames() bool {
 	return len(s.records) > 1
 }
 
-// filled counts the cells that are not empty.
 func filled(record []string) (n int) {
 	for _, cell := range record {
 		if strings.TrimSpace(cell) != "" {

@@ -503,7 +503,6 @@ func sniff(head []byte) rune {
 	return mostFrequent(counts)
 }
 
-// mostFrequent returns the most frequent delimiter.
 func mostFrequent(counts map[byte]int) rune {
 	best := byte(',')
 	for _, c := range []byte{';', '\t', '|'} {

@@ -83,7 +83,7 @@ func (c *column) declare(out *Column) error {
 			out.lenient, out.odd, out.Reason = true, true, oddForms(odd, values)
 		}
 	case Number:
-		if odd := c.words.count; odd > 0 && (areSome(odd-c.beyond, values) || !c.words.mixed && c.numbers > fewFractions) && !rejects {
+		if odd := c.words.count; odd > 0 && (areSome(odd-c.beyond, values) || c.hasOtherUnits() || !c.words.mixed && c.numbers > fewFractions) && !rejects {
 			out.lenient, out.odd, out.Reason = true, true, c.oddNumbers(values)
 		}
 		if c.leavesHuge(values) && !rejects {

@@ -65,7 +65,6 @@ type frame struct {
 	example              string
 }
 
-// addFrame counts the frame of a cell.
 func (c *column) addFrame(cell string) {
 	if c.words.count > tried && 2*c.framed < c.words.count {
 		return
@@ -88,7 +87,6 @@ func (c *column) addFrame(cell string) {
 		slices.ContainsFunc(list, func(v any) bool { return v != math.Trunc(v.(float64)) })
 }
 
-// bestFrame returns the frame of most cells.
 func (c *column) bestFrame() (text string, f frame) {
 	for _, t := range slices.Sorted(maps.Keys(c.frames)) {
 		if c.frames[t].count > f.count {

@@ -152,7 +152,6 @@ func depend(d, n, between, within float64) bool {
 	return between/(d-1) > (1+evident*math.Sqrt(2/(d-1)+2/(n-d)))*within/(n-d)
 }
 
-// labelsDepend reports whether labels depend on the text.
 func (c *column) labelsDepend() bool {
 	var d, n, sum, squares, between float64
 	for _, text := range slices.Sorted(maps.Keys(c.texts)) {

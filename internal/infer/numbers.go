@@ -24,10 +24,13 @@ const fewFractions = 4
 // isMeasure reports whether one word, such as Varies with device, or numbers of other units, are among numbers that measure:
 // fractions, units, or as many different integers as no class has.
 func (c *column) isMeasure() bool {
-	if _, _, unlike := c.written.Units(); 2*c.numbers > c.words.count+c.numbers && areFew(c.words.count-unlike, unlike) && c.words.count > 0 && c.different() > fewIntegers {
-		return true
-	}
-	return c.words.count > 0 && !c.words.mixed && (c.integers < c.numbers && c.different() > fewFractions || c.different() > fewIntegers)
+	return c.hasOtherUnits() && c.different() > fewIntegers || c.words.count > 0 && !c.words.mixed && (c.integers < c.numbers && c.different() > fewFractions || c.different() > fewIntegers)
+}
+
+// hasOtherUnits reports whether the words are numbers of other units, and fewer than the numbers.
+func (c *column) hasOtherUnits() bool {
+	_, _, unlike := c.written.Units()
+	return c.words.count > 0 && c.words.count < c.numbers && areFew(c.words.count-unlike, unlike)
 }
 
 // leavesHuge reports whether a few integers that no number has exactly are missing values of a column of

@@ -11,7 +11,6 @@ import (
 	"hindsight/internal/infer"
 )
 
-// infer builds "infer".
 func (e *env) infer() verb {
 	var (
 		file    string
@@ -77,7 +76,6 @@ may have no label.`,
 	}
 }
 
-// fileHelp says what a file may be.
 const fileHelp = `The file is CSV, plain or compressed with gzip, or Parquet. CSV is UTF-8, UTF-16 with a byte
 order mark, or else Windows-1252. Its first line names the columns; a second column x is
 x.1. If the first line is numbers in no order, the columns are column 1, column 2 and so on.
@@ -87,7 +85,6 @@ first line has most of separates the fields; a field may be quoted with ". Numbe
 decimal point or comma. The other cells of a column decide whether 1,234 or 1.234 is 1234.
 A cell that they do not decide is rejected. Parquet is read as CSV would write it.`
 
-// file adds the flags that name a CSV file, its delimiter and its target.
 func (f *flagSet) file(name *string, separator *rune, target *string, usage string) {
 	f.StringVar(name, "csv", "", usage)
 	f.Var((*delimiter)(separator), "delimiter",
@@ -95,7 +92,6 @@ func (f *flagSet) file(name *string, separator *rune, target *string, usage stri
 	f.StringVar(target, "target", "y", "label column, or comma-separated label columns")
 }
 
-// delimiter is the value of the flag --delimiter.
 type delimiter rune
 
 // String implements pflag.Value.
@@ -122,7 +118,6 @@ func (d *delimiter) Set(text string) error {
 	return nil
 }
 
-// inferFile looks at a file.
 func inferFile(path string, delimiter rune, o infer.Options) (result *infer.Result, err error) {
 	err = stream.WithTable(path, delimiter, func(table *dataset.Table) (err error) {
 		result, err = infer.Read(table, o)

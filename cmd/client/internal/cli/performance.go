@@ -24,7 +24,6 @@ the client got none, the prequential prediction stands for it.
 A classifier is evaluated by its errors, beside the class that was most frequent so far, and
 the last class.`
 
-// The verdicts.
 const (
 	better = "better than trivial"
 	asGood = "as good as trivial"
@@ -220,7 +219,6 @@ func writeClasses(w *command.Page, s *hindsightv1.ClassStats) {
 	writeRest(w, len(classes)-maxClasses)
 }
 
-// writeRest says how many lines a table leaves out.
 func writeRest(w *command.Page, more int) {
 	if more > 0 {
 		w.Printf("and %d more\n", more)

@@ -19,7 +19,6 @@ import (
 
 const predictedRows = 256
 
-// learn creates the model of --train and takes the rows of the file through it.
 func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err error) {
 	if err := p.checkRows(); err != nil {
 		return err

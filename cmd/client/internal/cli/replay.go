@@ -188,7 +188,6 @@ func (r *replay) through(ctx context.Context, e *env, c *client.Client, spec *hi
 	return errors.Join(r.take(ctx, e, c, source), source.Close())
 }
 
-// isSameFile reports whether two names are of one existing file.
 func isSameFile(a, b string) bool {
 	first, err := os.Stat(a)
 	if err != nil {
@@ -237,7 +236,6 @@ func (e *env) spooled(file *string, do func() error) (err error) {
 	return errors.Join(err, os.Remove(*file))
 }
 
-// isPipe reports whether a file can be read only once.
 func isPipe(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeCharDevice) != 0

@@ -194,7 +194,6 @@ func newOutcomes(name string) (*outcomes, error) {
 	return &outcomes{file: file, csv: csv.NewWriter(file)}, nil
 }
 
-// begin writes the header above the first line.
 func (o *outcomes) begin(outputs int) error {
 	if o.header {
 		return nil
@@ -271,7 +270,6 @@ func newProgress(w io.Writer, title string, total int) *progress {
 	return p
 }
 
-// step counts one round.
 func (p *progress) step() {
 	p.done++
 	if p.w == nil || p.done%16 != 0 && p.done != p.total {

@@ -281,7 +281,6 @@ const (
 	maxWeights, longestCell = 20, 40
 )
 
-// moved says in words what a population stability index means.
 func moved(shift float64) string {
 	switch {
 	case shift > largeShift:

@@ -72,7 +72,6 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 	return s
 }
 
-// unfinished says how far a run came, and how it goes on.
 func (s *summary) unfinished(r *rounds, result *drive.Result) {
 	s.Unfinished = true
 	s.progress = fmt.Sprintf("%d observations acknowledged", s.Acknowledged)
@@ -84,7 +83,6 @@ func (s *summary) unfinished(r *rounds, result *drive.Result) {
 	}
 }
 
-// take adds the statistics that the server answered.
 func (s *summary) take(stats *hindsightv1.ModelStats) error {
 	raw, err := encode(stats)
 	if err != nil {

@@ -45,7 +45,6 @@ var (
 	errNoRow   = errors.New("there is no row below the header")
 )
 
-// end returns the position after the last row that may be taken.
 func (o *FileOptions) end() int {
 	if o.Limit <= 0 || o.Limit > math.MaxInt-o.Offset {
 		return math.MaxInt

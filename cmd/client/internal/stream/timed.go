@@ -98,7 +98,6 @@ func (m *moments) parse(table *dataset.Table, cell string) (float64, error) {
 	return float64(at.Unix()) + float64(at.Nanosecond())/1e9, nil
 }
 
-// surveyTimes finds out how a column writes its times.
 func surveyTimes(path, name string, delimiter rune) (*moments, error) {
 	m := &moments{numbers: true}
 	err := WithTable(path, delimiter, func(table *dataset.Table) (err error) {
