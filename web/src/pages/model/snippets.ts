@@ -114,13 +114,18 @@ function goValue(v: unknown): string {
 function goProgram(model: Model, at: Addresses): string {
   const input = exampleInput(model);
   const label = exampleLabel(model);
-  const given = "inputs" in input
-    ? `client.Inputs(map[string]any{
+  const record = "inputs" in input
+    ? `	record, err := structpb.NewStruct(map[string]any{
 ${Object.entries(input.inputs).map(([k, v]) => `		${JSON.stringify(k)}: ${goValue(v)},`).join("\n")}
-	})`
-    : input.features.length > MANY
-      ? `client.Features(make([]float64, ${input.features.length})...)`
-      : `client.Features(${input.features.join(", ")})`;
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+`
+    : "";
+  const given = "inputs" in input
+    ? "Inputs: record"
+    : `Features: ${input.features.length > MANY ? `make([]float64, ${input.features.length})` : `[]float64{${input.features.join(", ")}}`}`;
   const target = "class" in label
     ? `client.Class(${JSON.stringify(label.class)})`
     : "labels" in label ? `client.Labels(${label.labels.values.join(", ")})` : `client.Label(${label.label})`;
@@ -134,7 +139,8 @@ import (
 	"context"
 	"fmt"
 	"log"${at.token ? '\n\t"os"' : ""}
-
+${record ? '\n\t"google.golang.org/protobuf/types/known/structpb"\n' : ""}
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 )
 
@@ -147,14 +153,14 @@ func main() {
 	defer c.Close()
 	model := c.Model(${JSON.stringify(model.id)})
 
-	prediction, err := model.Predict(ctx, ${given})
+${record}	prediction, err := model.Predict(ctx, &hindsightv1.PredictRequest{${given}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(prediction)
 
 	// When it is known what really happened:
-	outcome, err := model.Observe(ctx, client.ByPrediction(prediction.GetPredictionId(), ${target}))
+	outcome, err := model.Observe(ctx, &hindsightv1.ObserveRequest{PredictionId: prediction.GetPredictionId(), Target: ${target}})
 	if err != nil {
 		log.Fatal(err)
 	}

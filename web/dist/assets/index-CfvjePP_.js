@@ -21,37 +21,44 @@ with hindsight.connect(${a.join(`, `)}) as client:
     # When it is known what really happened:
     outcome = model.observe(prediction, ${jd(i)})
     print(outcome)
-`}function Nd(e){return Array.isArray(e)?`[]any{${e.map(Nd).join(`, `)}}`:JSON.stringify(e)}function Pd(e,t){let n=Ed(e),r=Dd(e),i=`inputs`in n?`client.Inputs(map[string]any{
+`}function Nd(e){return Array.isArray(e)?`[]any{${e.map(Nd).join(`, `)}}`:JSON.stringify(e)}function Pd(e,t){let n=Ed(e),r=Dd(e),i=`inputs`in n?`	record, err := structpb.NewStruct(map[string]any{
 ${Object.entries(n.inputs).map(([e,t])=>`		${JSON.stringify(e)}: ${Nd(t)},`).join(`
 `)}
-	})`:n.features.length>Cd?`client.Features(make([]float64, ${n.features.length})...)`:`client.Features(${n.features.join(`, `)})`,a=`class`in r?`client.Class(${JSON.stringify(r.class)})`:`labels`in r?`client.Labels(${r.labels.values.join(`, `)})`:`client.Label(${r.label})`,o=[JSON.stringify(t.grpc),...t.tls?[`client.WithTLS(client.TLS{})`]:[],...t.token?[`client.WithToken(client.TokenText(os.Getenv("${xd}")))`]:[]];return`package main
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+`:``,a=`inputs`in n?`Inputs: record`:`Features: ${n.features.length>Cd?`make([]float64, ${n.features.length})`:`[]float64{${n.features.join(`, `)}}`}`,o=`class`in r?`client.Class(${JSON.stringify(r.class)})`:`labels`in r?`client.Labels(${r.labels.values.join(`, `)})`:`client.Label(${r.label})`,s=[JSON.stringify(t.grpc),...t.tls?[`client.WithTLS(client.TLS{})`]:[],...t.token?[`client.WithToken(client.TokenText(os.Getenv("${xd}")))`]:[]];return`package main
 
 import (
 	"context"
 	"fmt"
 	"log"${t.token?`
 	"os"`:``}
-
+${i?`
+	"google.golang.org/protobuf/types/known/structpb"
+`:``}
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
 )
 
 func main() {
 	ctx := context.Background()
-	c, err := client.Dial(${o.join(`, `)})
+	c, err := client.Dial(${s.join(`, `)})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer c.Close()
 	model := c.Model(${JSON.stringify(e.id)})
 
-	prediction, err := model.Predict(ctx, ${i})
+${i}	prediction, err := model.Predict(ctx, &hindsightv1.PredictRequest{${a}})
 	if err != nil {
 		log.Fatal(err)
 	}
 	fmt.Println(prediction)
 
 	// When it is known what really happened:
-	outcome, err := model.Observe(ctx, client.ByPrediction(prediction.GetPredictionId(), ${a}))
+	outcome, err := model.Observe(ctx, &hindsightv1.ObserveRequest{PredictionId: prediction.GetPredictionId(), Target: ${o}})
 	if err != nil {
 		log.Fatal(err)
 	}
