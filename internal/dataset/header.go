@@ -34,11 +34,16 @@ func isRow(fields []string, table *shape) bool {
 		repeated > 0 && len(numbers) > 0 || len(fields) > 2 && 2*repeated >= len(fields)
 }
 
-// repeats reports whether a text of column i of the first record is a cell of another record that does not repeat the first.
+// repeats reports whether a text of column i of the first record is a cell of two others, or of the only other, that do not
+// repeat the first: one may be the header of a second table.
 func (s *shape) repeats(i int, text string) bool {
-	return slices.ContainsFunc(s.records[min(1, len(s.records)):], func(record []string) bool {
-		return i < len(record) && strings.TrimSpace(record[i]) == text && !slices.Equal(record, s.records[0])
-	})
+	n := 0
+	for _, record := range s.records {
+		if i < len(record) && strings.TrimSpace(record[i]) == text && !slices.Equal(record, s.records[0]) {
+			n++
+		}
+	}
+	return n >= max(1, min(2, len(s.records)-1))
 }
 
 func columnName(i int) string { return fmt.Sprintf("column %d", i+1) }
