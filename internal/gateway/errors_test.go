@@ -236,6 +236,22 @@ func TestChunkedBody(t *testing.T) {
 	send(`{"features":[`+strings.Repeat("0,", 1<<19)+`0]}`).rejected(t, "a large body", 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576")
 }
 
+// An import whose body breaks off is rejected for that, and not as a whole model that is corrupt.
+func TestAnImportThatBreaksOff(t *testing.T) {
+	h := serve(t)
+	var dialer net.Dialer
+	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, c.Close()) }()
+	_, err = io.WriteString(c, "POST /v1/models:import?id=m HTTP/1.1\r\nHost: h\r\nContent-Type: application/octet-stream\r\nContent-Length: 100\r\n\r\nHINDSNAP")
+	tcp, ok := c.(*net.TCPConn)
+	require.True(t, ok)
+	require.NoError(t, errors.Join(err, tcp.CloseWrite()))
+	answer, err := io.ReadAll(c)
+	require.NoError(t, err)
+	assert.Contains(t, string(answer), "BODY_INCOMPLETE")
+}
+
 // A client that sends the whole of a large body before it reads has its answer, and the
 // connection is closed after it.
 func TestAnAnswerBeforeTheBodyIsRead(t *testing.T) {

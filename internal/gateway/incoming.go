@@ -52,17 +52,25 @@ type incoming struct {
 	control *http.ResponseController
 	mu      struct {
 		sync.Mutex
-		// ended: the body was read to its end, or its rest cannot be read.
-		ended, draining bool
+		// ended is why no more can be read, and io.EOF at the end of the body. A later read may read on after a deadline, or
+		// report the end of a body that has broken off, and so every read returns the error again.
+		ended    error
+		draining bool
 	}
 }
 
 func (i *incoming) Read(p []byte) (int, error) {
+	i.mu.Lock()
+	ended := i.mu.ended
+	i.mu.Unlock()
+	if ended != nil {
+		return 0, ended
+	}
 	n, err := i.ReadCloser.Read(p)
 	if err != nil {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.mu.ended = true
+		i.mu.ended = err
 		if errors.Is(err, io.EOF) && i.mu.draining {
 			// net/http has done so too, before drain.
 			_ = i.control.SetReadDeadline(time.Time{}) // As in setReadDeadline.
@@ -78,7 +86,7 @@ func (i *incoming) within(d time.Duration) {
 	if i.mu.draining {
 		d = min(d, drainTimeout)
 	}
-	if !i.mu.ended {
+	if i.mu.ended == nil {
 		setReadDeadline(i.control, d)
 	}
 }
@@ -103,7 +111,7 @@ func (i *incoming) linger(r *http.Request) {
 	i.mu.Lock()
 	ended := i.mu.ended
 	i.mu.Unlock()
-	if ended || r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
+	if ended != nil || r.ProtoMajor != 1 || r.Header.Get("Expect") != "" {
 		return
 	}
 	i.within(lingerTimeout)                                       // Flush reads the body too.

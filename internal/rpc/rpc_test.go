@@ -25,6 +25,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -402,6 +403,8 @@ type asked[A any] struct {
 
 func (a asked[A]) Context() context.Context { return a.ctx }
 
+func (a asked[A]) SendHeader(metadata.MD) error { return nil }
+
 func (a asked[A]) RecvMsg(m any) error { proto.Merge(m.(proto.Message), a.request); return nil }
 
 func (a asked[A]) SendMsg(m any) error { return a.take(m.(A)) }
@@ -415,6 +418,29 @@ func (s *service) exportWithin(ctx context.Context, model string) (data []byte, 
 		ctx: ctx, request: &hindsightv1.ExportModelRequest{Model: model}, take: func(r *hindsightv1.ExportModelResponse) error { data = append(data, r.GetChunk()...); return nil },
 	})
 	return data, err
+}
+
+// A stream from within the process ends with its time, though its client sends and takes something now and then.
+func TestLocalStreamsEndWithTheirTime(t *testing.T) {
+	s := serve(t)
+	s.create(t, "m", linear(1000))
+	within := func(call func(ctx context.Context) error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		err := call(ctx)
+		assert.Equal(t, codes.DeadlineExceeded, status.Code(err), err)
+	}
+	within(func(ctx context.Context) error {
+		return s.server.Local().Stream(hindsightv1.ModelService_ImportModel_FullMethodName, asked[*hindsightv1.ImportModelResponse]{
+			ctx: ctx, request: &hindsightv1.ImportModelRequest{Id: "n", Chunk: []byte("HINDSNAP")},
+		})
+	})
+	within(func(ctx context.Context) error {
+		return s.server.Local().Stream(hindsightv1.ModelService_ExportModel_FullMethodName, asked[*hindsightv1.ExportModelResponse]{
+			ctx: ctx, request: &hindsightv1.ExportModelRequest{Model: "m"},
+			take: func(*hindsightv1.ExportModelResponse) error { <-ctx.Done(); return nil },
+		})
+	})
 }
 
 // A call from within the process is answered and rejected as one from outside.

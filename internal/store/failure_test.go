@@ -331,7 +331,7 @@ func TestFilterHasEveryID(t *testing.T) {
 			return nil
 		})
 		require.NoError(t, err)
-		assert.LessOrEqual(t, wrong, int(models*rounds/20), "the filter lets %d of %d new ids through", wrong, models*rounds)
+		assert.LessOrEqual(t, wrong, models*rounds/20, "the filter lets %d of %d new ids through", wrong, models*rounds)
 	}
 	require.NoError(t, s.Forget(t.Context(), time.Unix(0, 0), 0))
 	check(s)
