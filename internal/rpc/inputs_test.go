@@ -41,7 +41,7 @@ func inputsOf(tb testing.TB, text string) []*hindsightv1.Input {
 func schemaOf(tb testing.TB, text string) *input.Schema {
 	tb.Helper()
 	spec := must(rpc.SpecFromProto(&hindsightv1.ModelSpec{Inputs: inputsOf(tb, text)}))(tb)
-	completed := must(input.Complete(spec.Inputs, false))(tb)
+	completed := must(input.Complete(spec.Inputs, input.Options{}))(tb)
 	return input.NewSchema(completed, 0, false)
 }
 

@@ -21,7 +21,7 @@ func learned(t *testing.T) *input.Encoder {
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(2)}},
 		{Name: "at", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay}}, Missing: model.MissingReject},
 		{Name: "user", Categorical: &model.CategoricalInput{Key: true}},
-	}, true)
+	}, input.Options{Keys: true})
 	require.NoError(t, err)
 	e := input.NewEncoder(input.NewSchema(inputs, 10, false))
 	var r input.Record

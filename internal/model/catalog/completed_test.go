@@ -273,7 +273,7 @@ func longStreams(t *testing.T) map[string]longStream {
 		{Name: "kind", Categorical: &model.CategoricalInput{MaxCategories: ptr(3)}},
 		{Name: "size", Numeric: &model.NumericInput{}},
 		{Name: "open", Boolean: &model.BooleanInput{}},
-	}, true)
+	}, input.Options{Keys: true})
 	require.NoError(t, err)
 	schema := input.NewSchema(named, 100, false)
 	key, _ := schema.Key(0)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
@@ -19,14 +18,12 @@ func (c *completion) inputs() {
 		return
 	}
 	keys := c.maxKeys()
-	if keys > 0 && !c.keysHaveEffects() {
-		s.Inputs = encodeKeys(s.Inputs)
-	}
+	o := input.Options{Keys: keys > 0, EncodeKeys: keys > 0 && !c.keysHaveEffects()}
 	tokens := keys > 0 && s.Classes != nil
 	if tokens {
-		s.Inputs = shareBuckets(s.Inputs)
+		o.Buckets = tokenBuckets
 	}
-	completed, err := input.Complete(s.Inputs, keys > 0)
+	completed, err := input.Complete(s.Inputs, o)
 	if err != nil {
 		c.addAt(err)
 		return
@@ -129,36 +126,8 @@ func (c *completion) keysHaveEffects() bool {
 	return outputs <= auto.MaxKeyedOutputs
 }
 
-// encodeKeys gives keys that stand alone features of their first categories too.
-func encodeKeys(inputs []*model.Input) []*model.Input {
-	out := slices.Clone(inputs)
-	for i, in := range inputs {
-		if in == nil || in.Categorical == nil {
-			continue
-		}
-		if c := in.Categorical; c.Key && c.MaxCategories == nil && c.HashBuckets == nil {
-			encoded, categorical := *in, *c
-			categorical.MaxCategories = new(input.DefaultCategories)
-			encoded.Categorical, out[i] = &categorical, &encoded
-		}
-	}
-	return out
-}
-
 // tokenBuckets is the default number of buckets of a text that has tokens.
 const tokenBuckets = 256
-
-// shareBuckets gives texts without a number of buckets fewer than the default.
-func shareBuckets(inputs []*model.Input) []*model.Input {
-	out := slices.Clone(inputs)
-	for i, in := range inputs {
-		if in != nil && in.Text != nil && in.Text.HashBuckets == nil {
-			shared := *in
-			shared.Text, out[i] = &model.TextInput{HashBuckets: new(tokenBuckets)}, &shared
-		}
-	}
-	return out
-}
 
 // maxKeys is how many keys the model remembers, 0 for a learner that has no keys. A number that
 // is rejected later counts as the default.

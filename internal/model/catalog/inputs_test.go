@@ -30,7 +30,7 @@ func tight(t *testing.T, fraction float64) model.Spec {
 		{Name: "load", Numeric: &model.NumericInput{Log1p: ptr(true)}},
 		{Name: "sensors", Vector: &model.VectorInput{Length: ptr(2)}},
 	}
-	completed := must(input.Complete(inputs, false))(t)
+	completed := must(input.Complete(inputs, input.Options{}))(t)
 	bounds := input.NewSchema(completed, 0, false).Bounds()
 	const limit, offset = 1e5, -0.25
 	fixed := &model.FixedScaling{}

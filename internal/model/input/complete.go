@@ -1,6 +1,7 @@
 package input
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -19,8 +20,8 @@ const (
 	maxEach   = 4_096 // Categories, buckets or numbers of an input.
 	// Of a text.
 	defaultBuckets, maxBuckets = 4_096, 32_768
-	// DefaultCategories is the max_categories of an input without an encoding.
-	DefaultCategories = 64
+	// defaultCategories is the max_categories of an input without an encoding.
+	defaultCategories = 64
 )
 
 func cycleNames() []string {
@@ -29,10 +30,19 @@ func cycleNames() []string {
 
 func cycleOf(name string) cycle { return cycle(slices.Index(cycleNames(), name)) }
 
+// Options say what the learner behind the inputs takes.
+type Options struct {
+	// Keys: every categorical input has a key. Without Keys none has.
+	Keys bool
+	// EncodeKeys gives a key that stands alone features of its first categories too.
+	EncodeKeys bool
+	// Buckets is the default number of buckets of a text; 0 is 4,096.
+	Buckets int
+}
+
 // Complete is a copy of declarations with every default filled in. It rejects those
 // that cannot be, with an error that names the field. What it returns is complete.
-// With keys every categorical input has a key; without keys none has.
-func Complete(inputs []*model.Input, keys bool) ([]*model.Input, error) {
+func Complete(inputs []*model.Input, o Options) ([]*model.Input, error) {
 	if len(inputs) > maxInputs {
 		return nil, reject("inputs", plural(len(inputs), "input"), fmt.Sprintf("at most %d", maxInputs))
 	}
@@ -53,7 +63,7 @@ func Complete(inputs []*model.Input, keys bool) ([]*model.Input, error) {
 			named[in.Name] = i
 		}
 		var err error
-		out[i], err = complete(at, in, keys)
+		out[i], err = complete(at, in, o)
 		errs = append(errs, err)
 	}
 	if err := model.JoinFields(errs...); err != nil {
@@ -79,7 +89,7 @@ func checkName(field, name string) error {
 	return nil
 }
 
-func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
+func complete(at string, in *model.Input, o Options) (*model.Input, error) {
 	out := &model.Input{Name: in.Name, Missing: in.Missing}
 	kinds := 0
 	var err error
@@ -93,7 +103,7 @@ func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
 	}
 	if in.Categorical != nil && err == nil {
 		kinds++
-		out.Categorical, err = completeCategorical(at+".categorical", in.Categorical, keys)
+		out.Categorical, err = completeCategorical(at+".categorical", in.Categorical, o)
 	}
 	if in.Time != nil && err == nil {
 		kinds++
@@ -105,7 +115,7 @@ func complete(at string, in *model.Input, keys bool) (*model.Input, error) {
 	}
 	if in.Text != nil && err == nil {
 		kinds++
-		out.Text = &model.TextInput{HashBuckets: pointer(in.Text.HashBuckets, defaultBuckets)}
+		out.Text = &model.TextInput{HashBuckets: pointer(in.Text.HashBuckets, cmp.Or(o.Buckets, defaultBuckets))}
 		err = within(at+".text.hash_buckets", *out.Text.HashBuckets, maxBuckets)
 	}
 	if err != nil {
@@ -162,17 +172,17 @@ func completeNumeric(at string, in *model.NumericInput) (*model.NumericInput, er
 	return out, nil
 }
 
-func completeCategorical(at string, in *model.CategoricalInput, keys bool) (*model.CategoricalInput, error) {
-	if in.Key && in.MaxCategories == nil && in.HashBuckets == nil {
+func completeCategorical(at string, in *model.CategoricalInput, o Options) (*model.CategoricalInput, error) {
+	if in.Key && in.MaxCategories == nil && in.HashBuckets == nil && !o.EncodeKeys {
 		switch {
-		case !keys:
+		case !o.Keys:
 			return nil, reject(at+".key", "a key alone", "max_categories or hash_buckets: only auto learns of keys")
 		case in.JointScale != nil:
 			return nil, reject(at+".joint_scale", strconv.FormatBool(*in.JointScale), "nothing: a key alone has no scale")
 		}
 		return &model.CategoricalInput{Key: true}, nil
 	}
-	out := &model.CategoricalInput{JointScale: pointer(in.JointScale, true), Key: keys}
+	out := &model.CategoricalInput{JointScale: pointer(in.JointScale, true), Key: o.Keys}
 	switch {
 	case in.MaxCategories != nil && in.HashBuckets != nil:
 		return nil, reject(at, "max_categories and hash_buckets", "at most one of them")
@@ -180,7 +190,7 @@ func completeCategorical(at string, in *model.CategoricalInput, keys bool) (*mod
 		out.HashBuckets = pointer(in.HashBuckets, 0)
 		return out, within(at+".hash_buckets", *out.HashBuckets, maxEach)
 	default:
-		out.MaxCategories = pointer(in.MaxCategories, DefaultCategories)
+		out.MaxCategories = pointer(in.MaxCategories, defaultCategories)
 		return out, within(at+".max_categories", *out.MaxCategories, maxEach)
 	}
 }

@@ -164,7 +164,7 @@ func (o oracle) times(in *model.Input, v any) []float64 {
 }
 
 func TestFeaturesAreThoseOfTheOracle(t *testing.T) {
-	inputs, err := input.Complete(declared(), false)
+	inputs, err := input.Complete(declared(), input.Options{})
 	require.NoError(t, err)
 	s := input.NewSchema(inputs, 0, false)
 	e := input.NewEncoder(s)

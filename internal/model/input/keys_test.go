@@ -36,7 +36,7 @@ func TestCompleteWithKeys(t *testing.T) {
 		{Name: "user", Categorical: &model.CategoricalInput{Key: true}},
 		{Name: "x", Numeric: &model.NumericInput{}},
 	}
-	got, err := input.Complete(inputs, true)
+	got, err := input.Complete(inputs, input.Options{Keys: true})
 	require.NoError(t, err)
 	want := []*model.CategoricalInput{
 		{MaxCategories: ptr(64), Key: true, JointScale: ptr(true)}, {HashBuckets: ptr(7), Key: true, JointScale: ptr(true)}, {Key: true}, nil,
@@ -44,15 +44,15 @@ func TestCompleteWithKeys(t *testing.T) {
 	for i, in := range got {
 		assert.Equal(t, want[i], in.Categorical, in.Name)
 	}
-	again, err := input.Complete(got, true)
+	again, err := input.Complete(got, input.Options{Keys: true})
 	assert.True(t, err == nil && reflect.DeepEqual(again, got), "completed again: %+v, %v", again, err)
 	// A learner without keys has the same inputs by their encodings.
-	without, err := input.Complete(got[:2], false)
+	without, err := input.Complete(got[:2], input.Options{})
 	assert.True(t, err == nil && !without[0].Categorical.Key && !without[1].Categorical.Key && *without[0].Categorical.MaxCategories == 64, "%+v, %v", without, err)
-	_, err = input.Complete(got, false)
+	_, err = input.Complete(got, input.Options{})
 	assert.True(t, err != nil && strings.Contains(err.Error(), "hash_buckets"), "a key alone without keys: %v", err)
 	scaled := &model.Input{Name: "user", Categorical: &model.CategoricalInput{Key: true, JointScale: ptr(true)}}
-	_, err = input.Complete([]*model.Input{scaled}, true)
+	_, err = input.Complete([]*model.Input{scaled}, input.Options{Keys: true})
 	assert.Error(t, err, "a key alone has a scale")
 }
 
@@ -392,7 +392,7 @@ func TestStatesOfTextsContinue(t *testing.T) {
 }
 
 func TestTextsHaveTokens(t *testing.T) {
-	completed, err := input.Complete([]*model.Input{{Name: "a", Text: &model.TextInput{}}, {Name: "b", Text: &model.TextInput{}}}, true)
+	completed, err := input.Complete([]*model.Input{{Name: "a", Text: &model.TextInput{}}, {Name: "b", Text: &model.TextInput{}}}, input.Options{Keys: true})
 	require.NoError(t, err)
 	s := input.NewSchema(completed, 10, true)
 	tokens := func(a, b string) (words, pairs, others []float64) {

@@ -37,7 +37,7 @@ func declared() []*model.Input {
 
 func schemaOf(tb testing.TB, inputs []*model.Input) *input.Schema {
 	tb.Helper()
-	completed, err := input.Complete(inputs, false)
+	completed, err := input.Complete(inputs, input.Options{})
 	require.NoError(tb, err)
 	return input.NewSchema(completed, 0, false)
 }
@@ -50,7 +50,7 @@ func keyed(tb testing.TB) *input.Schema {
 
 func keysOf(tb testing.TB, inputs []*model.Input, keys int) *input.Schema {
 	tb.Helper()
-	completed, err := input.Complete(inputs, true)
+	completed, err := input.Complete(inputs, input.Options{Keys: true})
 	require.NoError(tb, err)
 	return input.NewSchema(completed, keys, false)
 }

@@ -97,7 +97,7 @@ func TestComplete(t *testing.T) {
 		{Name: "at", Time: &model.TimeInput{}},
 		{Name: "t", Time: &model.TimeInput{Trend: ptr(true)}, Missing: model.MissingReject},
 		{Name: "u", Time: &model.TimeInput{Cycles: []string{model.CycleDayOfYear, model.CycleHourOfDay}}},
-	}, false)
+	}, input.Options{})
 	require.NoError(t, err)
 	want := []*model.Input{
 		{Name: "city", Categorical: &model.CategoricalInput{MaxCategories: ptr(64), JointScale: ptr(true)}, Missing: model.MissingCategory},
@@ -107,7 +107,7 @@ func TestComplete(t *testing.T) {
 		{Name: "u", Time: &model.TimeInput{Cycles: []string{model.CycleHourOfDay, model.CycleDayOfYear}, Trend: ptr(false)}, Missing: model.MissingIndicator},
 	}
 	assert.Equal(t, want, got)
-	again, err := input.Complete(got, false)
+	again, err := input.Complete(got, input.Options{})
 	assert.True(t, err == nil && reflect.DeepEqual(again, got), "completed again: %+v, %v", again, err)
 	many := make([]*model.Input, 4097)
 	number := &model.NumericInput{}
@@ -131,11 +131,11 @@ func TestComplete(t *testing.T) {
 		"inputs[0].text.hash_buckets":          {{Name: "a", Text: &model.TextInput{HashBuckets: ptr(0)}}},
 	} {
 		var bad *model.FieldError
-		_, err := input.Complete(inputs, false)
+		_, err := input.Complete(inputs, input.Options{})
 		assert.True(t, errors.As(err, &bad) && bad.Field == field && errors.Is(err, model.ErrInvalidSpec), "%s: %v", field, err)
 	}
 	for _, name := range []string{"a\nb", "\xff", strings.Repeat("x", 65)} {
-		_, err := input.Complete([]*model.Input{{Name: name, Numeric: number}}, false)
+		_, err := input.Complete([]*model.Input{{Name: name, Numeric: number}}, input.Options{})
 		assert.ErrorIs(t, err, model.ErrInvalidSpec, name)
 	}
 }
@@ -338,7 +338,7 @@ func FuzzRecord(f *testing.F) {
 
 // FuzzStruct: the JSON of any object is a record or an error with the name of a field.
 func FuzzStruct(f *testing.F) {
-	inputs, err := input.Complete(declared(), false)
+	inputs, err := input.Complete(declared(), input.Options{})
 	require.NoError(f, err)
 	s := input.NewSchema(inputs, 0, false)
 	for _, m := range rows(12, 5) {
