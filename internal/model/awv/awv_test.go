@@ -154,7 +154,7 @@ func TestCertificateNoticesCorruption(t *testing.T) {
 	for _, s := range modeltest.Samples(13, 2, 50) {
 		must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 	}
-	good := must(codec.Append(nil, l.Visit))(t)
+	good := modeltest.State(t, l.Visit)
 	// The sums, then u_0, behind row 0 of R: see account.visit.
 	for name, at := range map[string]int{"loss": 8, "hindsight": 24, "energy": 40, "regret": 72, "u": 112 + 8*3} {
 		bad := append([]byte(nil), good...)
@@ -190,7 +190,7 @@ func TestCertificateAllowsForTheRounds(t *testing.T) {
 		for _, s := range modeltest.Samples(13, 2, 50) {
 			must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		}
-		state := must(codec.Append(nil, l.Visit))(t)
+		state := modeltest.State(t, l.Visit)
 		// The rounds and the energy: see account.visit.
 		binary.LittleEndian.PutUint64(state, c.rounds)
 		energy := math.Float64frombits(binary.LittleEndian.Uint64(state[40:]))

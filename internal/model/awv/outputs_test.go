@@ -178,8 +178,8 @@ func TestALateOutputIsOneFromTheStart(t *testing.T) {
 				require.True(t, o.Loss == p.Loss && o.Regret == p.Regret && slices.Equal(o.Predictions, p.Predictions[:k]), "round %d: %+v, with all outputs %+v", n, o, p)
 			}
 			assert.True(t, late.Stats() == all.Stats(), "%+v, with all outputs %+v", late.Stats(), all.Stats())
-			a := must(codec.Append(nil, late.Visit))(t)
-			assert.Equal(t, must(codec.Append(nil, all.Visit))(t), a, "another state than with all outputs")
+			a := modeltest.State(t, late.Visit)
+			assert.Equal(t, modeltest.State(t, all.Visit), a, "another state than with all outputs")
 		})
 	}
 }
@@ -214,7 +214,7 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 				for n := range 40 {
 					require.NoError(t, l.Observe(&o, inputs(rng, n), []float64{rng.NormFloat64(), rng.NormFloat64()}, 1))
 				}
-				state := must(codec.Append(nil, l.Visit))(t)
+				state := modeltest.State(t, l.Visit)
 				const rows = 50
 				x, single := make([][]float64, rows), make([]string, rows)
 				for n := range x {
@@ -231,7 +231,7 @@ func TestRowsOfOneStateAreSinglePredictions(t *testing.T) {
 				}
 				group.Wait()
 				assert.True(t, slices.Equal(together, single), "seed %d: predicted at once, rows get other answers", seed)
-				assert.True(t, bytes.Equal(state, must(codec.Append(nil, l.Visit))(t)), "seed %d: predicting changed the state", seed)
+				assert.True(t, bytes.Equal(state, modeltest.State(t, l.Visit)), "seed %d: predicting changed the state", seed)
 			}
 		})
 	}
@@ -255,7 +255,7 @@ func TestLateLabelsDoNotChangeWhatWasServed(t *testing.T) {
 			l := c.learner(1)
 			for batch := range 8 {
 				copied := c.learner(1)
-				require.NoError(t, codec.Read(must(codec.Append(nil, l.Visit))(t), copied.Visit))
+				require.NoError(t, codec.Read(modeltest.State(t, l.Visit), copied.Visit))
 				rows := 1 + rng.IntN(6)
 				var x [][]float64
 				var served []string

@@ -14,7 +14,6 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/awv"
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/modeltest"
 )
@@ -83,8 +82,8 @@ func TestEveryRidgeIsThePlainLearner(t *testing.T) {
 					learnAll(t, plain, samples[n:n+1])
 					learnAll(t, one, samples[n:n+1])
 				}
-				want := stateOf(t, plain)
-				if !bytes.Equal(stateOf(t, one), want) || fmt.Sprint(one.Stats()) != fmt.Sprint(plain.Stats()) {
+				want := modeltest.State(t, plain.Visit)
+				if !bytes.Equal(modeltest.State(t, one.Visit), want) || fmt.Sprint(one.Stats()) != fmt.Sprint(plain.Stats()) {
 					t.Errorf("λ = %g: one ridge alone is another learner: %+v, want %+v", lambda, one.Stats(), plain.Stats())
 				}
 				if name == "taylor" {
@@ -92,7 +91,7 @@ func TestEveryRidgeIsThePlainLearner(t *testing.T) {
 				}
 			}
 			all := bytes.Join(states, nil)
-			assert.True(t, bytes.HasPrefix(stateOf(t, several), all), "a ridge of several is not the plain learner")
+			assert.True(t, bytes.HasPrefix(modeltest.State(t, several.Visit), all), "a ridge of several is not the plain learner")
 		})
 	}
 }
@@ -103,11 +102,6 @@ func learnAll(t *testing.T, l model.Learner, samples []modeltest.Sample) {
 	for _, s := range samples {
 		require.NoError(t, l.Observe(&model.Outcome{}, s.X, []float64{s.Y, s.Y * s.X[0]}, s.Weight))
 	}
-}
-
-func stateOf(t *testing.T, l model.Learner) []byte {
-	t.Helper()
-	return must(codec.Append(nil, l.Visit))(t)
 }
 
 // Equal ridges weigh the same, and their mixture is what each of them says.

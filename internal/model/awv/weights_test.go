@@ -161,7 +161,7 @@ func TestHeavyWeightsAreCertifiedAfterwards(t *testing.T) {
 	}
 	after = l.Stats()
 	assert.True(t, after.Certified && after.CertificateOK && after.LabelBound == before.LabelBound, "%+v", after)
-	state := must(codec.Append(nil, l.Visit))(t)
+	state := modeltest.State(t, l.Visit)
 	again := awv.New(feature.NewAffine(1), awv.Options{Lambda: 1})
 	if err := codec.Read(state, again.Visit); err != nil || again.Stats() != after {
 		t.Errorf("restored %+v, want %+v (%v)", again.Stats(), after, err)
@@ -204,7 +204,7 @@ func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 				for _, s := range samples[:rounds] {
 					must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 				}
-				good := must(codec.Append(nil, l.Visit))(t)
+				good := modeltest.State(t, l.Visit)
 				kept := rounds
 				if window != awv.WholeHistory {
 					kept = min(rounds, window)
@@ -259,7 +259,7 @@ func TestAFullDictionaryFreesTheHistory(t *testing.T) {
 	o.Window = centres // A round a centre, the fewest possible.
 	cost := awv.NystromCost(o).StateBytes
 	assert.True(t, full != 0 && full <= cost, "%d bytes when the dictionary is full, the cost says %d", full, cost)
-	good := must(codec.Append(nil, l.Visit))(t)
+	good := modeltest.State(t, l.Visit)
 	if at := len(good) - 16; binary.LittleEndian.Uint64(good[at:]) != 0 || binary.LittleEndian.Uint64(good[at+8:]) != 0 {
 		t.Fatalf("the state ends with %x, want no rounds", good[at:])
 	}
@@ -301,11 +301,11 @@ func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
 			got, kept := l.Size(), last.Size()
 			assert.True(t, got < kept, "%d bytes with a full dictionary, %d with the window", got, kept)
 		}
-		state := stateOf(t, l)
+		state := modeltest.State(t, l.Visit)
 		restored := learner(window, true)
 		require.NoError(t, codec.Read(state, restored.Visit), n)
 		l = restored
-		require.True(t, bytes.Equal(stateOf(t, l), state), "round %d: restored, it is another", n)
+		require.True(t, bytes.Equal(modeltest.State(t, l.Visit), state), "round %d: restored, it is another", n)
 	}
 	assert.True(t, late && freed, "centres after the window: %t, freed: %t: nothing is tested", late, freed)
 }

@@ -151,8 +151,7 @@ func TestRejectedBytes(t *testing.T) {
 	s := specs()["linear"]
 	s.Label = counts()
 	l := create(t, s)
-	good, err := codec.Append(nil, l.Visit)
-	require.NoError(t, err)
+	good := modeltest.State(t, l.Visit)
 	require.GreaterOrEqual(t, len(good), int(bounds.OwnBytes/3), "a state of %d bytes", len(good))
 	for n := range good {
 		assert.Error(t, codec.Read(good[:n], create(t, s).Visit), "%v %v", n, len(good))

@@ -232,7 +232,7 @@ func write(t *testing.T, spec model.Spec, samples []modeltest.Sample, path, answ
 	for _, o := range samples[:20] {
 		must(modeltest.Observe(learner, o.X, o.Y, o.Weight))(t)
 	}
-	state := must(codec.Append(nil, learner.Visit))(t)
+	state := modeltest.State(t, learner.Visit)
 	data, err := snapshot.Encode(snapshot.Snapshot{
 		Spec: spec, Sequence: 20, Digest: snapshot.Digest(state), Learner: state, Account: []byte("account"),
 	})

@@ -213,7 +213,7 @@ func golden(t *testing.T, name string, scaling *model.Scaling, at int) {
 		for _, s := range samples {
 			must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 		}
-		return must(codec.Append(nil, l.Visit))(t)
+		return modeltest.State(t, l.Visit)
 	}
 	fresh := func() model.Learner { return must(catalog.New(spec))(t) }
 	path := filepath.Join("testdata", name+".v1.hs")
@@ -347,7 +347,7 @@ func (s longStream) digests(t *testing.T, last int) string {
 		if n+1 != 400 && n+1 != last {
 			continue
 		}
-		state := must(codec.Append(nil, learner.Visit))(t)
+		state := modeltest.State(t, learner.Visit)
 		fmt.Fprintf(&out, "%d rows: state %x, predictions %x\n", n+1, snapshot.Digest(state), said.Sum64())
 	}
 	return out.String()

@@ -106,7 +106,7 @@ func states(tb testing.TB, spec model.Spec, samples []modeltest.Sample, before .
 			if n != at {
 				continue
 			}
-			state := must(codec.Append(nil, l.Visit))(tb)
+			state := modeltest.State(tb, l.Visit)
 			out = append(out, state)
 		}
 		y := labels(spec, s)

@@ -409,7 +409,7 @@ func TestAutoOfManyClasses(t *testing.T) {
 		var o model.ClassOutcome
 		require.NoError(t, l.ObserveClass(&o, x, strconv.Itoa(k), 1, p.Advice))
 		if n%1500 == 700 {
-			state := must(codec.Append(nil, l.Visit))(t)
+			state := modeltest.State(t, l.Visit)
 			again := learner()
 			require.NoError(t, codec.Read(state, again.Visit))
 			other, err := codec.Append(nil, again.Visit)

@@ -13,7 +13,6 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/modeltest"
 )
 
@@ -79,7 +78,7 @@ func TestParametricInputsAreTheirFeatures(t *testing.T) {
 			for _, s := range modeltest.Samples(6, 7, 60) {
 				must(modeltest.Observe(l, s.X, s.Y, s.Weight))(t)
 			}
-			state := must(codec.Append(nil, l.Visit))(t)
+			state := modeltest.State(t, l.Visit)
 			states = append(states, state)
 			w := l.Report(model.ReportOptions{}).Weights
 			assert.True(t, len(w) == 6 && w[0].Input == 2 && w[4].Input == 6 && w[5].Input == model.NoInput, "%v: weights %v", names, w)

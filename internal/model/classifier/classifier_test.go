@@ -61,13 +61,6 @@ func learn(t *testing.T, l model.Classifier, samples []sample) {
 	modeltest.LearnClasses(t, l, samples)
 }
 
-func encoded(t *testing.T, l model.Learner) []byte {
-	t.Helper()
-	state, err := codec.Append(nil, l.Visit)
-	require.NoError(t, err)
-	return state
-}
-
 func predict(t *testing.T, l model.Classifier, x []float64) model.ClassPrediction {
 	t.Helper()
 	var p model.ClassPrediction
@@ -99,17 +92,17 @@ func TestTheFirstClasses(t *testing.T) {
 func TestRestoreRejects(t *testing.T) {
 	l := affine(options())
 	learn(t, l, samples(6, 60))
-	good := encoded(t, l)
+	good := modeltest.State(t, l.Visit)
 	names := []byte("class 1")
 	twice := bytes.Replace(good, names, []byte("class 0"), 1)
 	invalid := bytes.Replace(good, names, []byte("class \xff"), 1)
 	o := options()
 	o.MaxClasses = 2
-	fresh := encoded(t, affine(options()))
+	fresh := modeltest.State(t, affine(options()).Visit)
 	rounds := affine(options())
 	learn(t, rounds, samples(6, 1))
 	// The forecaster's state of a round behind the head of none.
-	mixed := slices.Concat(fresh[:8+8+72], encoded(t, rounds)[8+16+7+8+72:])
+	mixed := slices.Concat(fresh[:8+8+72], modeltest.State(t, rounds.Visit)[8+16+7+8+72:])
 	for name, c := range map[string]struct {
 		o     rlsc
 		state []byte
@@ -264,8 +257,7 @@ func FuzzRestore(f *testing.F) {
 			for _, s := range all[:n] {
 				require.NoError(f, l.ObserveClass(&out, s.X, s.Class, s.Weight, nil))
 			}
-			state, err := codec.Append(nil, l.Visit)
-			require.NoError(f, err)
+			state := modeltest.State(f, l.Visit)
 			f.Add(byte(kind), state)
 		}
 	}
@@ -274,7 +266,7 @@ func FuzzRestore(f *testing.F) {
 		if codec.Read(state, l.Visit) != nil {
 			return
 		}
-		require.Equal(t, encoded(t, l), state, "what was restored is encoded otherwise")
+		require.Equal(t, modeltest.State(t, l.Visit), state, "what was restored is encoded otherwise")
 		var p model.ClassPrediction
 		var out model.ClassOutcome
 		for _, s := range all[:10] {

@@ -57,7 +57,7 @@ func TestALateClassIsOneFromTheStartThroughScaling(t *testing.T) {
 				require.NoError(t, f.Observe(&out, s.X, y, s.Weight))
 				same := got.Regret == out.Regret || math.IsNaN(got.Regret) && math.IsNaN(out.Regret)
 				require.True(t, got.Loss == out.Loss && same && fmt.Sprint(got.Prediction.Values) == fmt.Sprint(out.Predictions[:known]), "round %d: %+v, want %+v", n, got, out)
-				require.True(t, len(l.Classes()) != classes || bytes.HasSuffix(encoded(t, l), encoded(t, f)), "round %d: the learner is another", n)
+				require.True(t, len(l.Classes()) != classes || bytes.HasSuffix(modeltest.State(t, l.Visit), modeltest.State(t, f.Visit)), "round %d: the learner is another", n)
 				require.True(t, l.Stats().Loss == f.Stats().Loss, "round %d: %+v, want %+v", n, l.Stats(), f.Stats())
 			}
 			require.Len(t, l.Classes(), classes)
@@ -148,7 +148,7 @@ func TestTwoClassesAreTheSign(t *testing.T) {
 					require.True(t, got.Prediction.Values[0] == want.Predictions[0] && got.Loss == want.Loss && same, "round %d: %+v, want %+v", n, got, want)
 					require.Equal(t, model.LossOf(plain, raw.Values[0], y), l.LossOfClass(raw.Values, got.Class), "round %d: a loss", n)
 				}
-				assert.True(t, bytes.HasSuffix(encoded(t, l), encoded(t, plain)), "the learner is another")
+				assert.True(t, bytes.HasSuffix(modeltest.State(t, l.Visit), modeltest.State(t, plain.Visit)), "the learner is another")
 			})
 		}
 	}
@@ -297,9 +297,9 @@ func TestTheRecodingOfRLSC_Thesis763(t *testing.T) {
 			require.True(t, p.Class == best || math.Abs(coded[p.Class]-coded[best]) <= 1e-9, "round %d: class %d of %v", round, p.Class, coded)
 		}
 		assert.True(t, chosen[0] != 150 && chosen[10] != 150, "chosen %v", chosen)
-		fresh, state := choosing(o), encoded(t, l)
+		fresh, state := choosing(o), modeltest.State(t, l.Visit)
 		err := codec.Read(state, fresh.Visit)
-		assert.True(t, err == nil && bytes.Equal(encoded(t, fresh), state), "restored: %v", err)
+		assert.True(t, err == nil && bytes.Equal(modeltest.State(t, fresh.Visit), state), "restored: %v", err)
 	}
 }
 

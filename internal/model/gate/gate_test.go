@@ -131,7 +131,7 @@ func restoresAmongDirt(t *testing.T, v version, seed uint64) {
 		x := []float64{rng.Float64(), rng.NormFloat64()}
 		if rng.IntN(40) == 0 {
 			twin = v.gated(o)
-			require.NoError(t, codec.Read(stateOf(t, l), twin.Visit), row)
+			require.NoError(t, codec.Read(modeltest.State(t, l.Visit), twin.Visit), row)
 		}
 		require.NoError(t, l.Observe(&out, x, []float64{y}, 1))
 		if twin == nil {
@@ -139,17 +139,10 @@ func restoresAmongDirt(t *testing.T, v version, seed uint64) {
 		}
 		require.NoError(t, twin.Observe(&again, x, []float64{y}, 1))
 		if out.Loss != again.Loss || out.SetAside != again.SetAside || out.Regret != again.Regret ||
-			(row%50 == 0 && !bytes.Equal(stateOf(t, l), stateOf(t, twin))) {
+			(row%50 == 0 && !bytes.Equal(modeltest.State(t, l.Visit), modeltest.State(t, twin.Visit))) {
 			t.Fatalf("row %d: %+v, restored %+v", row, out, again)
 		}
 	}
-}
-
-func stateOf(t *testing.T, l model.Learner) []byte {
-	t.Helper()
-	state, err := codec.Append(nil, l.Visit)
-	require.NoError(t, err)
-	return state
 }
 
 // spy is auto that remembers the rows that were passed.
@@ -318,8 +311,7 @@ func FuzzRestore(f *testing.F) {
 			for _, y := range dirtyLabels(rng, rows) {
 				require.NoError(f, l.Observe(&out, []float64{rng.Float64(), rng.Float64()}, []float64{y}, 1))
 			}
-			state, err := codec.Append(nil, l.Visit)
-			require.NoError(f, err)
+			state := modeltest.State(f, l.Visit)
 			f.Add(uint8(n), state)
 		}
 	}
@@ -444,7 +436,7 @@ func observesTogether(t *testing.T, s model.Spec, d mixture, seed uint64) model.
 		for n := range want {
 			require.Equal(t, fmt.Sprint(want[n]), fmt.Sprint(got[n]), "seed %d, row %d, %d of %d: %+v, alone %+v", seed, row, n, count, got[n], want[n])
 		}
-		require.Equal(t, stateOf(t, many), stateOf(t, one), "%v %v %v", seed, count, row)
+		require.Equal(t, modeltest.State(t, many.Visit), modeltest.State(t, one.Visit), "%v %v %v", seed, count, row)
 		if row += count; count > 1 {
 			batched += count
 		}
@@ -462,7 +454,7 @@ func TestRejectedTogether(t *testing.T) {
 	for range 200 {
 		require.NoError(t, l.Observe(&o, []float64{rng.NormFloat64()}, []float64{rng.NormFloat64()}, 1))
 	}
-	before := stateOf(t, l)
+	before := modeltest.State(t, l.Visit)
 	for bad := range 4 {
 		all := make([]model.Observation, 4)
 		for n := range all {
@@ -470,6 +462,6 @@ func TestRejectedTogether(t *testing.T) {
 		}
 		all[bad].Y[0] = math.NaN()
 		err := l.ObserveAll(make([]model.Outcome, 4), all)
-		require.True(t, err != nil && bytes.Equal(stateOf(t, l), before), "row %d is no number: %v, or another state", bad, err)
+		require.True(t, err != nil && bytes.Equal(modeltest.State(t, l.Visit), before), "row %d is no number: %v, or another state", bad, err)
 	}
 }

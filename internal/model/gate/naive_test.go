@@ -14,6 +14,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/catalog"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
 )
 
 // naive is the rule of docs/theory.md of one output, without events: it keeps every label
@@ -353,7 +354,7 @@ func restoresAfterEveryRow(t *testing.T, s subject, d mixture, seed uint64) {
 			continue
 		}
 		restored := s.make(t)
-		require.NoError(t, codec.Read(stateOf(t, l), restored.Visit), row)
+		require.NoError(t, codec.Read(modeltest.State(t, l.Visit), restored.Visit), row)
 		// A recorder does not restore.
 		if s.name != "recorder" {
 			l = restored

@@ -20,7 +20,7 @@ const (
 	maxEach   = 4_096 // Categories, buckets or numbers of an input.
 	// Of a text.
 	defaultBuckets, maxBuckets = 4_096, 32_768
-	// defaultCategories is the max_categories of an input without an encoding.
+	// The max_categories of an input without an encoding.
 	defaultCategories = 64
 )
 

@@ -220,9 +220,9 @@ func TestACategoryIsOtherUntilItWasObserved(t *testing.T) {
 		{"b", []float64{1, 0, 0}},
 	} {
 		r := record(t, s, row{"c": c.category})
-		before := state(t, e)
+		before := modeltest.State(t, e.Visit)
 		assert.Equal(t, c.want, e.Encode(nil, r), n)
-		same(t, "Encode changed the state", state(t, e), before)
+		same(t, "Encode changed the state", modeltest.State(t, e.Visit), before)
 		e.Learn(r)
 	}
 	got := e.Statistics(0)
@@ -240,18 +240,18 @@ func testRestore(t *testing.T, s *input.Schema, all []row) {
 	cuts := map[int][]byte{}
 	for n, m := range all {
 		if n < 12 || n%97 == 0 || n == 511 || n == 512 || n == 1024 {
-			cuts[n] = state(t, whole)
+			cuts[n] = modeltest.State(t, whole.Visit)
 		}
 		whole.Learn(record(t, s, m))
 	}
 	for at, cut := range cuts {
 		second := input.NewEncoder(s)
 		require.NoError(t, codec.Read(cut, second.Visit), at)
-		same(t, fmt.Sprint("restored at ", at), state(t, second), cut)
+		same(t, fmt.Sprint("restored at ", at), modeltest.State(t, second.Visit), cut)
 		for _, m := range all[at:] {
 			second.Learn(record(t, s, m))
 		}
-		same(t, fmt.Sprint("continued from ", at), state(t, second), state(t, whole))
+		same(t, fmt.Sprint("continued from ", at), modeltest.State(t, second.Visit), modeltest.State(t, whole.Visit))
 		assert.True(t, second.Size() == whole.Size() && second.Observations() == 1500, "restored at %d it has %d bytes, want %d", at, second.Size(), whole.Size())
 		for i := range s.Len() {
 			assert.True(t, second.Statistics(i) == whole.Statistics(i), "restored at %d: %+v, want %+v", at, second.Statistics(i), whole.Statistics(i))
@@ -265,7 +265,7 @@ func TestRestoreRejects(t *testing.T) {
 	for _, m := range keyedRows(3, 700) {
 		e.Learn(record(t, s, m))
 	}
-	good := state(t, e)
+	good := modeltest.State(t, e.Visit)
 	bad := map[string][]byte{"nothing": nil, "long": append(slices.Clone(good), 0), "zeros": make([]byte, len(good)), "ones": slices.Repeat([]byte{255}, len(good))}
 	for n := range good {
 		bad[fmt.Sprint("cut at ", n)] = good[:n]
@@ -278,7 +278,7 @@ func TestRestoreRejects(t *testing.T) {
 		for _, m := range keyedRows(3, n) {
 			short.Learn(record(t, s, m))
 		}
-		other := state(t, short)
+		other := modeltest.State(t, short.Visit)
 		other[1]++ // One record more than there are values.
 		assert.ErrorIs(t, codec.Read(other, input.NewEncoder(s).Visit), codec.ErrCorrupt, n)
 	}
@@ -305,7 +305,7 @@ func TestColumnsInAnotherOrderAndBytesBetween(t *testing.T) {
 		a.Learn(first)
 		b.Learn(&again)
 	}
-	same(t, "another order", state(t, a), state(t, b))
+	same(t, "another order", modeltest.State(t, a.Visit), modeltest.State(t, b.Visit))
 }
 
 // A category of another name has the same features; names alone differ.
@@ -339,7 +339,7 @@ func TestReadersMayRunTogether(t *testing.T) {
 	for _, m := range all {
 		e.Learn(record(t, s, m))
 	}
-	before := state(t, e)
+	before := modeltest.State(t, e.Visit)
 	var group sync.WaitGroup
 	for k := range 4 {
 		group.Go(func() {
@@ -352,7 +352,7 @@ func TestReadersMayRunTogether(t *testing.T) {
 		})
 	}
 	group.Wait()
-	same(t, "readers changed the state", state(t, e), before)
+	same(t, "readers changed the state", modeltest.State(t, e.Visit), before)
 }
 
 func TestStatistics(t *testing.T) {
@@ -402,7 +402,7 @@ func TestHardNumbers(t *testing.T) {
 		}
 		e.Learn(r)
 	}
-	require.NoError(t, codec.Read(state(t, e), input.NewEncoder(s).Visit))
+	require.NoError(t, codec.Read(modeltest.State(t, e.Visit), input.NewEncoder(s).Visit))
 	for i := range 2 {
 		got := e.Statistics(i)
 		assert.True(t, !math.IsNaN(got.Deviation) && !math.IsInf(got.Deviation, 0) && got.ShiftKnown, "%+v", got)
@@ -421,7 +421,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	}
 	r := record(t, s, all[4])
 	bytes := r.Append(nil)
-	x, buffer, v := e.Encode(nil, r), state(t, e), codec.Appending(nil)
+	x, buffer, v := e.Encode(nil, r), modeltest.State(t, e.Visit), codec.Appending(nil)
 	for name, f := range map[string]func(){
 		"Settle":     func() { _ = s.Settle(r) },
 		"Encode":     func() { x = e.Encode(x[:0], r) },

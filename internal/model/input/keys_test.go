@@ -158,7 +158,7 @@ func TestTextsOfKeys(t *testing.T) {
 				}
 			}
 			if n%17 == 0 {
-				if e2 := input.NewEncoder(s); codec.Read(state(t, e), e2.Visit) != nil {
+				if e2 := input.NewEncoder(s); codec.Read(modeltest.State(t, e.Visit), e2.Visit) != nil {
 					t.Fatal("rejected")
 				} else {
 					e = e2
@@ -193,7 +193,7 @@ func TestRestoreOfOneWrongByte(t *testing.T) {
 	for n := range 20 {
 		e.Learn(record(t, s, row{"a": fmt.Sprint("user ", n%6)}))
 	}
-	good := state(t, e)
+	good := modeltest.State(t, e.Visit)
 	restored := 0
 	for at := range good {
 		for _, by := range []byte{1, 2, 0x80, 0xff} {
@@ -204,11 +204,11 @@ func TestRestoreOfOneWrongByte(t *testing.T) {
 				continue
 			}
 			restored++
-			same(t, "restored", state(t, other), bad)
+			same(t, "restored", modeltest.State(t, other.Visit), bad)
 			for n := range 20 {
 				other.Learn(record(t, s, row{"a": fmt.Sprint("user ", n)}))
 			}
-			require.NoError(t, codec.Read(state(t, other), input.NewEncoder(s).Visit), at)
+			require.NoError(t, codec.Read(modeltest.State(t, other.Visit), input.NewEncoder(s).Visit), at)
 		}
 	}
 	assert.True(t, restored != 0 && restored <= 2*len(good), "%d changed states are taken, of %d", restored, 4*len(good))
@@ -380,8 +380,7 @@ func TestStatesOfTextsContinue(t *testing.T) {
 	for _, text := range []string{"a b", "c", "a"} {
 		e.Learn(textRecord(text))
 	}
-	state, err := codec.Append(nil, e.Visit)
-	require.NoError(t, err)
+	state := modeltest.State(t, e.Visit)
 	read := input.NewEncoder(s)
 	require.NoError(t, codec.Read(state, read.Visit))
 	again, err := codec.Append(nil, read.Visit)

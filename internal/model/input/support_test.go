@@ -13,7 +13,6 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
 )
 
@@ -157,13 +156,6 @@ func moment(rng *rand.Rand) string {
 		return text + "Z"
 	}
 	return text + fmt.Sprintf("%+03d:%02d", rng.IntN(24)-12, 15*rng.IntN(4))
-}
-
-func state(tb testing.TB, e *input.Encoder) []byte {
-	tb.Helper()
-	b, err := codec.Append(nil, e.Visit)
-	require.NoError(tb, err)
-	return b
 }
 
 func same(t *testing.T, what string, got, want []byte) {

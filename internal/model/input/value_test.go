@@ -21,6 +21,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/input"
+	"hindsight/internal/model/modeltest"
 )
 
 func TestErrorsNameTheInput(t *testing.T) {
@@ -241,7 +242,7 @@ func TestBitsAreThese(t *testing.T) {
 		}
 		e.Learn(r)
 	}
-	_, _ = h.Write(state(t, e))
+	_, _ = h.Write(modeltest.State(t, e.Visit))
 	assert.EqualValues(t, documentedBits, h.Sum64())
 }
 
@@ -332,7 +333,7 @@ func FuzzRecord(f *testing.F) {
 			}
 			e.Learn(&r)
 		}
-		require.NoError(t, codec.Read(state(t, e), input.NewEncoder(s).Visit))
+		require.NoError(t, codec.Read(modeltest.State(t, e.Visit), input.NewEncoder(s).Visit))
 	})
 }
 
@@ -374,7 +375,7 @@ func FuzzRestore(f *testing.F) {
 		for _, m := range keyedRows(13, n) {
 			e.Learn(record(f, s, m))
 		}
-		f.Add(state(f, e))
+		f.Add(modeltest.State(f, e.Visit))
 	}
 	next := keyedRows(14, 20)
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -383,7 +384,7 @@ func FuzzRestore(f *testing.F) {
 			require.True(t, errors.Is(err, codec.ErrCorrupt) || errors.Is(err, codec.ErrVersion), err)
 			return
 		}
-		require.Equal(t, data, state(t, e), "it is written differently from how it was read")
+		require.Equal(t, data, modeltest.State(t, e.Visit), "it is written differently from how it was read")
 		for _, m := range next {
 			r := record(t, s, m)
 			for _, v := range e.Encode(nil, r) {
@@ -394,7 +395,7 @@ func FuzzRestore(f *testing.F) {
 		for i := range s.Len() {
 			_ = e.Statistics(i)
 		}
-		require.NoError(t, codec.Read(state(t, e), input.NewEncoder(s).Visit))
+		require.NoError(t, codec.Read(modeltest.State(t, e.Visit), input.NewEncoder(s).Visit))
 	})
 }
 

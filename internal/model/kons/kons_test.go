@@ -152,8 +152,7 @@ func TestAFloodedRidgeIsNotAdmitted(t *testing.T) {
 		out := observe(t, l, s)
 		require.True(t, math.Abs(out.Prediction) <= 2 && out.Loss >= 0, "round %d: %+v", n, out)
 	}
-	state, err := codec.Append(nil, l.Visit)
-	require.NoError(t, err)
+	state := modeltest.State(t, l.Visit)
 	assert.NoError(t, codec.Read(state, made().Visit))
 }
 
@@ -458,8 +457,7 @@ func TestTheRidgeFollowsTheWeightsDensely(t *testing.T) {
 							s.Y = sign(s.Y + s.X[0])
 						}
 						if at == 120 {
-							state, err := codec.Append(nil, l.Visit)
-							require.NoError(t, err)
+							state := modeltest.State(t, l.Visit)
 							l = c.learner()
 							require.NoError(t, codec.Read(state, l.Visit), "the state is rejected")
 						}

@@ -12,7 +12,6 @@ import (
 	"gonum.org/v1/gonum/mat"
 
 	"hindsight/internal/model"
-	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
 	"hindsight/internal/model/kernel"
 	"hindsight/internal/model/kons"
@@ -389,14 +388,12 @@ func TestAProjectionMovesWithoutASlope(t *testing.T) {
 			}
 			x := []float64{0.8, 0}
 			before := l.Stats()
-			state, err := codec.Append(nil, l.Visit)
-			require.NoError(t, err)
+			state := modeltest.State(t, l.Visit)
 			p, err := modeltest.Predict(l, x)
 			require.True(t, err == nil && p.Value == 1, "predicts %g (%v), want the end of the range", p.Value, err)
 			out := observe(t, l, modeltest.Sample{X: x, Y: 1, Weight: 1})
 			after := l.Stats()
-			again, err := codec.Append(nil, l.Visit)
-			require.NoError(t, err)
+			again := modeltest.State(t, l.Visit)
 			if out.Loss != 0 || after.LogDeterminant != before.LogDeterminant || after.Certificate != before.Certificate || bytes.Equal(again, state) {
 				t.Errorf("loss %g, before %+v, after %+v", out.Loss, before, after)
 			}

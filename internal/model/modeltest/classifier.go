@@ -97,7 +97,7 @@ func (s ClassSubject) pure(t *testing.T) {
 	l := s.New()
 	samples := s.samples(1, 80)
 	for n, o := range samples {
-		before := state(t, l)
+		before := State(t, l.Visit)
 		first := PredictClass(t, l, o.X)
 		var group sync.WaitGroup
 		for k := range 3 {
@@ -116,7 +116,7 @@ func (s ClassSubject) pure(t *testing.T) {
 		if again := PredictClass(t, l, o.X); !reflect.DeepEqual(again, first) {
 			t.Fatalf("round %d: predicted %+v, then %+v", n, first, again)
 		}
-		if !bytes.Equal(before, state(t, l)) {
+		if !bytes.Equal(before, State(t, l.Visit)) {
 			t.Fatalf("round %d: PredictClass changed the state", n)
 		}
 		LearnClasses(t, l, samples[n:n+1])
@@ -198,11 +198,11 @@ func (s ClassSubject) growth(t *testing.T) {
 	all := s.samples(3, 100)
 	whole := s.New()
 	LearnClasses(t, whole, all)
-	end := state(t, whole)
+	end := State(t, whole.Visit)
 	for at := 0; at < len(all); at += 1 + at/14 {
 		first, second := s.New(), s.New()
 		LearnClasses(t, first, all[:at])
-		if err := codec.Read(state(t, first), second.Visit); err != nil {
+		if err := codec.Read(State(t, first.Visit), second.Visit); err != nil {
 			t.Fatalf("after %d: %v", at, err)
 		}
 		if p, q := PredictClass(t, first, all[at].X), PredictClass(t, second, all[at].X); !reflect.DeepEqual(p, q) {
@@ -212,7 +212,7 @@ func (s ClassSubject) growth(t *testing.T) {
 			t.Fatalf("after %d: %v", at, err)
 		}
 		LearnClasses(t, second, all[at:])
-		if !bytes.Equal(state(t, second), end) {
+		if !bytes.Equal(State(t, second.Visit), end) {
 			t.Fatalf("restored after %d, it ends elsewhere", at)
 		}
 	}
@@ -240,8 +240,8 @@ func (s ClassSubject) names(t *testing.T) {
 			t.Fatalf("%s became %+v", seen[n], p)
 		}
 	}
-	want := bytes.ReplaceAll(state(t, l), []byte("class"), []byte("ΣΛx"))
-	if !bytes.Equal(state(t, renamed), want) {
+	want := bytes.ReplaceAll(State(t, l.Visit), []byte("class"), []byte("ΣΛx"))
+	if !bytes.Equal(State(t, renamed.Visit), want) {
 		t.Error("renaming changes more than names")
 	}
 }
@@ -255,7 +255,7 @@ func (s ClassSubject) rejected(t *testing.T) {
 	for k := range s.MaxClasses {
 		LearnClasses(t, l, []ClassSample{{x, name(k), 1}})
 	}
-	before := state(t, l)
+	before := State(t, l.Visit)
 	for class, want := range map[string]error{
 		"": model.ErrInvalidClass, strings.Repeat("x", model.MaxClassBytes+1): model.ErrInvalidClass,
 		"\xff": model.ErrInvalidClass, name(s.MaxClasses): model.ErrClassLimit,
@@ -279,7 +279,7 @@ func (s ClassSubject) rejected(t *testing.T) {
 			t.Errorf("a class that is known: %v", err)
 		}
 	}
-	if !bytes.Equal(before, state(t, l)) {
+	if !bytes.Equal(before, State(t, l.Visit)) {
 		t.Error("a rejection changed the state")
 	}
 }
@@ -298,7 +298,7 @@ func (s ClassSubject) advice(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if want := state(t, plain); !bytes.Equal(state(t, advised), want) || !bytes.Equal(state(t, nonsense), want) {
+	if want := State(t, plain.Visit); !bytes.Equal(State(t, advised.Visit), want) || !bytes.Equal(State(t, nonsense.Visit), want) {
 		t.Error("advice of now, or of no state, ends elsewhere")
 	}
 }
@@ -307,7 +307,7 @@ func (s ClassSubject) advice(t *testing.T) {
 func (s ClassSubject) anyBytes(t *testing.T) {
 	l := s.New()
 	LearnClasses(t, l, s.samples(7, 70))
-	good := state(t, l)
+	good := State(t, l.Visit)
 	rng := rand.New(rand.NewPCG(8, 29))
 	next := s.samples(9, 3)
 	taken, states := 0, 300
@@ -322,7 +322,7 @@ func (s ClassSubject) anyBytes(t *testing.T) {
 		if err := codec.Read(bad, other.Visit); err != nil {
 			continue
 		}
-		if taken++; !bytes.Equal(bad, state(t, other)) {
+		if taken++; !bytes.Equal(bad, State(t, other.Visit)) {
 			t.Fatalf("byte %d: what was restored is encoded otherwise", at)
 		}
 		var o model.ClassOutcome

@@ -106,20 +106,21 @@ func predict(t *testing.T, l model.Learner, x []float64) model.Prediction {
 	return p
 }
 
-func state(t *testing.T, l model.Learner) []byte {
-	t.Helper()
-	b, err := codec.Append(nil, l.Visit)
+// State is the state that visit appends. An error ends the test.
+func State(tb testing.TB, visit func(v *codec.Visitor)) []byte {
+	tb.Helper()
+	state, err := codec.Append(nil, visit)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	return b
+	return state
 }
 
 func (s Subject) predictIsPure(t *testing.T) {
 	l := s.New()
 	samples := Samples(1, s.Dimension, 30)
 	for n, o := range samples {
-		before := state(t, l)
+		before := State(t, l.Visit)
 		first := predict(t, l, o.X)
 		var group sync.WaitGroup
 		for k := range 4 {
@@ -134,7 +135,7 @@ func (s Subject) predictIsPure(t *testing.T) {
 		if again := predict(t, l, o.X); !reflect.DeepEqual(again, first) {
 			t.Fatalf("round %d: predicted %+v, then %+v", n, first, again)
 		}
-		if !bytes.Equal(before, state(t, l)) {
+		if !bytes.Equal(before, State(t, l.Visit)) {
 			t.Fatalf("round %d: Predict changed the state", n)
 		}
 		s.learn(t, l, samples[n:n+1])
@@ -149,7 +150,7 @@ func (s Subject) deterministic(t *testing.T) {
 		predict(t, b, o.X)
 		s.learn(t, b, []Sample{o})
 	}
-	if !bytes.Equal(state(t, a), state(t, b)) {
+	if !bytes.Equal(State(t, a.Visit), State(t, b.Visit)) {
 		t.Error("the same observations gave two states")
 	}
 }
@@ -162,7 +163,7 @@ func (s Subject) restore(t *testing.T) {
 		first := s.New()
 		s.learn(t, first, samples[:at])
 		second := s.New()
-		if err := codec.Read(state(t, first), second.Visit); err != nil {
+		if err := codec.Read(State(t, first.Visit), second.Visit); err != nil {
 			t.Fatal(err)
 		}
 		for _, o := range samples[:5] {
@@ -178,11 +179,11 @@ func (s Subject) restore(t *testing.T) {
 			t.Errorf("restored at %d: %v", at, err)
 		}
 		s.learn(t, second, samples[at:])
-		if !bytes.Equal(state(t, second), state(t, whole)) {
+		if !bytes.Equal(State(t, second.Visit), State(t, whole.Visit)) {
 			t.Errorf("restored at %d, it ends elsewhere", at)
 		}
 	}
-	good := state(t, whole)
+	good := State(t, whole.Visit)
 	for name, bad := range map[string][]byte{
 		"nothing": nil, "cut": good[:len(good)-1], "too long": append(append([]byte(nil), good...), 0),
 		"zeros": make([]byte, len(good)), "ones": bytes.Repeat([]byte{0xff}, len(good)),
@@ -196,7 +197,7 @@ func (s Subject) restore(t *testing.T) {
 func (s Subject) rejections(t *testing.T) {
 	l := s.New()
 	s.learn(t, l, Samples(4, s.Dimension, 10))
-	before := state(t, l)
+	before := State(t, l.Visit)
 	x := make([]float64, s.Dimension)
 	with := func(at int, v float64) []float64 {
 		y := append([]float64(nil), x...)
@@ -243,7 +244,7 @@ func (s Subject) rejections(t *testing.T) {
 				t.Errorf("%s: Predict says %v", name, err)
 			}
 		}
-		if !bytes.Equal(before, state(t, l)) {
+		if !bytes.Equal(before, State(t, l.Visit)) {
 			t.Fatalf("%s changed the state", name)
 		}
 	}
@@ -395,10 +396,10 @@ func (s Subject) kinds() map[string]func(rng *rand.Rand, n int) Sample {
 func (s Subject) memory(t *testing.T) {
 	l := s.New()
 	s.learn(t, l, Samples(6, s.Dimension, max(200, s.Warm, s.Full))) // Fills every dictionary.
-	stats, size := l.Stats(), len(state(t, l))
+	stats, size := l.Stats(), len(State(t, l.Visit))
 	s.learn(t, l, Samples(7, s.Dimension, 500))
 	// A fit of trees under way takes less than a byte a row.
-	if after := len(state(t, l)); after >= size+500 || l.Stats().StateBytes != stats.StateBytes {
+	if after := len(State(t, l.Visit)); after >= size+500 || l.Stats().StateBytes != stats.StateBytes {
 		t.Errorf("the state grew from %d to %d bytes", size, after)
 	}
 	if low, high := float64(size)*0.9, float64(size)*4+64*float64(stats.Features)+1024; float64(stats.StateBytes) < low-256 || float64(stats.StateBytes) > high {

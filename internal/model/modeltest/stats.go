@@ -125,7 +125,7 @@ func CheckReport(l model.Learner) error {
 // readers: calls that only read may run concurrently, with equal answers.
 func (s Subject) readers(t *testing.T, l model.Learner, x []float64) {
 	t.Helper()
-	wantStats, wantState, wantValue := fmt.Sprint(l.Stats()), state(t, l), predict(t, l, x)
+	wantStats, wantState, wantValue := fmt.Sprint(l.Stats()), State(t, l.Visit), predict(t, l, x)
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {

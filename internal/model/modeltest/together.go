@@ -40,7 +40,7 @@ func (s Subject) together(t *testing.T) {
 				t.Fatalf("observation %d of %d: %+v, one by one %+v", n, count, got[n], want[n])
 			}
 		}
-		if !bytes.Equal(state(t, one), state(t, many)) {
+		if !bytes.Equal(State(t, one.Visit), State(t, many.Visit)) {
 			t.Fatalf("%d observations together leave another state", count)
 		}
 		samples = samples[count:]
@@ -62,10 +62,10 @@ func observeEach(t *testing.T, l model.Learner, outcomes []model.Outcome, all []
 // rejectTogether passes observations whose last is rejected.
 func rejectTogether(t *testing.T, l model.Learner, all []model.Observation) {
 	t.Helper()
-	before, bad := state(t, l), slices.Clone(all)
+	before, bad := State(t, l.Visit), slices.Clone(all)
 	bad[len(bad)-1].Weight = -1
 	err := l.(model.Batched).ObserveAll(make([]model.Outcome, len(bad)), bad)
-	if err == nil || !bytes.Equal(state(t, l), before) {
+	if err == nil || !bytes.Equal(State(t, l.Visit), before) {
 		t.Fatalf("a negative weight: %v, or another state", err)
 	}
 }

@@ -144,7 +144,7 @@ func TestRestoreAcrossNewExperts(t *testing.T) {
 			whole := raker.NewAdaRaker(maps, o)
 			var states [][]byte
 			for _, s := range samples {
-				states = append(states, state(t, whole))
+				states = append(states, modeltest.State(t, whole.Visit))
 				s.Y = label(l, s.Y)
 				observe(t, whole, s)
 			}
@@ -152,7 +152,7 @@ func TestRestoreAcrossNewExperts(t *testing.T) {
 				half := raker.NewAdaRaker(maps, o)
 				require.NoError(t, codec.Read(states[at], half.Visit))
 				for n := at; n < len(samples); n++ {
-					require.True(t, bytes.Equal(states[n], state(t, half)), "%v: restored at %d, differs at %d", l, at, n)
+					require.True(t, bytes.Equal(states[n], modeltest.State(t, half.Visit)), "%v: restored at %d, differs at %d", l, at, n)
 					observe(t, half, modeltest.Sample{X: samples[n].X, Y: label(l, samples[n].Y), Weight: samples[n].Weight})
 				}
 			}
@@ -173,7 +173,7 @@ func TestMomentsHaveTheBitsOfOnePassARound(t *testing.T) {
 	plain := make([][]float64, len(maps))
 	var states [][]byte
 	for n := range rounds + 1 {
-		states = append(states, state(t, whole))
+		states = append(states, modeltest.State(t, whole.Visit))
 		// A tag, a shape of three numbers and an account of six.
 		rest := states[n][10*8:]
 		for p, m := range maps {
@@ -207,7 +207,7 @@ func TestMomentsHaveTheBitsOfOnePassARound(t *testing.T) {
 		for n := from; n < rounds; n++ {
 			observe(t, half, samples[n])
 		}
-		require.True(t, bytes.Equal(state(t, half), states[rounds]), "restored after %d rounds, it ends elsewhere", from)
+		require.True(t, bytes.Equal(modeltest.State(t, half.Visit), states[rounds]), "restored after %d rounds, it ends elsewhere", from)
 	}
 }
 
@@ -335,8 +335,7 @@ func TestSwitchingRegret_JMLR_Thm3(t *testing.T) {
 		last := len(got.SwitchingRegret) - 1
 		assert.True(t, rounds <= 600 || got.SwitchingRegret[1] > got.SwitchingRegret[0] && got.SwitchingRegret[last] >= got.SwitchingRegret[1], "round %d: %v", rounds, got.SwitchingRegret)
 	}
-	state, err := codec.Append(nil, l.Visit)
-	require.NoError(t, err)
+	state := modeltest.State(t, l.Visit)
 	restored := raker.NewAdaRaker(maps, o)
 	require.NoError(t, codec.Read(state, restored.Visit))
 	for _, s := range modeltest.Samples(1, 3, 100) {
@@ -458,7 +457,7 @@ func TestSGMStateIsWhatItUses(t *testing.T) {
 		o := options(losses.Squared)
 		o.Outputs, o.Decay, o.Average = 2, decay, average
 		l := raker.NewRaker(maps, o)
-		return len(state(t, l)), l.Size()
+		return len(modeltest.State(t, l.Visit)), l.Size()
 	}
 	plain, plainTold := size(0, false)
 	added := 2 * (maps[0].Size() + 1)

@@ -97,13 +97,6 @@ func observe(t *testing.T, l model.Learner, s modeltest.Sample) modeltest.Outcom
 	return out
 }
 
-func state(t *testing.T, l model.Learner) []byte {
-	t.Helper()
-	b, err := codec.Append(nil, l.Visit)
-	require.NoError(t, err)
-	return b
-}
-
 // The slope of every loss is its difference quotient.
 func TestSlopesAreDerivatives(t *testing.T) {
 	const h = 1e-6
@@ -284,13 +277,13 @@ func TestWeightDoesNotOvershoot(t *testing.T) {
 func TestClassLabels(t *testing.T) {
 	for _, l := range everyLoss()[1:] {
 		a := raker.NewAdaRaker(gaussians(1, 2, 3), options(l))
-		before := state(t, a)
+		before := modeltest.State(t, a.Visit)
 		for _, y := range []float64{0, 0.5, 2, -1.0000001, 1e100} {
 			_, err := modeltest.Observe(a, []float64{1, 2}, y, 1)
 			var field *model.FieldError
 			assert.True(t, errors.Is(err, model.ErrLabelOutOfRange) && errors.As(err, &field) && field.Field == "label", "%v: label %g: %v", l, y, err)
 		}
-		assert.Equal(t, state(t, a), before, l)
+		assert.Equal(t, modeltest.State(t, a.Visit), before, l)
 	}
 }
 
@@ -314,7 +307,7 @@ func TestRestoreRejectsOthers(t *testing.T) {
 		for _, s := range modeltest.Samples(1, 2, 20) {
 			observe(t, l, s)
 		}
-		states[name] = state(t, l)
+		states[name] = modeltest.State(t, l.Visit)
 	}
 	for name, create := range learners {
 		for from, b := range states {
@@ -386,7 +379,7 @@ func TestCostBoundsTheState(t *testing.T) {
 			}
 			o.Adaptive = true
 			got, most := a.Stats().StateBytes, raker.Cost(sizes, mapBytes, o).StateBytes
-			encoded := uint64(len(state(t, a)))
+			encoded := uint64(len(modeltest.State(t, a.Visit)))
 			assert.True(t, got >= encoded && got <= most, "%d bytes encoded, %d reported, at most %d", encoded, got, most)
 		})
 	}

@@ -158,7 +158,7 @@ func TestListsHaveOneScale(t *testing.T) {
 				x[j] = (s.X[j] - means[j]) / (2 * math.Sqrt(square) * math.Sqrt(inputs))
 			}
 			if i == 80 {
-				state := must(codec.Append(nil, l.Visit))(t)
+				state := modeltest.State(t, l.Visit)
 				l = scaling.New(o)
 				require.NoError(t, codec.Read(state, l.Visit), "the state is rejected")
 			}
@@ -256,7 +256,7 @@ func TestStatesOfAnotherScaling(t *testing.T) {
 			_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 			require.NoError(t, err)
 		}
-		b := must(codec.Append(nil, l.Visit))(t)
+		b := modeltest.State(t, l.Visit)
 		return b
 	}
 	frozen, run := warming(32, 1, 1), running(32, 1, 1)
@@ -368,7 +368,7 @@ func observeOne(t *testing.T, l model.Learner, s modeltest.Sample) {
 
 func restored(t *testing.T, l *scaling.Learner, o scaling.Options) *scaling.Learner {
 	t.Helper()
-	state := must(codec.Append(nil, l.Visit))(t)
+	state := modeltest.State(t, l.Visit)
 	again := scaling.New(o)
 	require.NoError(t, codec.Read(state, again.Visit))
 	return again
@@ -532,7 +532,7 @@ func TestWeightsBesidePredictions(t *testing.T) {
 				_, err := modeltest.Observe(l, s.X, s.Y, s.Weight)
 				require.NoError(t, err)
 			}
-			state := must(codec.Append(nil, l.Visit))(t)
+			state := modeltest.State(t, l.Visit)
 			again := scaling.New(o)
 			require.NoError(t, codec.Read(state, again.Visit))
 			weights := again.Report(model.ReportOptions{}).Weights

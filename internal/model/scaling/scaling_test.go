@@ -266,10 +266,9 @@ func restoresAroundTheFreeze(t *testing.T, o scaling.Options) {
 	whole := scaling.New(o)
 	var states [][]byte
 	for _, s := range samples {
-		state, err := codec.Append(nil, whole.Visit)
-		require.NoError(t, err)
+		state := modeltest.State(t, whole.Visit)
 		states = append(states, state)
-		_, err = modeltest.Observe(whole, s.X, s.Y, s.Weight)
+		_, err := modeltest.Observe(whole, s.X, s.Y, s.Weight)
 		require.NoError(t, err)
 	}
 	for _, at := range []int{0, 1, n - 1, n, n + 1, n + 2, n + 3, 89} {

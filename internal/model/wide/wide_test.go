@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/wide"
 )
 
@@ -253,20 +254,11 @@ func TestStatesContinue(t *testing.T) {
 			learn(g, i)
 		}
 		read := wide.New(o)
-		require.NoError(t, codec.Read(state(t, g), read.Visit))
+		require.NoError(t, codec.Read(modeltest.State(t, g.Visit), read.Visit))
 		for i := 21; i < 40; i++ {
 			learn(g, i)
 			learn(read, i)
 		}
-		assert.Equal(t, state(t, read), state(t, g), o)
+		assert.Equal(t, modeltest.State(t, read.Visit), modeltest.State(t, g.Visit), o)
 	}
-}
-
-func state(t *testing.T, g *wide.Regressions) []byte {
-	t.Helper()
-	v := codec.Appending(nil)
-	g.Visit(&v)
-	out, err := v.Appended()
-	require.NoError(t, err)
-	return out
 }

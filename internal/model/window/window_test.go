@@ -11,17 +11,9 @@ import (
 
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/loops"
+	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/window"
 )
-
-func state(tb testing.TB, visit func(v *codec.Visitor)) []byte {
-	tb.Helper()
-	v := codec.Appending(nil)
-	visit(&v)
-	out, err := v.Appended()
-	require.NoError(tb, err)
-	return out
-}
 
 // The window has the newest rows, and Slack rows more are not overwritten. Their columns are those that
 // Fill wrote when the rows were predicted, also if labels come late.
@@ -130,9 +122,9 @@ func TestStatesContinue(t *testing.T) {
 		if n%97 != 0 {
 			continue
 		}
-		was := state(t, w.Visit)
+		was := modeltest.State(t, w.Visit)
 		require.NoError(t, codec.Read(was, restored.Visit))
-		require.Equal(t, state(t, restored.Visit), was, n)
+		require.Equal(t, modeltest.State(t, restored.Visit), was, n)
 		for age := range min(n+1, w.Slots()) {
 			w.Read(want, w.Slot(age))
 			restored.Read(got, restored.Slot(age))
@@ -205,15 +197,15 @@ func TestNothingAllocates(t *testing.T) {
 func FuzzVisit(f *testing.F) {
 	l := window.Layout{Inputs: 2, Deltas: 1}
 	w := window.New(3, l)
-	f.Add(state(f, w.Visit))
+	f.Add(modeltest.State(f, w.Visit))
 	w.Add([]float64{1, 2}, 0, 0, 3, 4, 1)
-	f.Add(state(f, w.Visit))
+	f.Add(modeltest.State(f, w.Visit))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		w := window.New(3, l)
 		if codec.Read(data, w.Visit) != nil {
 			return
 		}
-		assert.Equal(t, data, state(t, w.Visit), "another state")
+		assert.Equal(t, data, modeltest.State(t, w.Visit), "another state")
 		w.Read(make([]float32, l.Columns()), 0)
 	})
 }
