@@ -124,6 +124,6 @@ test("a token that is revoked ends the page of a model", () => visit(it, "", { r
   await page.goto(`${it.server.url}/#/models/m`);
   await page.locator(".link-live").waitFor();
   const file = join(directory, "tokens.yaml");
-  await writeFile(file, (await readFile(file, "utf8")).replace(/- name: 'eve'\n( .*\n)*/, ""));
+  await writeFile(file, (await readFile(file, "utf8")).replace(/- name: eve\n( .*\n)*/, ""));
   await page.getByRole("heading", { level: 1, name: "Sign in" }).waitFor();
 }));
