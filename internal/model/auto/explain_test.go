@@ -184,7 +184,7 @@ func drifting(n int) []observation {
 func TestPredictionsAhead(t *testing.T) {
 	const learned, asked, every = 4000, 200, 400
 	o, rows := options(2, 1), drifting(12_000)
-	l, restored := auto.New(o), auto.New(o)
+	l := auto.New(o)
 	at := func(l *auto.Learner, r observation, horizon int) model.Prediction {
 		p := model.Prediction{Horizon: horizon}
 		require.NoError(t, l.Predict(&p, r.x))
@@ -193,6 +193,7 @@ func TestPredictionsAhead(t *testing.T) {
 	next, near, ahead, spread, count := 0.0, 0.0, 0.0, 0.0, 0.0
 	for n, r := range rows[:len(rows)-asked] {
 		if n >= learned && n%every == 0 {
+			restored := auto.New(o)
 			require.NoError(t, codec.Read(encoded(t, l), restored.Visit))
 			for h, r := range rows[n+64 : n+asked] {
 				far := at(l, r, 64+h)

@@ -345,6 +345,7 @@ func TestManyKeys(t *testing.T) {
 			require.True(t, slices.Contains(auto.AdviceSizes(o), len(p.Advice)), "%d keys, row %d: advice of %d numbers", keys, n, len(p.Advice))
 			observe(t, l, r)
 			if n%53 == 0 || n == 140 {
+				again = auto.New(o)
 				require.NoError(t, codec.Read(encoded(t, l), again.Visit), "%v %v", keys, n)
 			} else {
 				observe(t, again, r)
