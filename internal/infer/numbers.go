@@ -24,7 +24,11 @@ const fewFractions = 4
 // isMeasure reports whether one word, such as Varies with device, or numbers of other units, are among numbers that measure:
 // fractions, units, or as many different integers as no class has.
 func (c *column) isMeasure() bool {
-	return c.hasOtherUnits() && c.different() > fewIntegers || c.words.count > 0 && !c.words.mixed && (c.integers < c.numbers && c.different() > fewFractions || c.different() > fewIntegers)
+	oneWord := c.words.count > 0 && !c.words.mixed
+	if c.different() > fewIntegers {
+		return oneWord || c.hasOtherUnits()
+	}
+	return oneWord && c.integers < c.numbers && c.different() > fewFractions
 }
 
 // hasOtherUnits reports whether the words are numbers of other units, and fewer than the numbers.

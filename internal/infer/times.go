@@ -95,16 +95,28 @@ func (f Form) Parse(cell string) (time.Time, bool) {
 		}
 	default:
 	}
+	if t, ok := f.readLayout(cell); ok {
+		return t, true
+	}
+	return f.read(cell)
+}
+
+// readLayout reads a time by the layouts of the form. What they do not read, the pattern may read.
+func (f Form) readLayout(cell string) (time.Time, bool) {
 	colons := strings.Count(cell, ":")
 	for _, layout := range f.layouts() {
 		if strings.Count(layout, ":") != colons && layout != time.RFC3339 {
 			continue
 		}
-		if t, err := time.Parse(layout, cell); err == nil && t.UTC().Year() > 0 && t.Year() > 0 && t.UTC().Year() <= 9999 {
+		t, err := time.Parse(layout, cell)
+		if err != nil || t.Hour()%12 == 0 && strings.HasSuffix(layout, "PM") && strings.Contains(cell, " 0") { // 0:30 PM is no time.
+			continue
+		}
+		if t.UTC().Year() > 0 && t.Year() > 0 && t.UTC().Year() <= 9999 {
 			return t, true
 		}
 	}
-	return f.read(cell)
+	return time.Time{}, false
 }
 
 // layouts are the most frequent writings of a form, which the pattern reads too, in ten times the time.
