@@ -1,4 +1,4 @@
 package effects
 
 // Signs are the signs of the factors of a new key.
-func Signs(source int, value float64) uint64 { return permute(coded(source, keyOf(value))) }
+func Signs(source int, value float64) uint64 { return Permute(coded(source, keyOf(value))) }

@@ -27,7 +27,7 @@ func (o Options) factorsOf(numbers []float64, output int) (values, variances []f
 
 // beginFactors writes the factors of a new key.
 func beginFactors(values, variances []float64, hash uint64) {
-	signs := permute(hash)
+	signs := Permute(hash)
 	for i := range values {
 		values[i], variances[i] = firstFactor, factorVariance
 		if signs>>i&1 == 1 {

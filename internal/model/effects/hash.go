@@ -12,14 +12,14 @@ const (
 	MostInputs = 1024
 )
 
-// permute is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), a permutation.
-func permute(z uint64) uint64 {
+// Permute is the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014), a permutation.
+func Permute(z uint64) uint64 {
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
 }
 
-// restore is the inverse of permute.
+// restore is the inverse of Permute.
 func restore(z uint64) uint64 {
 	z = (z ^ z>>31 ^ z>>62) * 0x319642b2d24d8ec3
 	z = (z ^ z>>27 ^ z>>54) * 0x96de1b173f119089
@@ -27,19 +27,19 @@ func restore(z uint64) uint64 {
 }
 
 // coded is the hash of the key of a source.
-func coded(source int, key uint64) uint64 { return permute(uint64(source+1)<<keyBits | key&keyMask) }
+func coded(source int, key uint64) uint64 { return Permute(uint64(source+1)<<keyBits | key&keyMask) }
 
 // keyOf is the key of a value: the value if it is an integer below 2^52, and else a hash of it.
 func keyOf(value float64) uint64 {
 	if value >= 0 && value < 1<<keyBits && value == math.Trunc(value) {
 		return uint64(value)
 	}
-	return permute(math.Float64bits(value)) & keyMask
+	return Permute(math.Float64bits(value)) & keyMask
 }
 
 // together is the hash of a value after others.
 func together(hash uint64, value float64) uint64 {
-	return permute((hash+1)*0x9e3779b97f4a7c15 ^ keyOf(value))
+	return Permute((hash+1)*0x9e3779b97f4a7c15 ^ keyOf(value))
 }
 
 // Find finds the keys of the values of the inputs. A value of 0 is missing: an input without a

@@ -164,7 +164,7 @@ type Level struct {
 	many   *sparse
 	// texts is nil without words.
 	texts *texts
-	// before is the class of the row before, plus 1, or 0.
+	// before is the class of the row before, plus 1. It is 0 before the first row.
 	before float64
 	keys   *keyed
 	stacks []calibration.Softmax

@@ -245,16 +245,16 @@ func (l *Level) remembered(classes int) int {
 	return n
 }
 
-// lastOf are the classes that came before a served row.
-func (l *Level) lastOf(served []float64) []float64 {
+// lastClasses are the classes in traits.last when a row was served.
+func (l *Level) lastClasses(served []float64) []float64 {
 	end := len(served) - 2
 	return served[end-l.o.lasts() : end]
 }
 
-// possible reports whether served numbers are logarithms of probabilities, log-odds and classes.
+// possible reports whether Append could have written the served numbers: logarithms of probabilities, log-odds, classes.
 func (l *Level) possible(served []float64) bool {
 	classes := served[len(served)-1]
-	for _, v := range l.lastOf(served) {
+	for _, v := range l.lastClasses(served) {
 		if !(v >= 0 && v <= classes) || v != math.Trunc(v) {
 			return false
 		}
@@ -286,7 +286,7 @@ func (l *Level) recall(s *Scratch, x, served, counts []float64, total float64, c
 		copy(s.keys.odds, rest[1:])
 	}
 	if l.o.Traits {
-		copy(s.traits.last, l.lastOf(served))
+		copy(s.traits.last, l.lastClasses(served))
 		l.find(s, x)
 	}
 	l.stack(s, counts, total)

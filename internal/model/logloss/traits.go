@@ -5,6 +5,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/effects"
 )
 
 // traits say what a row is about and what came before: its keys, the class of the row before, and the class of the last
@@ -33,27 +34,22 @@ func (o Options) lasts() int {
 	return 1 + o.traitKeys()
 }
 
-// hashed is a hash of two numbers, by the finalizer of SplitMix64 (Steele, Lea and Flood, OOPSLA 2014). It is not noTrait.
-func hashed(a, b uint64) uint64 {
-	z := (a+1)*0x9e3779b97f4a7c15 ^ b
-	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return max(1, z^z>>31)
-}
+// hashed is a hash of two numbers. It is not noTrait.
+func hashed(a, b uint64) uint64 { return max(1, effects.Permute((a+1)*0x9e3779b97f4a7c15^b)) }
 
-// present writes the keys of a row and the classes that came before it.
+// present writes the keys of a row, the class of the row before, and the last class of each key.
 func (l *Level) present(s *traits, x []float64) {
 	s.last[0] = l.before
 	for i, input := range l.o.Keys[:len(s.keys)] {
 		s.keys[i], s.last[1+i] = noTrait, 0
 		if v := x[input]; v != 0 {
 			s.keys[i] = hashed(uint64(i), math.Float64bits(v))
-			s.last[1+i] = l.texts.lastOf(s.keys[i])
+			s.last[1+i] = l.texts.lastClass(s.keys[i])
 		}
 	}
 }
 
-// describe writes the words and the pairs of the keys and of the classes that came before.
+// describe writes the words and the pairs of the keys and the classes.
 func (s *traits) describe() {
 	s.words, s.pairs = s.words[:0], s.pairs[:0]
 	for i, key := range s.keys {
@@ -74,7 +70,7 @@ func (s *traits) describe() {
 	}
 }
 
-// add adds a word, and its pairs with the words before.
+// add appends a word, and a pair of this word and each earlier word.
 func (s *traits) add(word uint64) {
 	if word == noTrait {
 		return
@@ -85,6 +81,7 @@ func (s *traits) add(word uint64) {
 	s.words = append(s.words, word)
 }
 
+// follow remembers the class as the last class of the keys of a row.
 func (l *Level) follow(s *traits, class int, weight float64) {
 	if weight < model.Light || len(s.last) == 0 {
 		return
@@ -97,8 +94,8 @@ func (l *Level) follow(s *traits, class int, weight float64) {
 	}
 }
 
-// lastOf is the last class of the rows with a word, plus 1, or 0.
-func (t *texts) lastOf(word uint64) float64 {
+// lastClass is the class of the last row with a word, plus 1. It is 0 if no row had the word.
+func (t *texts) lastClass(word uint64) float64 {
 	if place, known := t.at[t.word(word)]; known {
 		return float64(t.last[place])
 	}
