@@ -235,8 +235,8 @@ func (a *Authenticator) ForgetJWTs() {
 	a.mu.jwts = map[[sha256.Size]byte]remembered{}
 }
 
-// has reports whether a claim is a value, or a list with the value. The name is the
-// claim, or a path of names with dots.
+// has reports whether the claim of a name is a value, or a list with the value. The name may be a path of names
+// with dots.
 func has(claims map[string]any, name, value string) bool {
 	claim, ok := claims[name]
 	for within := claims; !ok; {

@@ -52,8 +52,8 @@ type incoming struct {
 	control *http.ResponseController
 	mu      struct {
 		sync.Mutex
-		// ended is why no more can be read, and io.EOF at the end of the body. A later read may read on after a deadline, or
-		// report the end of a body that has broken off, and so every read returns the error again.
+		// ended is the first error of a read: io.EOF at the end of the body, else why the body broke off. Each later read
+		// returns ended, because net/http would report io.EOF for a body that broke off, or read on after a deadline.
 		ended    error
 		draining bool
 	}

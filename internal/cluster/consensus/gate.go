@@ -34,7 +34,7 @@ func (g *gate) enter(ctx context.Context) error {
 	if g.proposals.Acquire(ctx, 1) != nil {
 		return context.Cause(ctx)
 	}
-	if g.ended.Err() != nil { // The function end may have counted the proposals before.
+	if g.ended.Err() != nil { // The wait in end may be over, so it does not count this proposal.
 		g.leave()
 		return ErrClosed
 	}
