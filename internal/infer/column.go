@@ -107,11 +107,12 @@ type span struct {
 	first, last time.Time
 	before      time.Time
 	descends    int
-	ofDay       bool // Not all at the same time of the day.
-	converted   bool // Not all are written as in records.
-	dated       int  // How many are not seasons.
-	daily       bool // Not all are the first of a month.
-	weekdays    bool // Not all are on the same day of the week.
+	ofDay       bool   // Not all at the same time of the day.
+	converted   bool   // Not all are written as in records.
+	dated       int    // How many are not seasons.
+	daily       bool   // Not all are the first of a month.
+	weekdays    bool   // Not all are on the same day of the week.
+	read        uint64 // A hash of all times in their order.
 }
 
 // few is one cell in how many may be odd: such cells are missing values, and the others make the column
@@ -316,6 +317,7 @@ func (c *column) addTime(cell string) {
 }
 
 func (s *span) add(t time.Time) {
+	s.read = 31*s.read + uint64(t.Unix())
 	if s.before.IsZero() {
 		s.daily = t.Day() != 1
 		s.first, s.last, s.before = t, t, t

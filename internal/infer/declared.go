@@ -107,6 +107,10 @@ func (c *column) declare(out *Column) error {
 		default:
 			return fmt.Errorf("%s is no time of the form %s, as %d other cells are", c.place(odd), best.form, best.fits+best.open)
 		}
+		if c.swappable(best) { // A file of another order may have taught the model.
+			swap := fmt.Sprintf("its cells are read as %s, and day and month could also be swapped", best.form)
+			out.odd, out.Reason = true, strings.TrimPrefix(out.Reason+"; "+swap, "; ")
+		}
 	default:
 	}
 	return nil

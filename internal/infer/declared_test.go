@@ -98,6 +98,13 @@ func TestDeclaredTimes(t *testing.T) {
 		_, err := declaredCSV(strings.NewReader(text), inputs(t, at))
 		assert.True(t, err != nil && err.Error() == says, "%.20q: %v, want %s", text, err, says)
 	}
+	for cell, says := range map[string]string{
+		"03/09/2023": "at is a time: its cells are read as month/day/year, and day and month could also be swapped", "13/09/2023": "", "09/09/2023": "",
+	} {
+		c, err := declaredCSV(strings.NewReader("at,y\n"+cell+",1\n"), inputs(t, at))
+		require.NoError(t, err)
+		assert.Equal(t, says, c.Columns["at"].Notice(), cell)
+	}
 }
 
 // A few cells that are not of the kind of a declared input are missing values, unless it rejects such.

@@ -68,7 +68,7 @@ type Column struct {
 }
 
 // Notice is what a user should read who does not ask for the reasons: the column is left out, one
-// cell decides what it is, or a few cells are taken for missing values. It is empty for other columns.
+// cell decides what it is, a few cells are taken for missing values, or a file of a model has dates of two readings. It is empty for other columns.
 func (c *Column) Notice() string {
 	switch {
 	case c.Kind == LeftOut:

@@ -175,6 +175,7 @@ func TestKinds(t *testing.T) {
 		"the month first":    {[]string{"01/31/2026", "02/01/2026"}, infer.Moment, "as month/day/year from 2026-01-31 to 2026-02-01"},
 		"the day first":      {[]string{"31/01/2026", "01/02/2026"}, infer.Moment, "as day/month/year from 2026-01-31 to 2026-02-01"},
 		"either, by order":   {[]string{"11/02/2026", "12/02/2026", "01/03/2026"}, infer.Moment, "as day/month/year from 2026-02-11 to 2026-03-01"},
+		"either, same ends":  {[]string{"01/01/2024", "12/12/2024", "05/03/2024", "10/02/2024"}, infer.Moment, "as month/day/year from 2024-01-01 to 2024-12-12, where day and month could also be swapped"},
 		"either":             {[]string{"01/02/2026", "02/03/2026"}, infer.Moment, "as month/day/year from 2026-01-02 to 2026-02-03, where day and month could also be swapped"},
 		"a name of a zone":   {[]string{"2026-11-21 18:00:00 XYZ", "2026-11-22 18:00:00 XYZ"}, infer.Category, ""},
 		"a date and no date": {[]string{"2026-11-21", "soon"}, infer.Category, ""},

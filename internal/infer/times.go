@@ -425,6 +425,6 @@ func (c *column) decideTime(out *Column, best *span) {
 // swappable reports whether an equally good form reads other times from the cells.
 func (c *column) swappable(best *span) bool {
 	return slices.ContainsFunc(c.times, func(s span) bool {
-		return s.fits == best.fits && (s.descends == 0) == (best.descends == 0) && (!s.first.Equal(best.first) || !s.last.Equal(best.last))
+		return s.fits == best.fits && (s.descends == 0) == (best.descends == 0) && s.read != best.read
 	})
 }
