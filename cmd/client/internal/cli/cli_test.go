@@ -248,6 +248,8 @@ func TestNoticeOfOddCells(t *testing.T) {
 	}
 	r := run(t, "compare", "--csv", path, "--learners", "auto", "--ignore", "id")
 	assert.True(t, r.code == 0 && !strings.Contains(r.errors, "id is left out") && strings.Contains(r.errors, says[0]), "--ignore id: %+v", r)
+	r = run(t, append([]string{"predict", "--train", path, "--csv", written(t, "asked.csv", "x,price\n"+strings.Repeat("1.5,2\n", 40)+"ask 9,2\n")}, local...)...)
+	assert.True(t, r.code == 0 && strings.Count(r.errors, `"ask 9" in line 42`) == 1, "a file to predict: %+v", r)
 }
 
 // A command with --local starts a server, and leaves neither the server nor its directory.

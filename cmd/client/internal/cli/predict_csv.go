@@ -15,6 +15,7 @@ import (
 	"hindsight/cmd/client/internal/drive"
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/command"
+	"hindsight/internal/infer"
 )
 
 const predictedRows = 256
@@ -48,7 +49,7 @@ func (p *prediction) checkRows() (err error) {
 	if p.csv == "" {
 		return nil
 	}
-	source, err := p.unlabelled(p.spec)
+	source, _, err := p.unlabelled(p.spec)
 	if err != nil {
 		return &command.UsageError{Err: err}
 	}
@@ -70,7 +71,7 @@ func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) e
 	if err != nil {
 		return err
 	}
-	source, err := p.unlabelled(described.GetSpec())
+	source, noticed, err := p.unlabelled(described.GetSpec())
 	if err != nil {
 		return &command.UsageError{Err: err}
 	}
@@ -79,7 +80,7 @@ func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) e
 		if rows, err = predictRows(ctx, m, source, to); err == nil && rows == 0 {
 			err = &command.UsageError{Err: stream.NoRow(p.csv)}
 		}
-		e.notice(nil, source.Notes(), &p.options)
+		e.notice(noticed, source.Notes(), &p.options)
 		return err
 	}
 	if p.out == "" {
@@ -96,26 +97,27 @@ func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) e
 	return e.emit(written, func(w *command.Page) { w.Printf("predicted %s into %s\n", command.Count(rows, "row"), p.out) })
 }
 
-// unlabelled opens the file of --csv, whose labels are left out.
-func (p *prediction) unlabelled(spec *hindsightv1.ModelSpec) (rows, error) {
+// unlabelled opens the file of --csv, whose labels are left out. It returns the columns that a user should read about too.
+func (p *prediction) unlabelled(spec *hindsightv1.ModelSpec) (rows, []*infer.Column, error) {
 	o := p.options
 	if len(spec.GetInputs()) > 0 {
 		o.Target, o.Ignore = "", []string{stream.AllOthers}
 	} else if o.Target == "" {
 		target, err := stream.LikelyTarget(p.csv, o.Delimiter)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if target == "y" {
 			o.Target = target
 		}
 	}
-	source, dimension, err := (&replay{csv: p.csv, options: o}).open(spec)
+	r := replay{csv: p.csv, options: o}
+	source, dimension, err := r.open(spec)
 	if err == nil && dimension > 0 && dimension != int(spec.GetDimension()) {
 		err = errors.Join(fmt.Errorf("%s: %d features, want the %d of the model; --target names a column that is none",
 			p.csv, dimension, spec.GetDimension()), source.Close())
 	}
-	return source, err
+	return source, r.leftOut, err
 }
 
 // predictRows writes a line of CSV for each row, and returns how many rows there are. The columns
