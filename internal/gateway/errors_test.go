@@ -236,7 +236,7 @@ func TestChunkedBody(t *testing.T) {
 	send(`{"features":[`+strings.Repeat("0,", 1<<19)+`0]}`).rejected(t, "a large body", 413, "RESOURCE_EXHAUSTED", "REQUEST_TOO_LARGE", "", "1048576")
 }
 
-// An import whose body breaks off is rejected for that, and not as a whole model that is corrupt.
+// An import whose body breaks off is rejected for that, and not as a whole model that is corrupt. It creates nothing.
 func TestAnImportThatBreaksOff(t *testing.T) {
 	h := serve(t)
 	var dialer net.Dialer
@@ -249,7 +249,9 @@ func TestAnImportThatBreaksOff(t *testing.T) {
 	require.NoError(t, errors.Join(err, tcp.CloseWrite()))
 	answer, err := io.ReadAll(c)
 	require.NoError(t, err)
+	assert.Contains(t, string(answer), `"message":"the body did not come: unexpected EOF"`)
 	assert.Contains(t, string(answer), "BODY_INCOMPLETE")
+	h.call(t, "GET", "/v1/models/m", "").rejected(t, "the model", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"m"`)
 }
 
 // A client that sends the whole of a large body before it reads has its answer, and the

@@ -31,13 +31,16 @@ func (g *Gateway) begin(r *http.Request, c *call) (s *stream, end func(), err er
 	if err := c.setPath(r.URL.Path, s.request); err != nil {
 		return nil, nil, err
 	}
-	select {
-	case g.places <- struct{}{}:
-		s.ctx, s.cancel = context.WithCancel(r.Context())
-		return s, func() { s.cancel(); <-g.places }, nil
-	default:
-		return nil, nil, overloaded(fmt.Sprintf("%d streams are open, which is the most", maxStreams))
+	ctx, release, err := withTimeout(r)
+	if err != nil {
+		return nil, nil, err
 	}
+	if _, ok := g.streams.Take(1, 0); !ok {
+		release()
+		return nil, nil, overloaded(fmt.Sprintf("%d streams are open, which is the maximum", maxStreams))
+	}
+	s.ctx, s.cancel = context.WithCancel(ctx)
+	return s, func() { s.cancel(); release(); g.streams.Give(1) }, nil
 }
 
 // stream is the stream of a handler: it receives the request, and sends to the client of HTTP.

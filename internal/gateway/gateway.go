@@ -75,9 +75,8 @@ type Gateway struct {
 	Options
 	handler http.Handler
 	table   []*route
-	// places has an element for each open stream.
-	places chan struct{}
-	bodies *auth.Budget
+	// streams counts the open streams, bodies the bytes of bodies.
+	streams, bodies *auth.Budget
 	// draining is closed when Drain begins, and ends streams of events.
 	draining chan struct{}
 	mu       struct {
@@ -94,7 +93,7 @@ func New(o Options) (*Gateway, error) {
 		o.heartbeat = heartbeatInterval
 	}
 	g := &Gateway{
-		Options: o, places: make(chan struct{}, maxStreams), bodies: auth.NewBudget(auth.RequestBytes(o.MemoryLimit)), draining: make(chan struct{}),
+		Options: o, streams: auth.NewBudget(maxStreams), bodies: auth.NewBudget(auth.RequestBytes(o.MemoryLimit)), draining: make(chan struct{}),
 	}
 	g.mu.bodies = map[*incoming]struct{}{}
 	g.table = g.routes()

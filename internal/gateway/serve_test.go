@@ -357,40 +357,23 @@ func TestExportAndImport(t *testing.T) {
 	assert.Less(t, len(other.body), len(out.body), "%d bytes without ids, %d with", len(other.body), len(out.body))
 }
 
-// An upload that breaks off creates nothing.
-func TestImportThatBreaksOff(t *testing.T) {
-	h := serve(t)
-	h.want(t, "POST", "/v1/models", linear("m"))
-	out := h.want(t, "GET", "/v1/models/m:export", "")
-	r := h.request(t, "POST", "/v1/models:import?id=n", "x", "Content-Type", "application/octet-stream")
-	broken := errors.New("broken")
-	r.Body, r.ContentLength, r.GetBody = io.NopCloser(io.MultiReader(bytes.NewReader(out.body[:64]), failingReader{broken})), -1, nil
-	response, err := h.client.Do(r)
-	if err == nil {
-		_ = response.Body.Close()
-		t.Fatalf("status %d", response.StatusCode)
-	}
-	h.call(t, "GET", "/v1/models/n", "").rejected(t, "the model", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"n"`)
-}
-
-// An import that is rejected is answered at once, also if its body does not come.
+// An import that is rejected, or whose time is over, is answered at once, also if its body does not come.
 func TestRejectedImportWithoutABody(t *testing.T) {
-	g := guard(t, who("read", auth.Read))
-	for _, length := range []int{100, 1 << 20} {
+	g := guard(t, who("read", auth.Read), who("admin", auth.Admin))
+	for _, c := range []struct {
+		token, want string
+		length      int
+	}{{"read", "403 Forbidden", 100}, {"read", "403 Forbidden", 1 << 20}, {"admin\r\nGrpc-Timeout: 20m", "504 Gateway Timeout", 100}} {
 		connection := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://")))(t)
 		defer func() { _ = connection.Close() }()
-		must(fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer read\r\n"+
-			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", length))(t)
+		must(fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", c.token, c.length))(t)
 		// The server would wait a minute for the body.
 		require.NoError(t, connection.SetReadDeadline(time.Now().Add(50*time.Second)))
 		line, err := bufio.NewReader(connection).ReadString('\n')
-		assert.True(t, err == nil && line == "HTTP/1.1 403 Forbidden\r\n", "%d bytes: %q, %v", length, line, err)
+		assert.True(t, err == nil && line == "HTTP/1.1 "+c.want+"\r\n", "%v: %q, %v", c, line, err)
 	}
 }
-
-type failingReader struct{ err error }
-
-func (f failingReader) Read([]byte) (int, error) { return 0, f.err }
 
 // An export that fails on its way is no whole answer, and one that fails before it is
 // an error.

@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -56,10 +57,19 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) e
 	if !isContent(r, contentBytes) {
 		return wrongContent(r, contentBytes, "curl: -H 'Content-Type: application/octet-stream' --data-binary @FILE")
 	}
+	isLate := func() bool { return errors.Is(s.ctx.Err(), context.DeadlineExceeded) }
+	defer context.AfterFunc(s.ctx, func() {
+		if isLate() {
+			expect(r, 0) // A read ends with the time of the call.
+		}
+	})()
 	accepted := false
 	s.further = func(m proto.Message) error {
 		accepted = true
 		expect(r, readTimeout)
+		if isLate() { // Then readTimeout may have replaced the deadline that AfterFunc has set.
+			return s.ctx.Err()
+		}
 		piece := make([]byte, pieceBytes)
 		n, err := io.ReadFull(r.Body, piece)
 		switch {
@@ -68,6 +78,8 @@ func (g *Gateway) importModel(w http.ResponseWriter, r *http.Request, c *call) e
 			return nil
 		case errors.Is(err, io.EOF):
 			return io.EOF
+		case isLate():
+			return s.ctx.Err()
 		}
 		return g.incomplete(err)
 	}
