@@ -104,10 +104,14 @@ func find(err error) *rejection {
 	return nil
 }
 
-// StatusOf is the status of an error, by the table of errors.
+// StatusOf is the status that an error carries, or else its status by the table of errors. It is nil for nil.
 func StatusOf(err error) *status.Status {
-	if s, ok := status.FromError(err); ok {
-		return s // Already a status, or nil.
+	var carrier interface {
+		error
+		GRPCStatus() *status.Status
+	}
+	if err == nil || errors.As(err, &carrier) {
+		return status.Convert(carrier) // What wraps a status is for the log.
 	}
 	r := find(err)
 	switch {

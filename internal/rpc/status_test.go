@@ -99,6 +99,7 @@ func TestStatusOfStorageErrors(t *testing.T) {
 			codes.DataLoss, "STATE_CORRUPT", 0, engine.ErrCorrupt.Error(),
 		},
 		{cause, codes.Internal, "", 0, "internal error; the server's log says more"},
+		{fmt.Errorf("rpc: import: %w", status.Error(codes.Aborted, "why")), codes.Aborted, "", 0, "why"},
 	} {
 		s := rpc.StatusOf(c.err)
 		var reason string
