@@ -208,7 +208,7 @@ func everyNumber(t *testing.T) prometheus.Gatherer {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	m := must(metrics.New(registry, metrics.Options{MaxModels: 10}))(t)
-	_, rejections := m.Rejections([]string{"OVERLOADED", "OTHER"})
+	_, rejections := m.Rejections([]string{"OVERLOADED"})
 	require.NoError(t, errors.Join(rejections, main.WatchAll(m, everyModel{}.Each)))
 	everyModel{}.Each(func(live *figures.Live) { m.Timings(live.ID, live.Learner) })
 	return registry

@@ -64,24 +64,16 @@ func (m *Metrics) register(all ...prometheus.Collector) error {
 }
 
 // Rejections registers the counter of rejected calls. The function returned counts a call by the reason in its error.
-// The last of the reasons stands for all that are not among them. Each reason has a series from the start: a series
-// that begins at 0 shows its first event to rate().
+// Each of the reasons has a series from the start: a series that begins at 0 shows its first event to rate().
 func (m *Metrics) Rejections(reasons []string) (rejected func(reason string), err error) {
 	vector := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "hindsight_rejections_total",
 		Help: "Rejected and failed calls, other HTTP requests included, by reason, else by code.",
 	}, []string{"reason"})
-	counters := make(map[string]prometheus.Counter, len(reasons))
 	for _, reason := range reasons {
-		counters[reason] = vector.WithLabelValues(reason)
+		vector.WithLabelValues(reason)
 	}
-	return func(reason string) {
-		one, known := counters[reason]
-		if !known {
-			one = counters[reasons[len(reasons)-1]]
-		}
-		one.Inc()
-	}, m.register(vector)
+	return func(reason string) { vector.WithLabelValues(reason).Inc() }, m.register(vector)
 }
 
 // Row is a metric of a T: a counter if the name ends in _total, else a gauge. A value that is not finite has no

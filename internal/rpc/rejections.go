@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 
@@ -13,8 +12,8 @@ import (
 	"hindsight/internal/engine"
 )
 
-// Reasons are the reasons that Options.Rejected receives: the reasons of the API, and the codes of rejections without a
-// reason. A server of another version may forward further ones, for which OTHER stands.
+// Reasons are the reasons that Options.Rejected receives: the reasons of the API, and the codes of rejections without one
+// of them.
 func Reasons() []string {
 	var all []string
 	for n := range hindsightv1.ErrorReason_name {
@@ -25,7 +24,7 @@ func Reasons() []string {
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		all = append(all, codeName(c))
 	}
-	return append(all, "OTHER")
+	return all
 }
 
 // rejections turns the errors of handlers into statuses, counts them, and logs those whose cause
@@ -50,7 +49,11 @@ func (r *rejections) report(ctx context.Context, method string, err error) error
 	}
 	s := StatusOf(err)
 	if r.rejected != nil {
-		r.rejected(cmp.Or(reasonOf(s), codeName(s.Code())))
+		reason := reasonOf(s)
+		if hindsightv1.ErrorReason_value[reason] == 0 { // The rejection has none, or one of another version of the API.
+			reason = codeName(s.Code())
+		}
+		r.rejected(reason)
 	}
 	level := zap.DebugLevel
 	message := "call rejected"
