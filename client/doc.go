@@ -13,5 +13,6 @@
 // An error of the server is an *Error, with a reason, and with the fields that are
 // wrong. The function errors.Is compares it with the sentinels of this package.
 //
-// Requests and answers are messages of the API.
+// Requests and answers are messages of the API. The function structpb.NewStruct makes named inputs: a time is a text in
+// RFC 3339, and a vector is a []any.
 package client
