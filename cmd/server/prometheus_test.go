@@ -387,7 +387,7 @@ func TestRulesAreComplete(t *testing.T) {
 			assert.True(t, rule.Annotations["summary"] != "" && rule.Annotations["description"] != "", "%s: annotations %q", rule.Alert, rule.Annotations)
 		}
 	}
-	for _, want := range []string{"HindsightCertificateBroken", "HindsightWorseThanTrivial", "HindsightClassifierWorseThanTrivial", "HindsightInputMoved", "HindsightCoverageLow", "HindsightDriftDetected"} {
+	for _, want := range []string{"HindsightCertificateBroken", "HindsightWorseThanTrivial", "HindsightInputMoved", "HindsightCoverageLow", "HindsightDriftDetected"} {
 		assert.True(t, seen[want], "there is no %s", want)
 	}
 }

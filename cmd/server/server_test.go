@@ -309,7 +309,7 @@ func TestMetricsAndProbes(t *testing.T) {
 	for _, line := range []string{
 		"hindsight_observations_total" + labels + " 10",
 		"hindsight_certificate_ok" + labels + " 1",
-		fmt.Sprintf("hindsight_regret%s %v", labels, p.stats(t).GetRegret()),
+		fmt.Sprintf(`hindsight_regret{kind="prequential",learner="pkawv_taylor",model="m"} %v`, p.stats(t).GetRegret()),
 		fmt.Sprintf("hindsight_regret_bound%s %v", labels, p.stats(t).GetRegretBound()),
 		`hindsight_loss_total{kind="prequential",learner="pkawv_taylor",model="m"} `,
 		`hindsight_loss_total{kind="served",learner="pkawv_taylor",model="m"} `,

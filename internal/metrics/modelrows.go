@@ -23,10 +23,12 @@ const recent = 1000
 
 func modelRows() []modelRow {
 	const (
-		losses    = "Sum of the losses of evaluated observations, all but the first and those set aside: of prequential or of served predictions."
-		baselines = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total: mean, the running mean of the labels; last, the last label."
-		changes   = "Detected changes of the loss."
-		skill     = "1 - loss / loss of the better baseline."
+		losses      = "Sum of the losses of evaluated observations, all but the first and those set aside: of prequential or of served predictions."
+		baselines   = "Sum of the losses of predictors that ignore the inputs, over the same observations as hindsight_loss_total: mean, the running mean of the labels; last, the last label."
+		certificate = "The certificate: a bound of the regret that is computed from the labels seen."
+		changes     = "Detected changes of the loss."
+		regret      = "Loss of prequential or served predictions minus the loss of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant."
+		skill       = "1 - loss / loss of the better baseline."
 	)
 	prequential, served := prometheus.Labels{"kind": "prequential"}, prometheus.Labels{"kind": "served"}
 	direction := func(of string) prometheus.Labels { return prometheus.Labels{"direction": of} }
@@ -35,7 +37,8 @@ func modelRows() []modelRow {
 		{"hindsight_baseline_loss_total", baselines, counter, baseline("last", "served"), func(m *figures.Live) float64 { return baselineLoss(m, m.Served.LastLabel) }},
 		{"hindsight_baseline_loss_total", baselines, counter, baseline("mean", "prequential"), func(m *figures.Live) float64 { return baselineLoss(m, m.Whole.Prequential.RunningMean) }},
 		{"hindsight_baseline_loss_total", baselines, counter, baseline("mean", "served"), func(m *figures.Live) float64 { return baselineLoss(m, m.Served.RunningMean) }},
-		{"hindsight_certificate", "The certificate: a bound of the prequential regret that is computed from the labels seen.", gauge, nil, func(m *figures.Live) float64 { return m.KnownCertificate }},
+		{"hindsight_certificate", certificate, gauge, prequential, func(m *figures.Live) float64 { return m.KnownCertificate }},
+		{"hindsight_certificate", certificate, gauge, served, func(m *figures.Live) float64 { return m.ServedCertificate }},
 		{"hindsight_certificate_ok", "1 while the regret is consistent, 0 when the state is corrupt.", gauge, nil, func(m *figures.Live) float64 { return Flag(m.CertificateOK) }},
 		{"hindsight_drift_detected_total", changes, counter, direction("fall"), func(m *figures.Live) float64 { return float64(m.Drift.Detected - m.Drift.Rises) }},
 		{"hindsight_drift_detected_total", changes, counter, direction("rise"), func(m *figures.Live) float64 { return float64(m.Drift.Rises) }},
@@ -52,12 +55,11 @@ func modelRows() []modelRow {
 		{"hindsight_pending_labels_limit", "Most pending predictions: the model's limit, else a quarter of --max-pending.", gauge, nil, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }},
 		{"hindsight_predictions_total", "Predictions answered.", counter, nil, func(m *figures.Live) float64 { return float64(m.Predictions) }},
 		{"hindsight_read_only", "1 when the model does not learn: storage failed or the state is corrupt.", gauge, nil, func(m *figures.Live) float64 { return Flag(m.ReadOnly) }},
-		{"hindsight_recent_skill", "Skill over the last 1000 to 1050 evaluated observations.", gauge, nil, func(m *figures.Live) float64 { return known(m.Recent.Observations >= recent, m.Recent.Served.Skill()) }},
-		{"hindsight_regret", "Prequential loss minus the loss of the best fixed function, or best expert, in hindsight; during a warm-up of the best constant.", gauge, nil, func(m *figures.Live) float64 { return m.Regret }},
+		{"hindsight_recent_skill", "Served skill over the last 1000 to 1050 evaluated observations; of a classifier, of its errors.", gauge, nil, recentSkill},
+		{"hindsight_regret", regret, gauge, prequential, func(m *figures.Live) float64 { return m.Regret }},
+		{"hindsight_regret", regret, gauge, served, func(m *figures.Live) float64 { return m.ServedRegret }},
 		{"hindsight_regret_bound", "The guarantee of the prequential regret.", gauge, nil, func(m *figures.Live) float64 { return known(m.Certified, m.RegretBound) }},
-		{"hindsight_served_certificate", "The certificate plus served less prequential losses: a bound of the served regret.", gauge, nil, func(m *figures.Live) float64 { return m.ServedCertificate }},
 		{"hindsight_served_observations_total", "Evaluated observations with a served prediction: the divisor of losses with kind=\"served\".", counter, nil, func(m *figures.Live) float64 { return float64(m.Predicted) }},
-		{"hindsight_served_regret", "Regret with served losses in place of prequential ones.", gauge, nil, func(m *figures.Live) float64 { return m.ServedRegret }},
 		{"hindsight_skill", skill, gauge, prequential, func(m *figures.Live) float64 { return m.Whole.Prequential.Skill() }},
 		{"hindsight_skill", skill, gauge, served, func(m *figures.Live) float64 { return m.Served.Skill() }},
 		{"hindsight_snapshot_timestamp_seconds", "When the newest snapshot was made; without one since the start, when the server took up the model.", gauge, nil, func(m *figures.Live) float64 { return Timestamp(m.SnapshotTime) }},
@@ -65,6 +67,14 @@ func modelRows() []modelRow {
 		{"hindsight_switching_regret", "ada_raker with track_switches: prequential loss minus the loss of the best sequence of functions, a new one after each of 8 to 15 stretches of equal length.", gauge, nil, func(m *figures.Live) float64 { return m.SwitchingRegret }},
 		{"hindsight_unsnapshotted_observations", "Observations since the newest snapshot.", gauge, nil, func(m *figures.Live) float64 { return float64(m.Unsnapshotted) }},
 	}...)
+}
+
+// recentSkill is the skill of the last `recent` rounds, of a classifier in errors, of other models in losses.
+func recentSkill(m *figures.Live) float64 {
+	if c := m.ClassAccount; c != nil {
+		return known(c.Recent.Observations >= recent, c.Recent.Served.Skill())
+	}
+	return known(m.Recent.Observations >= recent, m.Recent.Served.Skill())
 }
 
 // classRows are the metrics of a classifier. Other models have no series for them.
@@ -88,9 +98,6 @@ func classRows() []modelRow {
 		{"hindsight_classifier_baseline_errors_total", baselines, counter, baseline("majority", "served"), of(func(c *figures.ClassStatistics) float64 { return c.Served.Majority })},
 		{"hindsight_classifier_errors_total", wrong, counter, prometheus.Labels{"kind": "prequential"}, of(func(c *figures.ClassStatistics) float64 { return c.Whole.Prequential.Errors })},
 		{"hindsight_classifier_errors_total", wrong, counter, prometheus.Labels{"kind": "served"}, of(func(c *figures.ClassStatistics) float64 { return c.Served.Errors })},
-		{"hindsight_classifier_recent_skill", "Skill over the last 1000 to 1050 observations.", gauge, nil, of(func(c *figures.ClassStatistics) float64 {
-			return known(c.Recent.Observations >= recent, c.Recent.Served.Skill())
-		})},
 	}
 }
 

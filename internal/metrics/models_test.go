@@ -123,7 +123,8 @@ func TestModelSeries(t *testing.T) {
 baseline_loss_total{baseline="last",kind="served"} 7
 baseline_loss_total{baseline="mean",kind="prequential"} 5
 baseline_loss_total{baseline="mean",kind="served"} 14
-certificate 2
+certificate{kind="prequential"} 2
+certificate{kind="served"} 3
 certificate_ok 1
 drift_detected_total{direction="fall"} 1
 drift_detected_total{direction="rise"} 2
@@ -145,11 +146,10 @@ pending_labels_limit 1000
 predictions_total 9
 read_only 0
 recent_skill 0.75
-regret 0.25
+regret{kind="prequential"} 0.25
+regret{kind="served"} 1.25
 regret_bound 4
-served_certificate 3
 served_observations_total 6
-served_regret 1.25
 skill{kind="prequential"} 0.5
 skill{kind="served"} 0.5
 snapshot_timestamp_seconds 1
@@ -163,7 +163,6 @@ classifier_baseline_errors_total{baseline="majority",kind="prequential"} 8
 classifier_baseline_errors_total{baseline="majority",kind="served"} 10
 classifier_errors_total{kind="prequential"} 4
 classifier_errors_total{kind="served"} 5
-classifier_recent_skill 0.75
 drift_detected_total{direction="fall"} 0
 drift_detected_total{direction="rise"} 0
 duplicates_total 0
@@ -174,9 +173,10 @@ observations_total 20
 pending_labels 0
 predictions_total 0
 read_only 0
-regret 100
+recent_skill 0.75
+regret{kind="prequential"} 100
+regret{kind="served"} 0
 served_observations_total 0
-served_regret 0
 state_bytes 0
 unsnapshotted_observations 0`,
 		"fresh": `baseline_loss_total{baseline="last",kind="prequential"} 0
