@@ -25,6 +25,9 @@ import (
 
 const domain = "hindsight"
 
+// busyDelay is how long an overloaded client should wait.
+const busyDelay = 50 * time.Millisecond
+
 type failure struct {
 	http   int
 	status *status.Status
@@ -56,6 +59,11 @@ func invalid(field string, reason hindsightv1.ErrorReason, message string) *fail
 func shuttingDown() *failure {
 	return reject(http.StatusServiceUnavailable, codes.Unavailable, hindsightv1.ErrorReason_SHUTTING_DOWN, "the server is starting or shutting down",
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
+}
+
+func overloaded(message string) *failure {
+	return reject(http.StatusTooManyRequests, codes.ResourceExhausted, hindsightv1.ErrorReason_OVERLOADED, message,
+		&errdetails.RetryInfo{RetryDelay: durationpb.New(busyDelay)})
 }
 
 func failed(err error) *failure {

@@ -69,7 +69,7 @@ func (g *Guard) audited(next http.Handler) http.Handler {
 		}
 		answer := answered{w, http.StatusOK}
 		next.ServeHTTP(&answer, r)
-		f := done()
+		f := success()
 		if answer.code >= http.StatusBadRequest {
 			f = &failure{answer.code, status.New(codes.InvalidArgument, ""), false}
 		}
@@ -102,8 +102,8 @@ func (g *Guard) serve(w http.ResponseWriter, r *http.Request, p *auth.Principal,
 	next.ServeHTTP(w, r)
 }
 
-// from puts the client's address into the context, for the audit log.
-func from(r *http.Request) *http.Request {
+// withPeer puts the client's address into the context, for the audit log.
+func withPeer(r *http.Request) *http.Request {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {
 		return r
@@ -123,10 +123,10 @@ func (g *Guard) identify(w http.ResponseWriter, r *http.Request) (*auth.Principa
 	if err != nil {
 		return p, r, err
 	}
-	return p, carry(r, p), nil
+	return p, withPrincipal(r, p), nil
 }
 
-func carry(r *http.Request, p *auth.Principal) *http.Request {
+func withPrincipal(r *http.Request, p *auth.Principal) *http.Request {
 	return r.WithContext(auth.NewContext(r.Context(), p))
 }
 
@@ -187,7 +187,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r = from(r)
+		r = withPeer(r)
 		path := r.URL.Path
 		switch {
 		case !g.Guard.on():
@@ -205,7 +205,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 			return
 		case g.Console != nil && path == serverPath:
 			if p, _, err := g.Guard.principal(r); err == nil {
-				r = carry(r, p)
+				r = withPrincipal(r, p)
 			}
 			next.ServeHTTP(w, r)
 			return

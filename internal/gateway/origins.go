@@ -50,11 +50,11 @@ func (g *Gateway) cors(next http.Handler) http.Handler {
 	}).Handler(next)
 }
 
-// OwnHosts rejects requests to a host that is neither an address, nor localhost, nor the host of
+// LocalHosts rejects requests to a host that is neither an address, nor localhost, nor the host of
 // one of the origins. It protects a server that accepts every call on the loopback interface
-// from DNS rebinding: a page of another host points its name there, and the browser takes
-// the server for the page's own.
-func OwnHosts(origins []string, next http.Handler) http.Handler {
+// from DNS rebinding: a page of another host points its name to the loopback interface, and the browser takes
+// the server for the page's host.
+func LocalHosts(origins []string, next http.Handler) http.Handler {
 	if slices.Contains(origins, "*") {
 		return next
 	}
@@ -65,7 +65,7 @@ func OwnHosts(origins []string, next http.Handler) http.Handler {
 		}
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if host := hostOf(r); !isOwn(host) && !named[host] {
+		if host := hostOf(r); !isLocal(host) && !named[host] {
 			write(w, crossOrigin(fmt.Sprintf(
 				"this server takes every call of this machine, but none for the host %q: call localhost, name its origin in --cors-origins, or give the server --tokens", host)))
 			return
@@ -82,9 +82,9 @@ func hostOf(r *http.Request) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// isOwn reports whether nobody else controls what a host name points to. Browsers always
+// isLocal reports whether nobody else controls what a host name points to. Browsers always
 // send a name.
-func isOwn(host string) bool {
+func isLocal(host string) bool {
 	if host == "" || host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true
 	}

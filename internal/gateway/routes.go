@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/grpc-ecosystem/grpc-gateway/v2/runtime"
-	"github.com/grpc-ecosystem/grpc-gateway/v2/utilities"
 	"google.golang.org/genproto/googleapis/api/annotations"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -21,6 +18,7 @@ import (
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
 
+// route is a path and its calls by HTTP method.
 type route struct {
 	segments []string
 	// verb follows the colon at the end of the path.
@@ -28,6 +26,7 @@ type route struct {
 	calls map[string]*call
 }
 
+// call is a call of the gRPC services as one method of HTTP at one path makes it.
 type call struct {
 	// name is the name of the call in gRPC, and request and response are its messages.
 	name              string
@@ -39,8 +38,10 @@ type call struct {
 	fields     map[int]string
 	verb       string
 	parameters []protoreflect.FieldDescriptor
-	handle     func(w http.ResponseWriter, r *http.Request, c *call) error
+	handle     handler
 }
+
+type handler = func(w http.ResponseWriter, r *http.Request, c *call) error
 
 func messageType(m protoreflect.MessageDescriptor) protoreflect.MessageType {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
@@ -50,34 +51,40 @@ func messageType(m protoreflect.MessageDescriptor) protoreflect.MessageType {
 	return t
 }
 
+// newCall returns the call of a path such as /v1/models/{model}:predict, and the segments of the path. A segment of a
+// nested field, such as {model.id}, is the segment of its outer field.
+func newCall(path, body string, rpc protoreflect.MethodDescriptor, handle handler) (c *call, segments []string) {
+	prefix, verb, _ := strings.Cut(path, ":")
+	c = &call{
+		name: fmt.Sprintf("/%s/%s", rpc.Parent().FullName(), rpc.Name()), request: messageType(rpc.Input()), response: messageType(rpc.Output()),
+		body: body, fields: map[int]string{}, verb: verb, handle: handle,
+	}
+	segments, taken := strings.Split(prefix, "/"), []string{body}
+	for n, s := range segments {
+		if name, ok := strings.CutPrefix(s, "{"); ok {
+			c.fields[n] = strings.TrimSuffix(name, "}")
+			outer, _, _ := strings.Cut(c.fields[n], ".")
+			segments[n], taken = "{"+outer+"}", append(taken, outer)
+		}
+	}
+	for n := range rpc.Input().Fields().Len() {
+		f := rpc.Input().Fields().Get(n)
+		if body != "*" && f.Kind() != protoreflect.BytesKind && !slices.Contains(taken, string(f.Name())) {
+			c.parameters = append(c.parameters, f)
+		}
+	}
+	return c, segments
+}
+
 // routes are the routes of the option google.api.http of each call, an export and an import.
 // Routes with a verb come first: a name in braces would match their verb.
 func (g *Gateway) routes() []*route {
 	byPath := map[string]*route{}
-	add := func(method, path, body string, rpc protoreflect.MethodDescriptor, handle func(http.ResponseWriter, *http.Request, *call) error) {
-		prefix, verb, _ := strings.Cut(path, ":")
-		c := &call{
-			name: fmt.Sprintf("/%s/%s", rpc.Parent().FullName(), rpc.Name()), request: messageType(rpc.Input()), response: messageType(rpc.Output()),
-			body: body, fields: map[int]string{}, verb: verb, handle: handle,
-		}
-		segments, taken := strings.Split(prefix, "/"), []string{body}
-		for n, s := range segments {
-			if name, ok := strings.CutPrefix(s, "{"); ok {
-				c.fields[n] = strings.TrimSuffix(name, "}")
-				root, _, _ := strings.Cut(c.fields[n], ".")
-				segments[n], taken = "{"+root+"}", append(taken, root)
-			}
-		}
-		for n := range rpc.Input().Fields().Len() {
-			f := rpc.Input().Fields().Get(n)
-			if body == "*" || f.Kind() == protoreflect.BytesKind || slices.Contains(taken, string(f.Name())) {
-				continue
-			}
-			c.parameters = append(c.parameters, f)
-		}
-		key := strings.Join(segments, "/") + ":" + verb
+	add := func(method, path, body string, rpc protoreflect.MethodDescriptor, handle handler) {
+		c, segments := newCall(path, body, rpc, handle)
+		key := strings.Join(segments, "/") + ":" + c.verb
 		if byPath[key] == nil {
-			byPath[key] = &route{segments: segments, verb: verb, calls: map[string]*call{}}
+			byPath[key] = &route{segments: segments, verb: c.verb, calls: map[string]*call{}}
 		}
 		byPath[key].calls[method] = c
 		if method == http.MethodGet && !rpc.IsStreamingServer() {
@@ -162,134 +169,4 @@ func (g *Gateway) callOf(w http.ResponseWriter, r *http.Request) (*call, error) 
 		return nil, badParameter(condition, fmt.Sprintf("%s: got %q, want If-Match with the etag", condition, got))
 	}
 	return c, nil
-}
-
-// setEtag sets the etag that must match from the header If-Match. It rejects an empty one, which
-// the call would take for none.
-func (c *call) setEtag(r *http.Request, request protoreflect.Message) error {
-	const name = "If-Match"
-	headers := r.Header.Values(name)
-	got := strings.Join(headers, ", ")
-	if len(headers) == 0 || got == "*" || isSafe(r.Method) {
-		return nil
-	}
-	if c.body != "" && c.body != "*" {
-		request = request.Mutable(request.Descriptor().Fields().ByName(protoreflect.Name(c.body))).Message()
-	}
-	f := request.Descriptor().Fields().ByName("etag")
-	if f == nil {
-		return badParameter(name, fmt.Sprintf("%s: got %q, want nothing: PATCH and DELETE of a model alone have an etag", name, got))
-	}
-	tag := strings.Trim(got, `"`)
-	if tag == "" {
-		return badParameter(name, fmt.Sprintf("%s: got %q, want the etag of the model", name, got))
-	}
-	if given := request.Get(f).String(); given != "" && given != tag {
-		return badParameter(name, fmt.Sprintf("%s: got %q, want the request's etag %q, or one of them", name, got, given))
-	}
-	request.Set(f, protoreflect.ValueOfString(tag))
-	return nil
-}
-
-// setPath sets the fields that the path holds. It rejects a body that holds other values.
-func (c *call) setPath(path string, request protoreflect.Message) error {
-	if c.verb != "" {
-		path = strings.TrimSuffix(path, ":"+c.verb)
-	}
-	segments := strings.Split(path, "/")
-	for n, name := range c.fields {
-		m, value := request, segments[n]
-		for outer, inner, nested := strings.Cut(name, "."); nested; outer, inner, nested = strings.Cut(name, ".") {
-			m, name = m.Mutable(m.Descriptor().Fields().ByName(protoreflect.Name(outer))).Message(), inner
-		}
-		f := m.Descriptor().Fields().ByName(protoreflect.Name(name))
-		if got := m.Get(f).String(); got != "" && got != value {
-			return invalidJSON(fmt.Sprintf("%s: got %.80q, want %q as in the path, or nothing", name, got, value))
-		}
-		m.Set(f, protoreflect.ValueOfString(value))
-	}
-	return nil
-}
-
-func (c *call) setQuery(r *http.Request, request protoreflect.Message) error {
-	if r.URL.RawQuery == "" {
-		return nil
-	}
-	given, err := url.ParseQuery(r.URL.RawQuery)
-	if err != nil {
-		return badParameter("", "the query: "+err.Error())
-	}
-	seen := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(given)) {
-		f, key := c.parameter(name)
-		if f == nil {
-			return badParameter(name, fmt.Sprintf("the query: got %q, want %s", name, c.parameterNames()))
-		}
-		place := f.JSONName() + "[" + key
-		if other, twice := seen[place]; twice || len(given[name]) > 1 {
-			return badParameter(name, fmt.Sprintf("the query: got %s more than once, want it once", cmp.Or(other, name)))
-		}
-		seen[place] = name
-		value, field := given.Get(name), name
-		if f.Message() != nil && !f.IsMap() {
-			field = string(f.Name())
-		}
-		one := url.Values{name: {value}}
-		if !utf8.ValidString(value) || runtime.PopulateQueryParameters(request.Interface(), one, utilities.NewDoubleArray(nil)) != nil {
-			return badParameter(field, fmt.Sprintf("%s: got %.80q, want %s", name, value, wantOf(f)))
-		}
-	}
-	return nil
-}
-
-func (c *call) parameter(name string) (f protoreflect.FieldDescriptor, key string) {
-	plain, key, isMap := strings.Cut(name, "[")
-	if isMap {
-		var closed bool
-		if key, closed = strings.CutSuffix(key, "]"); !closed || key == "" || strings.ContainsAny(key, "[]") {
-			return nil, ""
-		}
-	}
-	for _, f := range c.parameters {
-		if (plain == f.JSONName() || plain == string(f.Name())) && isMap == f.IsMap() {
-			return f, key
-		}
-	}
-	return nil, ""
-}
-
-func (c *call) parameterNames() string {
-	if len(c.parameters) == 0 {
-		return "no parameter"
-	}
-	var names []string
-	for _, f := range c.parameters {
-		name := f.JSONName()
-		if f.IsMap() {
-			name += "[KEY]"
-		}
-		names = append(names, name)
-	}
-	return strings.Join(names, ", ")
-}
-
-func wantOf(f protoreflect.FieldDescriptor) string {
-	switch {
-	case f.IsMap() || f.Kind() == protoreflect.StringKind:
-		return "a text of UTF-8"
-	case f.Message() != nil:
-		return "a time with its unit, as 2s"
-	case f.Kind() == protoreflect.BoolKind:
-		return "true or false"
-	case f.Kind() == protoreflect.DoubleKind:
-		return "a number"
-	case f.Kind() == protoreflect.Uint32Kind:
-		return "an integer of 32 bits, 0 or more"
-	default:
-		return "an integer of 32 bits"
-	}
-}
-
-func badParameter(name, message string) *failure {
-	return invalid(name, hindsightv1.ErrorReason_INVALID_PARAMETER, message)
 }

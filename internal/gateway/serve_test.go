@@ -403,7 +403,7 @@ func TestExportThatFails(t *testing.T) {
 
 // A name that another may let point to this machine is rejected, whatever the page says of
 // its origin; addresses, localhost and the hosts of named origins are not.
-func TestOwnHosts(t *testing.T) {
+func TestLocalHosts(t *testing.T) {
 	answered := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	origins := []string{"https://Console.example:8443"}
 	for host, want := range map[string]int{
@@ -419,10 +419,10 @@ func TestOwnHosts(t *testing.T) {
 		r.Host = host
 		r.Header.Set("Origin", "http://"+host)
 		w := httptest.NewRecorder()
-		gateway.OwnHosts(origins, answered).ServeHTTP(w, r)
+		gateway.LocalHosts(origins, answered).ServeHTTP(w, r)
 		assert.True(t, w.Code == want && (want != http.StatusForbidden || strings.Contains(w.Body.String(), "CROSS_ORIGIN")), "host %q: %d %s, want %d", host, w.Code, w.Body, want)
 		w = httptest.NewRecorder()
-		gateway.OwnHosts([]string{"*"}, answered).ServeHTTP(w, r)
+		gateway.LocalHosts([]string{"*"}, answered).ServeHTTP(w, r)
 		assert.Equal(t, http.StatusNoContent, w.Code, "host %q with all origins", host)
 	}
 }

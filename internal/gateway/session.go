@@ -181,7 +181,7 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 		write(w, f)
 		return
 	}
-	g.record(r, p, "login", done())
+	g.record(r, p, "login", success())
 	setCookie(w, r, id, int(expires.Sub(g.Now()).Seconds()))
 	writeJSON(w, asJSON(signedIn{p.Name, p.Role.String(), p.Models, expires.UTC().Truncate(time.Second)}))
 }
@@ -209,7 +209,7 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 	}
 	if cookie, err := r.Cookie(cookieOf(r)); err == nil {
 		if p := g.session(r); p != nil {
-			g.record(r, p, "logout", done())
+			g.record(r, p, "logout", success())
 		}
 		g.sessions.remove(cookie.Value)
 	}
@@ -217,8 +217,8 @@ func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, []byte("{}"))
 }
 
-// done stands for success in the audit log.
-func done() *failure { return &failure{http.StatusOK, status.New(codes.OK, ""), false} }
+// success is the outcome OK in the audit log.
+func success() *failure { return &failure{http.StatusOK, status.New(codes.OK, ""), false} }
 
 // asJSON encodes texts, numbers and times, which are always JSON.
 func asJSON(value any) []byte {
