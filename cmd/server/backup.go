@@ -87,7 +87,7 @@ func take(ctx context.Context, dir, to string, group backup.Group, keep int, p *
 	if err != nil {
 		return nil, err
 	}
-	out, err := takeInto(ctx, place, group, keep, func(ctx context.Context) (*checkpoint, error) { return hold(ctx, dir, group.Number) }, p)
+	out, err := takeInto(ctx, place, group, keep, func(ctx context.Context) (*checkpoint, error) { return checkpointOf(ctx, dir, group.Number) }, p)
 	if out == nil && errors.Is(err, errMoved) {
 		return &backedUp{Group: group.Number, Skipped: err.Error()}, nil
 	}

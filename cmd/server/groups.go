@@ -35,6 +35,7 @@ type groups struct {
 	once  sync.Once
 }
 
+// opened is what this server has open of a group.
 type opened struct {
 	disk    *store.Store
 	models  *engine.Engine
@@ -99,7 +100,7 @@ func (g *groups) Rebalance(ctx context.Context, leaving []string) (step string, 
 		}
 		step = strings.Join(parts, " ")
 	}
-	return step, left, translated(err)
+	return step, left, apiError(err)
 }
 
 func (g *groups) hosted() []*opened {
@@ -143,6 +144,7 @@ func (g *groups) answers() error {
 	return nil
 }
 
+// run opens the groups of this server, and works until the context ends.
 func (s *server) run(ctx context.Context, g *groups, server *rpc.Server) error {
 	if g.host != nil {
 		return g.host.Run(ctx, func(ctx context.Context, n *cluster.Node) error { return s.runNode(ctx, g, n, server) })
@@ -159,16 +161,18 @@ func (s *server) run(ctx context.Context, g *groups, server *rpc.Server) error {
 	return err
 }
 
+// part is a group as runGroup opens it: alone on the disk, or replicated by a node of the cluster.
 type part struct {
 	number      uint32
 	disk        *store.Store
-	models      storage.Store
+	models      storage.Store // Commits to the disk, in a cluster by its log.
 	checkpoints checkpointer
 	replication engine.Replication
 	// serve works beside the open engine until the context ends.
 	serve func(ctx context.Context, models *engine.Engine) error
 }
 
+// runGroup opens the models of a group, takes its backups, and works until the context or p.serve ends.
 func (s *server) runGroup(ctx context.Context, g *groups, p *part, server *rpc.Server) (err error) {
 	log := s.log
 	if p.number > 0 {

@@ -62,7 +62,7 @@ func (s *server) serveHTTP() error {
 	return nil
 }
 
-func (s *server) cut() { _ = s.web.Close() }
+func (s *server) closeHTTP() { _ = s.web.Close() }
 
 func (s *server) newGateway(server *rpc.Server) (*gateway.Gateway, error) {
 	c := s.config

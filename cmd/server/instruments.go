@@ -41,12 +41,13 @@ func exemplars(traced bool) []grpcprom.Option {
 
 const lastSpans = 5 * time.Second
 
-func (s *server) count() (err error) {
+// registerCalls registers the metrics of calls, and of a cluster.
+func (s *server) registerCalls() (err error) {
 	s.observed = newCalls()
 	s.rejected, err = s.instruments.Rejections(rpc.Reasons())
 	err = errors.Join(err, s.registry.Register(s.observed))
 	if s.config.ClusterAddress != "" {
-		err = errors.Join(err, s.instruments.WatchCluster(s.replicated.read))
+		err = errors.Join(err, s.instruments.WatchCluster(s.view.read))
 	}
 	if err != nil {
 		return fmt.Errorf("instruments: %w", err)
@@ -54,7 +55,8 @@ func (s *server) count() (err error) {
 	return nil
 }
 
-func (s *server) watch(models *groups, server *rpc.Server) error {
+// registerModels registers the metrics of models, stores and backups.
+func (s *server) registerModels(models *groups, server *rpc.Server) error {
 	limit := float64(s.config.MaxPending)
 	err := errors.Join(s.instruments.WatchModels(models.Each), watchCalls(s.instruments, server.RequestBytes),
 		watchTotals(s.instruments, limit, models.totals), watchDisks(s.instruments, models.disks))

@@ -135,7 +135,7 @@ func (s *schedule) untilFirst(ctx context.Context) time.Duration {
 }
 
 func (s *schedule) take(ctx context.Context) bool {
-	ctx, end := watch(ctx, s.owns)
+	ctx, end := whileOwner(ctx, s.owns)
 	defer end()
 	if !s.due() {
 		return false

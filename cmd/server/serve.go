@@ -72,11 +72,11 @@ type server struct {
 	fault  atomic.Pointer[string]
 	models atomic.Pointer[groups]
 	// observed counts and times calls. rejected counts rejections by reason.
-	observed   *grpcprom.ServerMetrics
-	rejected   func(reason string)
-	replicated replicated
-	dial       cluster.Dialer
-	check      time.Duration
+	observed *grpcprom.ServerMetrics
+	rejected func(reason string)
+	view     clusterView
+	dial     cluster.Dialer
+	check    time.Duration
 	// calls answers all HTTP requests but probes and scrapes; nil while the server starts.
 	calls atomic.Pointer[gateway.Gateway]
 }
@@ -92,7 +92,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) error {
 // an owner checks a model.
 func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluster.Dialer, check time.Duration) (err error) {
 	s := &server{config: c, registry: prometheus.NewRegistry(), dial: dial, check: check}
-	s.replicated.started = time.Now()
+	s.view.started = time.Now()
 	if s.instruments, err = metrics.New(s.registry, metrics.Options{Version: version, MaxModels: c.MetricsMaxModels}); err != nil {
 		return fmt.Errorf("instruments: %w", err)
 	}
@@ -115,7 +115,7 @@ func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluste
 	}
 	defer func() { _ = s.http.Close() }() // Usually closed by the HTTP server.
 	warnExposed(log, c, s.grpc.Addr(), s.http.Addr())
-	if err := s.count(); err != nil {
+	if err := s.registerCalls(); err != nil {
 		return err
 	}
 	if err := s.openTracing(ctx); err != nil {
@@ -140,7 +140,7 @@ func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluste
 		})
 	}
 	group.Go(func() error {
-		defer s.cut()
+		defer s.closeHTTP()
 		return s.host(groupCtx)
 	})
 	return group.Wait()
@@ -179,7 +179,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	})
 	api, err := s.newGateway(server)
 	if err == nil {
-		err = s.watch(models, server)
+		err = s.registerModels(models, server)
 	}
 	if err != nil {
 		server.Drain(ctx)
@@ -205,10 +205,10 @@ func (s *server) host(ctx context.Context) (err error) {
 		return nil
 	})
 	if host != nil {
-		s.replicated.groups.Store(models)
+		s.view.groups.Store(models)
 		work.Go(func() error { return server.ServeMembers(host.Listener()) })
 		work.Go(func() error {
-			s.replicated.watchMembers(ctx)
+			s.view.watchMembers(ctx)
 			return nil
 		})
 	}
@@ -275,7 +275,7 @@ func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gat
 	models.drain(limit)
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		stop := context.AfterFunc(limit, s.cut)
+		stop := context.AfterFunc(limit, s.closeHTTP)
 		api.Drain()
 		stop()
 	})
