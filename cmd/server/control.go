@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+
+	"hindsight/internal/clock"
 )
 
 // A backup waits at most slotTimeout for the backup before.
@@ -48,7 +50,7 @@ func whileOwner(ctx context.Context, owns func() bool) (watched context.Context,
 	var watching sync.WaitGroup
 	if owns != nil {
 		watching.Go(func() {
-			for pause(watched, ownerInterval) {
+			for clock.Sleep(watched, ownerInterval) {
 				if !owns() {
 					cancel(errMoved)
 				}

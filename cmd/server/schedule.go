@@ -12,6 +12,7 @@ import (
 
 	"hindsight/cmd/server/internal/backup"
 	"hindsight/cmd/server/internal/config"
+	"hindsight/internal/clock"
 )
 
 const (
@@ -79,18 +80,6 @@ func (g *groups) backups() (out []backups) {
 // due reports whether this server takes the backups of the group.
 func (s *schedule) due() bool { return s.owns == nil || s.owns() }
 
-// pause returns after d, or false when the context ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	due := time.NewTimer(d)
-	defer due.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-due.C:
-		return true
-	}
-}
-
 // start takes a backup whenever one is due, in a goroutine. The returned end stops
 // that, takes a last backup and closes the place. Both do nothing for a nil schedule.
 func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
@@ -101,7 +90,7 @@ func (s *schedule) start(ctx context.Context) (end func(context.Context)) {
 	var work sync.WaitGroup
 	work.Go(func() {
 		owner := false
-		for wait := time.Duration(0); pause(running, wait); {
+		for wait := time.Duration(0); clock.Sleep(running, wait); {
 			switch was := owner; {
 			case !s.due():
 				owner, wait = false, ownerInterval

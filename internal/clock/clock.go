@@ -1,7 +1,8 @@
-// Package clock provides a time of day that follows jumps of the machine's clock late.
+// Package clock provides a time of day that follows jumps of the machine's clock late, and a wait that a context ends.
 package clock
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 )
@@ -85,4 +86,16 @@ func (s *Steady) Now() time.Time {
 		return now.Now
 	}
 	return anchor.Now.Add(passed)
+}
+
+// Sleep waits for d. It returns false if the context ends first.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
 }

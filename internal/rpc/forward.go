@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/clock"
 	"hindsight/internal/engine"
 )
 
@@ -240,7 +241,7 @@ func (f *forwarding) byOwner(
 				_ = grpc.SetTrailer(ctx, forwardedBy(g))
 			}
 		}
-		if err == nil || !notOwner(err) || !sleep(search, pause) {
+		if err == nil || !notOwner(err) || !clock.Sleep(search, pause) {
 			return answer, f.named(g, err)
 		}
 	}
@@ -315,7 +316,7 @@ func (f *forwarding) underOwner(ctx context.Context, g Group, draining <-chan st
 			turned := g.Cluster.Turned()
 			owner, _ := g.Cluster.Owner()
 			if first = cmp.Or(first, owner); owner != "" && owner != first {
-				sleep(ctx, graceTime)
+				clock.Sleep(ctx, graceTime)
 				cancel()
 			}
 			select {
@@ -380,16 +381,4 @@ func searching(ctx context.Context) (context.Context, context.CancelFunc) {
 		wait = min(wait, time.Until(deadline)/10*9)
 	}
 	return context.WithTimeout(ctx, wait)
-}
-
-// sleep waits for a time. It returns false if the context ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/clock"
 	"hindsight/internal/engine"
 )
 
@@ -128,7 +129,7 @@ func (m *models) ask(
 			if err == nil {
 				return answer, nil
 			}
-			if !errors.Is(err, engine.ErrUnknown) || !sleep(search, pause) { // The owner has ended during the call.
+			if !errors.Is(err, engine.ErrUnknown) || !clock.Sleep(search, pause) { // The owner has ended during the call.
 				break
 			}
 		}

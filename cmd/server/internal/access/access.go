@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"hindsight/internal/auth"
+	"hindsight/internal/clock"
 )
 
 // Options of an Access. Log and Now are required.
@@ -96,14 +97,14 @@ func (a *Access) Run(ctx context.Context) error {
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		for pause(ctx, fileInterval) {
+		for clock.Sleep(ctx, fileInterval) {
 			a.Reload()
 		}
 		return nil
 	})
 	if a.keys != nil && a.keys.url != "" {
 		group.Go(func() error {
-			for wait := time.Duration(0); pause(ctx, wait); {
+			for wait := time.Duration(0); clock.Sleep(ctx, wait); {
 				a.fetchKeys(ctx)
 				if wait = urlInterval; a.keys.set.Load() == nil {
 					wait = firstInterval
@@ -113,18 +114,6 @@ func (a *Access) Run(ctx context.Context) error {
 		})
 	}
 	return group.Wait()
-}
-
-// pause returns after d, or false when the context ends.
-func pause(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
 }
 
 // Reload reads the files that changed before the last look. Only Run calls it while Run runs.
