@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"go.uber.org/zap"
 
+	"hindsight/cmd/server/internal/certificates"
 	"hindsight/cmd/server/internal/config"
 	"hindsight/internal/auth"
 	"hindsight/internal/cluster"
@@ -47,9 +47,9 @@ func clusterTLS(c config.Config) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cluster-ca: %w", err)
 	}
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("cluster-ca: %s has no certificate in PEM", c.ClusterCA)
+	pool, err := certificates.ParseCAs(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("cluster-ca: %s: %w", c.ClusterCA, err)
 	}
 	certificate := func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(c.ClusterCert, c.ClusterKey)

@@ -54,15 +54,15 @@ func (f Files) parse(c content) (*material, error) {
 	if f.ClientCA == "" {
 		return m, nil
 	}
-	if m.clients, err = parseCAs(c.clientCA); err != nil {
+	if m.clients, err = ParseCAs(c.clientCA); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.ClientCA, err)
 	}
 	return m, nil
 }
 
-// parseCAs parses certificates. It rejects a file with an unreadable block, because skipping
+// ParseCAs parses certificates in PEM. It rejects a file with an unreadable block, because skipping
 // the block would silently reject clients.
-func parseCAs(text string) (*x509.CertPool, error) {
+func ParseCAs(text string) (*x509.CertPool, error) {
 	pool, n := x509.NewCertPool(), 0
 	for rest := []byte(text); ; n++ {
 		var block *pem.Block
