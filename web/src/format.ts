@@ -8,7 +8,7 @@ export function full(v: number): string {
   return String(v);
 }
 
-/** figure writes a number with six digits, so that numbers below each other are as wide. A small whole number has its own. */
+/** figure writes a number with six digits, so that numbers below each other are as wide. A small whole number has all its digits and no others. */
 export function figure(v: number | undefined): string {
   if (v === undefined) return "–";
   if (!Number.isFinite(v)) return String(v);

@@ -228,7 +228,7 @@ test("the spec is checked as it is typed, beside its fields, and its cost is tol
   await until("all is well", async () => !(await create.isDisabled()));
   assert.equal(await why(), "");
   await page.getByLabel("Id", { exact: true }).fill("Not An Id");
-  assert.equal(await why(), "The id is wrong, see there.");
+  assert.equal(await why(), "The id is wrong: see its field.");
   assert.equal(await create.isDisabled(), true);
 }, { rejections: [400] }));
 
@@ -244,7 +244,7 @@ test("a model with every choice of the form is created as it was described", () 
   await page.getByRole("button", { name: "Add an input" }).click();
   await page.getByRole("button", { name: "Remove input 3" }).click();
   await page.getByLabel("Labels are").selectOption("classes");
-  await page.getByLabel("Most classes").fill("4");
+  await page.getByLabel("Maximum of classes").fill("4");
   await page.getByLabel("Seed").fill("18446744073709551615");
   await page.getByRole("combobox", { name: "Learner" }).selectOption("rlsc");
   await page.getByLabel("kernel", { exact: true }).selectOption("KIND_LAPLACIAN");
@@ -279,10 +279,10 @@ test("every learner of the form is one of the server", () => creating(async (pag
 
 test("bounds of labels are described by the form", () => creating(async (page, create) => {
   await page.getByLabel("Id", { exact: true }).fill("counts");
-  await page.getByLabel("Least label").fill("0.5");
+  await page.getByLabel("Smallest label").fill("0.5");
   await page.getByLabel("Whole labels").check();
   await page.getByText("got 0.5, want a whole number, because integer is true", { exact: true }).waitFor();
-  await page.getByLabel("Least label").fill("0");
+  await page.getByLabel("Smallest label").fill("0");
   await checked(page, create);
   await create.click();
   await page.getByRole("heading", { level: 1, name: "counts" }).waitFor();

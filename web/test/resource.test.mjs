@@ -27,7 +27,7 @@ test("what may change is edited, and what another changed meanwhile is rejected"
   await dialog.getByLabel("Tags", { exact: true }).fill("stage=live\nregion=north");
   await dialog.getByLabel("Annotations").fill('"a = b"=c = d\nnote="two\\nlines"');
   await dialog.getByLabel("Label TTL").fill("90");
-  await dialog.getByLabel("Most pending labels").fill("7");
+  await dialog.getByLabel("Maximum of pending labels").fill("7");
   await press(dialog, "Save");
   await page.getByText("region=north", { exact: true }).waitFor();
   const now = await model("champion-1");
@@ -52,7 +52,7 @@ test("what may change is edited, and what another changed meanwhile is rejected"
   await until("the dialog has the name of another", async () => (await dialog.getByLabel("Display name").inputValue()) === "Of another");
   await dialog.getByLabel("Display name").fill("In time");
   await dialog.getByLabel("Label TTL").fill("");
-  await dialog.getByLabel("Most pending labels").fill("");
+  await dialog.getByLabel("Maximum of pending labels").fill("");
   await press(dialog, "Save");
   await page.getByText("In time", { exact: true }).waitFor();
   const last = await model("champion-1");
@@ -76,7 +76,7 @@ test("an edit leaves the labels as they are that it does not change", async () =
 test("limits that are none are rejected in the dialog", () => open("seeded", { rejections: [400] }, async (page) => {
   await press(page, "Edit…");
   const dialog = page.getByRole("dialog");
-  const most = dialog.getByLabel("Most pending labels");
+  const most = dialog.getByLabel("Maximum of pending labels");
   await most.fill("-1");
   await press(dialog, "Save");
   await until("the field is wrong", async () => (await most.getAttribute("aria-invalid")) === "true");

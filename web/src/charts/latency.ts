@@ -2,7 +2,7 @@
 export interface Latency {
   count: number;
   sum: number;
-  /** Each with its own members alone; the last bound is Infinity. */
+  /** Members of one bucket are in no other; the last bound is Infinity. */
   buckets: { bound: number; members: number }[];
 }
 

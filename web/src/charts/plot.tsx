@@ -304,6 +304,6 @@ function rangeOf(p: Props, low: number | null, high: number | null): uPlot.Range
   const at = [low, high, ...(p.levels ?? []).map((l) => l.at)].filter((v) => v !== null);
   if (at.length === 0) return [null, null];
   const [from, to] = uPlot.rangeNum(Math.min(...at), Math.max(...at), 0.1, true);
-  const [least, most] = p.within ?? [-Infinity, Infinity];
-  return [Math.max(from ?? least, least), Math.min(to ?? most, most)];
+  const [lowest, highest] = p.within ?? [-Infinity, Infinity];
+  return [Math.max(from ?? lowest, lowest), Math.min(to ?? highest, highest)];
 }

@@ -17,15 +17,15 @@ export function placesOf(points: { sequence?: number | string; time?: string }[]
 /**
  * means answers the mean of a figure over the observations behind each point. A point has
  * the sum since the point before; whole points are taken, so that the recent mean is over
- * the least number of them that has RECENT observations.
+ * the fewest points that have RECENT observations.
  */
 export function means(sums: (number | null)[], weights: number[], smoothing: Smoothing): (number | null)[] {
-  const least = { points: 1, recent: RECENT, whole: Infinity }[smoothing];
+  const wanted = { points: 1, recent: RECENT, whole: Infinity }[smoothing];
   return sums.map((_, i) => {
     // Each window is summed anew: one sum that is subtracted from would keep the rounding errors of large losses.
     let sum = 0;
     let weight = 0;
-    for (let k = i; k >= 0 && weight < least; k--) {
+    for (let k = i; k >= 0 && weight < wanted; k--) {
       if (sums[k] !== null) {
         sum += sums[k] ?? 0;
         weight += weights[k] ?? 0;
@@ -65,7 +65,7 @@ function newestOf(stats: Stats | undefined, smoothing: Smoothing): Evaluated {
   return { performance: stats[of], classes: stats.classes?.[of] } as Evaluated;
 }
 
-/** losses are the mean loss of a model beside those of the trivial predictors. The last values are those of the statistics. */
+/** losses are the mean losses of a model and of the trivial predictors. The last values come from the statistics. */
 export function losses(points: HistoryPoint[], smoothing: Smoothing, stats?: Stats): Curve[] {
   const weights = points.map((p) => number(p.performance?.observations)), newest = newestOf(stats, smoothing);
   const at = (read: figureOf<Evaluated>, look: Look): Curve | undefined => curve(points, weights, smoothing, read, look, read(newest));
@@ -80,7 +80,7 @@ export function losses(points: HistoryPoint[], smoothing: Smoothing, stats?: Sta
   ]);
 }
 
-/** errors are the error rate of a classifier beside those of the trivial predictors. The last values are those of the statistics. */
+/** errors are the error rates of a classifier and of the trivial predictors. The last values come from the statistics. */
 export function errors(points: HistoryPoint[], smoothing: Smoothing, stats?: Stats): Curve[] {
   const weights = points.map((p) => number(p.classes?.observations)), newest = newestOf(stats, smoothing);
   const at = (read: figureOf<Evaluated>, look: Look): Curve | undefined => curve(points, weights, smoothing, read, look, read(newest));
@@ -103,10 +103,10 @@ export function skills(points: HistoryPoint[], smoothing: Smoothing, stats?: Sta
     });
     if (all.every((one) => one === undefined)) return undefined;
     const weights = all.map((one) => one?.evaluated ?? 0);
-    const [own, mean, last] = ([0, 1, 2] as const).map((k) => means(all.map((one) => (one ? one.losses[k] * one.evaluated : null)), weights, smoothing));
+    const [model, mean, last] = ([0, 1, 2] as const).map((k) => means(all.map((one) => (one ? one.losses[k] * one.evaluated : null)), weights, smoothing));
     const values = points.map((_, i) => {
-      const loss = own?.[i], least = Math.min(mean?.[i] ?? 0, last?.[i] ?? 0);
-      return typeof loss === "number" && least > 0 ? 1 - loss / least : null;
+      const loss = model?.[i], better = Math.min(mean?.[i] ?? 0, last?.[i] ?? 0);
+      return typeof loss === "number" && better > 0 ? 1 - loss / better : null;
     });
     return { ...look, values: ended(values, (newest.classes ?? newest.performance)?.[side]?.skill) };
   };
@@ -124,7 +124,7 @@ const isTrivial = (c: Curve): boolean => TRIVIAL.includes(c.colour);
 /** DWARFED is how many times the loss of a model a baseline has, so that a linear axis no longer shows the model. */
 const DWARFED = 20;
 
-/** dwarfed tells whether a trivial predictor loses so much more than the model that the axis has to be logarithmic. */
+/** dwarfed reports whether a trivial predictor loses so much more than the model that the axis has to be logarithmic. */
 export function dwarfed(curves: Curve[]): boolean {
   // The mean of the logarithms: a few large losses at the start do not hide what follows.
   const mean = ({ values }: Curve): number => {
@@ -139,10 +139,10 @@ export function dwarfed(curves: Curve[]): boolean {
 export function beside(
   x: number[], curves: Curve[], other: { id: string; x: number[]; curves: Curve[] } | undefined,
 ): { x: number[]; curves: Curve[] } {
-  const own = other?.curves.filter((c) => c.colour === "--model") ?? [];
-  if (!other || own.length === 0 || other.x.length === 0) return { x, curves };
-  const all = [...curves, ...own.map((c): Curve => ({ ...c, label: `${other.id}, ${c.label}`, colour: "--other" }))];
-  const [places, ...values] = uPlot.join([[x, ...curves.map((c) => c.values)], [other.x, ...own.map((c) => c.values)]]);
+  const compared = other?.curves.filter((c) => c.colour === "--model") ?? [];
+  if (!other || compared.length === 0 || other.x.length === 0) return { x, curves };
+  const all = [...curves, ...compared.map((c): Curve => ({ ...c, label: `${other.id}, ${c.label}`, colour: "--other" }))];
+  const [places, ...values] = uPlot.join([[x, ...curves.map((c) => c.values)], [other.x, ...compared.map((c) => c.values)]]);
   return { x: [...places], curves: all.map((c, i) => ({ ...c, values: [...(values[i] ?? [])] })) };
 }
 
@@ -164,8 +164,8 @@ export function dictionaries(points: HistoryPoint[]): Curve[] {
 const TOP = 8;
 
 /**
- * stack is the weights of the experts: a curve for each of those that were largest on the mean, and one for
- * the rest. A layer is drawn at the sum of the weights from its own down, and reported by its own.
+ * stack is the weights of the experts: a curve for each of the experts with the largest mean weights, and one for
+ * the rest. A layer is drawn at the sum of its weight and the weights below, and reported by its weight.
  */
 export function stack(history: History): Curve[] {
   const points = history.points ?? [];
@@ -196,7 +196,7 @@ export function nominal(levels: number[], label: (v: number) => string): Level[]
   return levels.map((at, k) => ({ at, label: `${label(at)} intended`, colour: LEVEL_COLOURS[k % LEVEL_COLOURS.length] ?? "--model" }));
 }
 
-/** coverages are the shares of labels inside the intervals of each level. The last values are those of the statistics, of one output. */
+/** coverages are the shares of labels inside the intervals of each level. The last values come from the statistics of one output. */
 export function coverages(points: HistoryPoint[], levels: number[], label: (v: number) => string, intervals: IntervalStats[]): Curve[] {
   const counts = points.map((p) => number(p.performance?.observations));
   return present(levels.map((wanted, k) => {

@@ -32,7 +32,7 @@ export function CreatePage() {
   const made = JSON.stringify(specOf(draft, learners.value ?? []), null, 2);
   const { spec, broken } = parse(text ?? made);
   const { cost, error, checking } = useValidation(spec);
-  // A server that was not reached has not checked: the call itself tells whether it is back.
+  // A server that was not reached has not checked: the call itself finds out.
   const checked = error !== undefined && !(error instanceof Rejection && error.status === "");
   const violations = [error, rejected].flatMap((e) => (e instanceof Rejection ? e.violations : []));
   const wrong: Wrong = (field) => violations.find((v) => v.field === field)?.description;
@@ -53,7 +53,7 @@ export function CreatePage() {
   const why = reason();
   function reason(): string | undefined {
     if (!draft.id) return "The model needs an id.";
-    if (idWrong) return "The id is wrong, see there.";
+    if (idWrong) return "The id is wrong: see its field.";
     if (!spec) return "The spec is not JSON.";
     return checked ? "The server rejects the spec, see above." : undefined;
   }
@@ -184,7 +184,7 @@ function Form({ draft, learners, set, wrong }: { draft: Draft; learners: Learner
             )}
           </Field>
           {draft.classes ? (
-            <Field label="Most classes" wrong={wrong("spec.classes.max_classes")} hint="Default 64 of auto, 256 of rlsc, else 2.">
+            <Field label="Maximum of classes" wrong={wrong("spec.classes.max_classes")} hint="Default 64 of auto, 256 of rlsc, else 2.">
               {(a) => <input {...a} inputMode="numeric" value={draft.maxClasses} onInput={(e) => set({ maxClasses: e.currentTarget.value })} />}
             </Field>
           ) : (
@@ -195,11 +195,11 @@ function Form({ draft, learners, set, wrong }: { draft: Draft; learners: Learner
               <Field label="Intervals" wrong={wrong("spec.coverage") ?? wrong("spec.coverage[0]")} hint="Shares of labels inside: 0.5, 0.9. Default 0.9 for auto.">
                 {(a) => <input {...a} value={draft.coverage} onInput={(e) => set({ coverage: e.currentTarget.value })} />}
               </Field>
-              <Field label="Least label" wrong={wrong("spec.label.min")} hint="0 for counts and shares. Default none.">
-                {(a) => <input {...a} inputMode="decimal" value={draft.least} onInput={(e) => set({ least: e.currentTarget.value })} />}
+              <Field label="Smallest label" wrong={wrong("spec.label.min")} hint="0 for counts and shares. Default none.">
+                {(a) => <input {...a} inputMode="decimal" value={draft.smallest} onInput={(e) => set({ smallest: e.currentTarget.value })} />}
               </Field>
               <Field label="Largest label" wrong={wrong("spec.label.max")} hint="Default none.">
-                {(a) => <input {...a} inputMode="decimal" value={draft.most} onInput={(e) => set({ most: e.currentTarget.value })} />}
+                {(a) => <input {...a} inputMode="decimal" value={draft.largest} onInput={(e) => set({ largest: e.currentTarget.value })} />}
               </Field>
               <Field label="Whole labels" wrong={wrong("spec.label")} hint="Counts: intervals end at whole numbers.">
                 {(a) => <input {...a} type="checkbox" checked={draft.whole} onChange={(e) => set({ whole: e.currentTarget.checked })} />}

@@ -22,8 +22,8 @@ export interface Draft {
   classes: boolean;
   maxClasses: string;
   coverage: string;
-  least: string;
-  most: string;
+  smallest: string;
+  largest: string;
   whole: boolean;
   scaling: string;
   seed: string;
@@ -34,7 +34,7 @@ export interface Draft {
 export const EMPTY: Draft = {
   id: "", displayName: "", labels: "", follows: "", learner: "auto", by: "dimension", dimension: "2",
   inputs: [{ name: "", kind: "numeric", length: "" }], outputs: "", classes: false, maxClasses: "",
-  coverage: "", least: "", most: "", whole: false, scaling: "", seed: "", options: {},
+  coverage: "", smallest: "", largest: "", whole: false, scaling: "", seed: "", options: {},
 };
 
 /** typed reads a number; a text that is none goes to the server, which says so. */
@@ -82,7 +82,7 @@ export function specOf(d: Draft, learners: Learner[]): Spec {
   if (d.classes) spec["classes"] = d.maxClasses.trim() ? { maxClasses: typed(d.maxClasses) } : {};
   if (d.coverage.trim()) spec["coverage"] = list(d.coverage);
   const label = {
-    ...(d.least.trim() ? { min: typed(d.least) } : {}), ...(d.most.trim() ? { max: typed(d.most) } : {}),
+    ...(d.smallest.trim() ? { min: typed(d.smallest) } : {}), ...(d.largest.trim() ? { max: typed(d.largest) } : {}),
     ...(d.whole ? { integer: true } : {}),
   };
   if (!d.classes && Object.keys(label).length > 0) spec["label"] = label;

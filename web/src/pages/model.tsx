@@ -220,7 +220,7 @@ function Snippets({ model }: { model: Model }) {
   const [typed, setTyped] = useState(() => localStorage.getItem(GRPC) ?? undefined);
   const grpc = typed ?? (access ? grpcAddress(access) : "");
   const text = snippet(language, model, { grpc, http: httpAddress(), tls: access?.tls ?? false, token: access?.tokens ?? false });
-  // An empty address is not stored: the page shows that of the server again.
+  // An empty address is not stored: the page shows the server's address again.
   const setGrpc = (address: string): void => {
     setTyped(address);
     if (address) localStorage.setItem(GRPC, address);

@@ -31,8 +31,8 @@ export function specOf(inferred: Inferred, choice: Choice): Spec {
   const inputs = inferred.columns.flatMap((c): InputSpec[] => {
     const kind = kindOf(c), chosen = choice[c.name] ?? kind;
     if (["label", "class", "none"].includes(chosen)) return [];
-    const own = inferred.spec.inputs?.find((i) => i.name === c.name);
-    return [own && chosen === kind ? own : { name: c.name, [chosen]: {} } as InputSpec];
+    const declared = inferred.spec.inputs?.find((i) => i.name === c.name);
+    return [declared && chosen === kind ? declared : { name: c.name, [chosen]: {} } as InputSpec];
   });
   return { ...inferred.spec, inputs };
 }

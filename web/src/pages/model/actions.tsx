@@ -165,10 +165,10 @@ function Delete({ model, close }: { model: Model; close: () => void }) {
   };
   const remove = async (): Promise<void> => {
     try {
-      const kept = await deleteModel(model.id, purge);
+      const deleted = await deleteModel(model.id, purge);
       notice({
         text: `${model.id} was deleted.`,
-        ...(kept?.purgeTime ? { action: { text: "Bring it back", run: () => void back() } } : {}),
+        ...(deleted?.purgeTime ? { action: { text: "Bring it back", run: () => void back() } } : {}),
       });
       go(modelsHref());
     } catch (e) {

@@ -62,22 +62,22 @@ export function Curves({ live, model, stats, view, set }: { live: Live; model: M
   const marks = useMemo((): Mark[] => (history?.drifts ?? []).map((d) => ({ x: placesOf([d], time)[0] ?? 0, rise: d.rise ?? false })), [history, time]);
   const { skill, loss } = useMemo(() => {
     const draw = (of: HistoryPoint[], now?: Stats): Curve[] => (classifier ? errors(of, smoothing, now) : losses(of, smoothing, now));
-    const own = withNow(points, stats, time), add = second.value?.history.points ?? [];
+    const drawn = withNow(points, stats, time), add = second.value?.history.points ?? [];
     const compared = (curves: Curve[]) => second.value && { id: second.value.id, x: placesOf(add, time), curves };
     return {
-      loss: beside(own.x, draw(own.points, stats), compared(draw(add))),
-      skill: beside(own.x, skills(own.points, smoothing, stats), compared(skills(add, smoothing))),
+      loss: beside(drawn.x, draw(drawn.points, stats), compared(draw(add))),
+      skill: beside(drawn.x, skills(drawn.points, smoothing, stats), compared(skills(add, smoothing))),
     };
   }, [points, stats, time, smoothing, classifier, second.value]);
   const logarithmic = chosen ?? dwarfed(loss.curves);
   const levels = model.spec?.coverage ?? [];
   const inside = useMemo(() => {
-    const own = withNow(points, stats, time);
-    return { x: own.x, curves: coverages(own.points, levels, level, stats.intervals ?? []) };
+    const drawn = withNow(points, stats, time);
+    return { x: drawn.x, curves: coverages(drawn.points, levels, level, stats.intervals ?? []) };
   }, [points, stats, time]);
   const regret = useMemo(() => {
-    const own = withNow(points, stats, time), add = second.value?.history.points ?? [];
-    return beside(own.x, regrets(own.points), second.value && { id: second.value.id, x: placesOf(add, time), curves: regrets(add) });
+    const drawn = withNow(points, stats, time), add = second.value?.history.points ?? [];
+    return beside(drawn.x, regrets(drawn.points), second.value && { id: second.value.id, x: placesOf(add, time), curves: regrets(add) });
   }, [points, stats, time, second.value]);
   return (
     <>
@@ -132,8 +132,8 @@ export function Shares({ live, stats, view, set }: { live: Live; stats: Stats; v
   const x = useMemo(() => placesOf(points, time), [points, time]);
   const stacked = useMemo(() => (history ? stack(history) : []), [history]);
   const centres = useMemo(() => {
-    const own = withNow(points, stats, time);
-    return { x: own.x, curves: dictionaries(own.points) };
+    const drawn = withNow(points, stats, time);
+    return { x: drawn.x, curves: dictionaries(drawn.points) };
   }, [points, stats, time]);
   if (stacked.length === 0 && centres.curves.length === 0) return <Failure error={live.history.error} />;
   return (

@@ -15,7 +15,7 @@ export function Latencies({ model }: { model: string }) {
       <Failure error={text.error} />
       {read.map(({ title, h }) => (h
         ? <Histogram key={title} title={title} h={h} />
-        : text.value !== undefined && <p class="note" key={title}>{title}: no call since the server started. Of many models the server tells those of the first 1000 alone.</p>
+        : text.value !== undefined && <p class="note" key={title}>{title}: no call since the server started. Of many models the server shows those of the first 1000 alone.</p>
       ))}
       <button type="button" class="small" onClick={text.again}>Read again</button>
     </>
@@ -31,7 +31,7 @@ function Histogram({ title, h }: { title: string; h: Latency }) {
   const used = h.buckets.map((b, i) => (b.members > 0 ? i : -1)).filter((i) => i >= 0);
   const first = Math.max(0, (used[0] ?? 0) - 1);
   const shown = h.buckets.slice(first, (used[used.length - 1] ?? 0) + 2);
-  const most = Math.max(...shown.map((b) => b.members));
+  const largest = Math.max(...shown.map((b) => b.members));
   const step = WIDTH / shown.length;
   const text = `${title}: ${plural(h.count, "call")}, median ${seconds(quantile(h, 0.5))}, 99 % within ${seconds(quantile(h, 0.99))}`;
   return (
@@ -39,7 +39,7 @@ function Histogram({ title, h }: { title: string; h: Latency }) {
       <figcaption>{text}</figcaption>
       <svg viewBox={`0 0 ${WIDTH} ${HEIGHT + FOOT}`} role="img" aria-label={text}>
         {shown.map((b, i) => {
-          const height = b.members === 0 ? 0 : Math.max(1, (b.members / most) * (HEIGHT - 4));
+          const height = b.members === 0 ? 0 : Math.max(1, (b.members / largest) * (HEIGHT - 4));
           const name = b.bound === Infinity ? "above" : `up to ${seconds(b.bound)}`;
           return (
             <g key={b.bound}>

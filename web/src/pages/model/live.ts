@@ -6,21 +6,21 @@ import { number } from "../../format";
 import { useLoad, type Loaded } from "../../ui/load";
 import { dimensionOf, inputsOf } from "./input";
 
-/** How many outcomes are kept for the plot of the newest. */
+/** The plot of the newest shows so many outcomes. */
 const OUTCOMES = 300;
 /** With this many points the page asks for the history again, which has fewer. */
-const MOST_POINTS = 600;
+const MAX_POINTS = 600;
 /** How often the page draws at most. */
 const FRAME = 200;
 /** How often the page asks for all statistics, classes and categories of a model that learns. */
 const WHOLE_STATS = 4000;
 
 /** A model with more inputs does not send them with its outcomes: ten outcomes a second would be megabytes. */
-export const MOST_INPUTS = 200;
+export const MAX_INPUTS = 200;
 
-/** sendsInputs tells whether the outcomes of a model have its inputs. */
+/** sendsInputs reports whether the outcomes of a model have its inputs. */
 export function sendsInputs(model: Model): boolean {
-  return (inputsOf(model).length || dimensionOf(model)) <= MOST_INPUTS;
+  return (inputsOf(model).length || dimensionOf(model)) <= MAX_INPUTS;
 }
 
 /** Live is a model with its statistics, kept up to date by its events. */
@@ -40,7 +40,7 @@ export function useLive(id: string): Live {
   const history = useLoad((signal) => getHistory(id, signal), [id]);
   const [outcomes, setOutcomes] = useState<OutcomeEvent[]>([]);
   const [link, setLink] = useState<Link>("connecting");
-  const there = model.value !== undefined;
+  const loaded = model.value !== undefined;
 
   const again = (): void => {
     model.again();
@@ -51,7 +51,7 @@ export function useLive(id: string): Live {
   latest.current = { again, model, stats, history };
 
   useEffect(() => {
-    if (!there) return undefined;
+    if (!loaded) return undefined;
     // Events are gathered and shown together.
     const gathered = gather((g) => {
       const { stats: newest } = g;
@@ -91,12 +91,12 @@ export function useLive(id: string): Live {
       gathered.stop();
       clearTimeout(whole);
     };
-  }, [id, there]);
+  }, [id, loaded]);
 
   const points = history.value?.points?.length ?? 0;
   useEffect(() => {
-    if (points > MOST_POINTS) history.again();
-  }, [points > MOST_POINTS]);
+    if (points > MAX_POINTS) history.again();
+  }, [points > MAX_POINTS]);
 
   return { model, stats, history, outcomes, link, again };
 }
@@ -135,7 +135,7 @@ function spanOf(p: HistoryPoint): number {
   return number(p.performance?.observations ?? p.classes?.observations);
 }
 
-/** missed tells whether observations lie between the history and the first of newer points. */
+/** missed reports whether observations lie between the history and the first of newer points. */
 function missed(old: History | undefined, newer: HistoryPoint): boolean {
   const last = old?.points?.[old.points.length - 1];
   return number(newer.sequence) - spanOf(newer) > number(last?.sequence);
@@ -158,6 +158,6 @@ function append(old: History | undefined, newer: HistoryPoint[]): History | unde
  * was until the page asks for the statistics again. Another list that is left out is empty.
  */
 function merge(old: Stats | undefined, newest: Stats): Stats {
-  const there = Object.entries(newest).filter(([, v]) => v !== "" && (!Array.isArray(v) || v.length > 0));
-  return { ...old, ...Object.fromEntries(there) } as Stats;
+  const present = Object.entries(newest).filter(([, v]) => v !== "" && (!Array.isArray(v) || v.length > 0));
+  return { ...old, ...Object.fromEntries(present) } as Stats;
 }

@@ -6,7 +6,7 @@ import { count, figure, level, number, plural } from "../../format";
 import { Panel } from "../../ui/parts";
 import { SetAsideText } from "./gate";
 import { dimensionOf, inputsOf, kindOf, type Kind } from "./input";
-import { MOST_INPUTS, sendsInputs } from "./live";
+import { MAX_INPUTS, sendsInputs } from "./live";
 
 /** ARRIVING says what fills the plots of the newest observations. */
 const ARRIVING = "What is observed from now on, while this page is open, appears here.";
@@ -40,7 +40,7 @@ function predictionOf({ outcome: o }: OutcomeEvent): number | null {
 /** The inputs that a residual is drawn along. Lists and texts have no place on an axis. */
 const DRAWN: Kind[] = ["numeric", "boolean", "categorical", "time"];
 
-/** Residuals shows by how much each newest label is above its prediction, along one input: what leans or fans out there is not learned. */
+/** Residuals shows by how much each newest label is above its prediction, along one input: the model has not learned what leans or fans out. */
 export function Residuals({ model, outcomes }: { model: Model; outcomes: OutcomeEvent[] }) {
   const inputs = inputsOf(model);
   const names = inputs.length > 0 ? inputs.filter((i) => DRAWN.includes(kindOf(i))).map((i) => i.name) : Array.from({ length: dimensionOf(model) }, (_, i) => `x[${i}]`);
@@ -54,7 +54,7 @@ export function Residuals({ model, outcomes }: { model: Model; outcomes: Outcome
       <select aria-label="Input" value={name} onChange={(e) => choose(e.currentTarget.value)}>{names.map((n) => <option key={n}>{n}</option>)}</select>}
     >
       {!sendsInputs(model)
-        ? <p class="note">A model with more than {MOST_INPUTS} inputs does not send them here.</p>
+        ? <p class="note">A model with more than {MAX_INPUTS} inputs does not send them here.</p>
         : x.length < 2
           ? <p class="note">{ARRIVING}</p>
           : <Plot

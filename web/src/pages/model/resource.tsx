@@ -51,7 +51,7 @@ function valueOf(field: keyof Texts, text: string): unknown {
 }
 
 function EditDialog({ model, close }: { model: Model; close: () => void }) {
-  // The change is one of the model as it was when the dialog opened.
+  // The change is of the model that the dialog opened with.
   const [before, setBefore] = useState(model);
   const [texts, setTexts] = useState(textsOf(model));
   const [error, setError] = useState<unknown>();
@@ -97,7 +97,7 @@ function EditDialog({ model, close }: { model: Model; close: () => void }) {
           <Field label="Label TTL, in seconds" hint="How long a prediction stays pending. Empty: the server's default." wrong={wrong("label_ttl")}>
             {(a) => <input {...a} inputMode="decimal" value={texts.labelTtl} onInput={put("labelTtl")} />}
           </Field>
-          <Field label="Most pending labels" hint="How many predictions may be pending. Empty: the server's limit." wrong={wrong("max_pending_labels")}>
+          <Field label="Maximum of pending labels" hint="How many predictions may be pending. Empty: the server's limit." wrong={wrong("max_pending_labels")}>
             {(a) => <input {...a} inputMode="numeric" value={texts.maxPendingLabels} onInput={put("maxPendingLabels")} />}
           </Field>
         </div>

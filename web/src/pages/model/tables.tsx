@@ -13,7 +13,7 @@ export function Intervals({ intervals, outputs }: { intervals: IntervalStats[]; 
         <thead>
           <tr>
             <Th of="IntervalStats.coverage" left>Level</Th>{outputs > 1 && <th scope="col" class="right">Output</th>}
-            <Th of="IntervalStats.realised">Inside</Th><Th of="IntervalStats.recent">Last 1000</Th><Th of="IntervalStats.least">Least of 500</Th>
+            <Th of="IntervalStats.realised">Inside</Th><Th of="IntervalStats.recent">Last 1000</Th><Th of="IntervalStats.least">Lowest of 500</Th>
             <Th of="IntervalStats.meanWidth">Mean width</Th><Th of="IntervalStats.meanScore">Score</Th>
           </tr>
         </thead>
@@ -214,7 +214,7 @@ export function Ranking({ ranking }: { ranking: ClassRanking }) {
 
 type Axis = [low: number, high: number];
 
-/** axisOf is the axis of bars that are compared: from 0, or from the least value below 0, to the largest. */
+/** axisOf is the axis of bars that are compared: from the smallest value, at most 0, to the largest. */
 export function axisOf(values: number[]): Axis {
   return [Math.min(0, ...values), Math.max(0, ...values)];
 }
@@ -354,7 +354,7 @@ const EDGE = 26;
 /** Reliability shows how often classes were observed beside their predicted probability. */
 export function Reliability({ bins }: { bins: ReliabilityBin[] }) {
   const seen = bins.filter((b) => number(b.members) > 0);
-  const most = Math.max(1, ...seen.map((b) => number(b.members)));
+  const largest = Math.max(1, ...seen.map((b) => number(b.members)));
   const at = (v: number): number => EDGE + v * (SIDE - EDGE - 6);
   const up = (v: number): number => SIDE - EDGE - v * (SIDE - EDGE - 6);
   const points = seen.map((b) => [number(b.predicted), number(b.found), number(b.members)] as const);
@@ -369,7 +369,7 @@ export function Reliability({ bins }: { bins: ReliabilityBin[] }) {
         ))}
         <line class="diagonal" x1={at(0)} y1={up(0)} x2={at(1)} y2={up(1)} />
         <polyline points={points.map(([x, y]) => `${at(x)},${up(y)}`).join(" ")} />
-        {points.map(([x, y, n]) => <circle key={x} cx={at(x)} cy={up(y)} r={2 + 3 * Math.sqrt(n / most)}><title>{`predicted ${percent(x)}, found ${percent(y)}, ${count(n)} times`}</title></circle>)}
+        {points.map(([x, y, n]) => <circle key={x} cx={at(x)} cy={up(y)} r={2 + 3 * Math.sqrt(n / largest)}><title>{`predicted ${percent(x)}, found ${percent(y)}, ${count(n)} times`}</title></circle>)}
       </svg>
       <Scroll label="Reliability">
         <table>
