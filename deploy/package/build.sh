@@ -33,13 +33,13 @@ for arch in "$host" "$@"; do
 	done
 done
 
-own="$out/stage/$host/hindsight"
+built="$out/stage/$host/hindsight"
 for ARCH in "$@"; do
 	STAGE="$out/stage/$ARCH"
 	mkdir -p "$STAGE/man8" "$STAGE/completion"
 	cp deploy/package/hindsight-server.8 "$STAGE/man8"
 	gzip -9nf "$STAGE"/man8/*.8
-	for shell in bash zsh fish; do "$own" completion "$shell" >"$STAGE/completion/$shell"; done
+	for shell in bash zsh fish; do "$built" completion "$shell" >"$STAGE/completion/$shell"; done
 	export ARCH STAGE
 	for packager in deb rpm; do
 		"$NFPM" package --config deploy/package/nfpm.yaml --packager "$packager" --target "$out"

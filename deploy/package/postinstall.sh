@@ -1,5 +1,5 @@
 #!/bin/sh
-# After the files of the package are there: dpkg calls it with "configure" and the version
+# After the files of the package are installed: dpkg calls it with "configure" and the version
 # that was installed before, rpm with the number of versions that are installed. DPKG_ROOT
 # is set when dpkg installs into another directory.
 set -e

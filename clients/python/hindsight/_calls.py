@@ -98,7 +98,7 @@ def predict_request(
 def observe_request(
     model: str, x: Any, label: Label, weight: Optional[float], id: Optional[str]
 ) -> prediction_pb2.ObserveRequest:
-    """The request of observe. An input has an id, its own or a new one."""
+    """The request of observe. An input has the given id, or a new one."""
     r = prediction_pb2.ObserveRequest(model=model)
     if isinstance(x, messages.Prediction):
         if not x.prediction_id:

@@ -12,7 +12,7 @@ DEFAULT_PORT = 50051
 #: The deadline of a call in seconds, all its tries together.
 DEFAULT_TIMEOUT = 10.0
 #: The server closes connections that ping more often than every ten seconds.
-LEAST_KEEPALIVE = 10.0
+MIN_KEEPALIVE = 10.0
 
 
 def target(address: str) -> str:
@@ -44,8 +44,8 @@ def options(address: str, keepalive: Optional[float], more: Optional[dict[str, A
     if is_local(address):
         out["grpc.enable_http_proxy"] = 0  # No proxy reaches this machine's loopback.
     if keepalive is not None:
-        if keepalive < LEAST_KEEPALIVE:
-            raise ValueError(f"keepalive is {keepalive} s; the server allows {LEAST_KEEPALIVE} s and more")
+        if keepalive < MIN_KEEPALIVE:
+            raise ValueError(f"keepalive is {keepalive} s; the server allows {MIN_KEEPALIVE} s and more")
         out |= {
             "grpc.keepalive_time_ms": int(keepalive * 1000),
             "grpc.keepalive_timeout_ms": 10000,

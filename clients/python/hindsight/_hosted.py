@@ -49,7 +49,7 @@ class Hosted:
     first used: an error of unpickling would be lost in the worker of a pool.
 
     A model whose object was collected is deleted before the next one is made, and at the end of Python: a call
-    while objects are collected could wait for a lock that its own thread holds.
+    while objects are collected could wait for a lock that the same thread holds.
     """
 
     def __init__(self, given: Given, spec: Any, prefix: str, exported: bytes = b"") -> None:
@@ -127,7 +127,7 @@ def _sweep() -> None:
 
 
 def _end() -> None:
-    """Deletes all models, those of local servers apart, which end too."""
+    """Deletes all models but the models of local servers, which end too."""
     _collected.extend(id for id, model in _alive.items() if not isinstance(model.client, Local))
     _sweep()
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: How many cells are sent at most, of rows that are evenly spaced, how many letters of each, and of the name of a column.
 _CELLS, _LETTERS, _NAME = 200_000, 400, 40
 #: The categories of a column that have a feature each where keys are not wanted.
-_OWN_FEATURES = 64
+_MAX_FEATURES = 64
 #: How texts begin that are times.
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([ T]\d\d:\d\d|$)")
 
@@ -45,8 +45,8 @@ def columns_of(
     """The call that infers a spec of features whose rows have labels."""
     frames.reject_twins(features)
     count, width = len(features), len(features.columns) + max(1, len(labels))
-    most = max(100, _CELLS // width)
-    rows = range(count) if count <= most else [n * (count - 1) // (most - 1) for n in range(most)]
+    limit = max(100, _CELLS // width)
+    rows = range(count) if count <= limit else [n * (count - 1) // (limit - 1) for n in range(limit)]
     request = model_pb2.InferSpecRequest(target=",".join(f"label {n}" for n in range(max(1, len(labels)))))
     vectors: dict[int, Any] = {}
     table: list[list[str]] = []
@@ -55,7 +55,7 @@ def columns_of(
         if vector := _vector(name, values):
             vectors[n] = {"name": frames.name_of(name), "vector": {"length": vector}}
             continue
-        # The number keeps a name from being taken for a number. What a name says is in its last word.
+        # With the number in front no name looks like a number. What a name says is in its last word.
         header = f"{n} {str(name).encode()[-_NAME:].decode(errors='ignore')}"
         if _is_text(name, values, features[name].dtype):
             request.texts.append(header)
@@ -84,7 +84,7 @@ def columns_of(
         for declared in spec.get("inputs", ()):
             n = int(declared["name"].split()[0])
             if not keys and "key" in declared.get("categorical", {}):
-                declared["categorical"] = {"max_categories": _OWN_FEATURES}
+                declared["categorical"] = {"max_categories": _MAX_FEATURES}
             inputs[n] = declared | {"name": frames.name_of(features.columns[n])}
         if not inputs:
             raise ValueError("the frame has no column that can be an input")
@@ -112,7 +112,7 @@ def _vector(name: Any, values: list[Any]) -> int:
 
 
 def _is_text(name: Any, values: list[Any], dtype: Any) -> bool:
-    """Tells whether values are texts or categories, whatever their texts look like."""
+    """Reports whether values are texts or categories, whatever their texts look like."""
     known = [v for v in values if v is not None]
     for v in known:
         if not (isinstance(v, (str, bool, datetime.date)) or _is_number(v)):

@@ -75,7 +75,7 @@ def local(*flags: str, server: Union[str, os.PathLike[str], None] = None, **opti
     close, the end of the with block, of the client or of Python stops the server and removes its data. On Linux
     the server also ends when Python is killed. server is the path of the program; by default the program
     of the wheel, HINDSIGHT_SERVER, PATH or a checkout. flags are further flags of the server, options are
-    those of connect. The server listens on 127.0.0.1 at free ports.
+    options of connect. The server listens on 127.0.0.1 at free ports.
     """
     process = Server(os.fspath(server) if server is not None else program(), flags)
     try:

@@ -35,13 +35,13 @@ class Security:
         token_in_plaintext: bool = False,
         credentials: Optional[grpc.ChannelCredentials] = None,
     ) -> None:
-        own = bool(tls or ca or cert or key or server_name)
-        if own and credentials is not None:
+        secured = bool(tls or ca or cert or key or server_name)
+        if secured and credentials is not None:
             raise ValueError("credentials and tls, ca, cert, key or server_name exclude each other")
         if (cert is None) != (key is None):
             raise ValueError("cert and key: want both or none")
         self.has_certificate = cert is not None or credentials is not None
-        self.credentials = _credentials(ca, cert, key) if own else credentials
+        self.credentials = _credentials(ca, cert, key) if secured else credentials
         #: Why no server answers, empty if that is unknown; set by hindsight.local.
         self.ended: Callable[[], str] = str
         #: Options of the channel.
@@ -111,7 +111,7 @@ _ENDED = ("socket closed", "endpoint read failed", "connection reset", "broken p
 
 
 def is_local(address: str) -> bool:
-    """Tells whether an address is of this machine, so that nobody can listen."""
+    """Reports whether an address is of this machine, so that nobody can listen."""
     if address.startswith(("unix:", "unix-abstract:")):
         return True
     host = address[len("dns:///"):] if address.startswith("dns:///") else address

@@ -8,7 +8,7 @@ from hindsight import _fork, errors
 from hindsight.v1 import cluster_pb2_grpc, model_pb2_grpc, prediction_pb2_grpc
 
 #: The names whose groups are remembered.
-_MOST_NAMES = 1 << 16
+_MAX_NAMES = 1 << 16
 
 
 class Place(NamedTuple):
@@ -53,7 +53,7 @@ class Servers:
         groups = [value for key, value in metadata or () if key == "hindsight-forwarded"]
         if not groups or not place.name or len(self.channels) == 1:
             return
-        if len(self._groups) >= _MOST_NAMES:
+        if len(self._groups) >= _MAX_NAMES:
             self._groups.clear()
         self._groups[place.name] = groups[0]
         self._next(groups[0], place.at)
@@ -77,7 +77,7 @@ class Servers:
         return seconds / len(self.channels)
 
     def failed(self, place: Place, error: errors.HindsightError) -> bool:
-        """Takes the failure of a server. Tells whether another server may answer."""
+        """Takes the failure of a server. Reports whether another server may answer."""
         if len(self.channels) == 1 or not isinstance(error, (errors.Unavailable, errors.DeadlineExceeded)):
             return False
         if isinstance(error, errors.DeadlineExceeded):
@@ -87,12 +87,12 @@ class Servers:
 
     @staticmethod
     def sent(error: errors.HindsightError) -> bool:
-        """Tells whether a call that failed may have reached its server."""
+        """Reports whether a call that failed may have reached its server."""
         return not isinstance(error, errors.Unreachable) or "failed to connect" not in error.message.lower()
 
 
 def split(address: str) -> list[str]:
-    """The addresses between commas. Targets of gRPC with a scheme may have commas of their own."""
+    """The addresses between commas. A target of gRPC with a scheme may contain commas."""
     if address.startswith(("ipv4:", "ipv6:")):
         return [address]
     return address.split(",")

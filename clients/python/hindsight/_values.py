@@ -203,7 +203,7 @@ def described(value: Any, kinds: Mapping[str, str]) -> str:
 
 
 def is_missing(value: Any) -> bool:
-    """Tells whether pandas takes a scalar for a missing value: None, NaN, NaT, NA."""
+    """Reports whether pandas takes a scalar for a missing value: None, NaN, NaT, NA."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     if type(value).__name__ == "Decimal":

@@ -167,7 +167,7 @@ class Model(Shown):
         """Learns what happened, exactly once, and returns when it is durable.
 
         x is the prediction or its id. Without a prediction, or after the prediction has
-        expired, x is the input, and id is the identity of the observation. key is that of
+        expired, x is the input, and id is the identity of the observation. key is the key of
         predict.
         """
         return self.client.run(_calls.observe(self.id, x, label, weight, id, key), timeout)

@@ -62,7 +62,7 @@ class HindsightError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """Tells whether the same call, with the same ids, may succeed later."""
+        """Reports whether the same call, with the same ids, may succeed later."""
         return self.retry_after is not None
 
     def __str__(self) -> str:

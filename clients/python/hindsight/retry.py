@@ -55,5 +55,5 @@ class Tries:
 
 def backoff(retry: Retry, tries: int, retry_after: Optional[float]) -> float:
     """The seconds to wait after so many tries."""
-    most = min(retry.longest, retry.first * 2.0 ** min(tries - 1, 60))
-    return (retry_after or 0.0) + random.uniform(0.0, most)
+    limit = min(retry.longest, retry.first * 2.0 ** min(tries - 1, 60))
+    return (retry_after or 0.0) + random.uniform(0.0, limit)

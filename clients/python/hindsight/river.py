@@ -7,7 +7,7 @@
 
 The first observation creates a model. Without a client all models share one server of hindsight.local(). The
 model is deleted with its object. A pickle and a copy of an object contain the model itself. With river
-installed the classes are those of river.base; without it they have the same methods.
+installed the classes extend river.base; without it they have the same methods.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ class Regressor(_Model, _Regressor):  # type: ignore[misc]
 
 
 class Classifier(_Model, _Classifier):  # type: ignore[misc]
-    """A classifier, for any number of classes. The parameters are those of Regressor.
+    """A classifier, for any number of classes. The parameters are the parameters of Regressor.
 
     Learners but auto and rlsc have room for two classes; spec={"classes": {"max_classes": 5}} has more.
     """

@@ -51,7 +51,7 @@ except ImportError:
 
 
 def _check_names(estimator: Any, x: Any, reset: bool) -> None:
-    """Checks the columns of a DataFrame against those of fit."""
+    """Checks that the columns of a DataFrame are the columns of fit."""
     _check_feature_names(estimator, x, reset=reset)
     _check_n_features(estimator, x, reset=reset)
 
@@ -89,15 +89,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             weights = _check_sample_weight(sample_weight, numpy.empty((len(y), 1)))
             if (weights < 0).any():
                 raise ValueError(f"sample_weight has {weights.min():g}, want weights of at least 0")
-        kept: Any = range(len(y)) if weights is None else numpy.flatnonzero(weights)  # The API has no weight 0.
-        if fresh and not len(kept):
+        learned: Any = range(len(y)) if weights is None else numpy.flatnonzero(weights)  # The API has no weight 0.
+        if fresh and not len(learned):
             raise ValueError("sample_weight has no weight above 0: nothing to learn")
         if fresh:
             shape: dict[str, Any] = self._inputs(X, y) if framed else {"dimension": self.n_features_in_}
             spec = spec_of(self.learner, self.seed, self.spec, **shape, **self._outputs(y))
             self._hosted = Hosted(self.client, _unordered(spec) if shuffle else spec, "sklearn")
         rows, labels = self._rows(X), y if isinstance(y, list) else y.tolist()
-        given = [(rows[n], labels[n], 1.0 if weights is None else float(weights[n])) for n in kept]
+        given = [(rows[n], labels[n], 1.0 if weights is None else float(weights[n])) for n in learned]
         if shuffle:
             given = _shuffled(given, self.seed)
         weighted = None if weights is None else [weight for _, _, weight in given]
@@ -212,7 +212,7 @@ class HindsightRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 class HindsightClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """A classifier with calibrated probabilities, for any number of classes.
 
-    The parameters are those of HindsightRegressor, without coverage: classes have no intervals.
+    The parameters are the parameters of HindsightRegressor without coverage: classes have no intervals.
     """
 
     classes_: Any
@@ -294,5 +294,5 @@ def _unordered(spec: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_frame(x: Any) -> bool:
-    """Tells whether x is a DataFrame of pandas whose columns have names."""
+    """Reports whether x is a DataFrame of pandas whose columns have names."""
     return hasattr(x, "iterrows") and all(isinstance(c, str) for c in x.columns)

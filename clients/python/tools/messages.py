@@ -1,7 +1,7 @@
 """Writes hindsight/messages: a frozen dataclass for every message that the client answers.
 
 Its arguments are a set of file descriptors with their comments, and the directory to write
-to. A field that is absent is None there, where protobuf's own classes say 0.
+to. An absent field is None; protobuf's classes say 0.
 """
 
 import keyword
