@@ -463,6 +463,9 @@ func (t *Table) syntax(record []string, err error) error {
 			Err: fmt.Errorf("%d fields where the header has %d", len(record), len(t.columns)),
 		}
 	}
+	if parse.StartLine < parse.Line {
+		return &Error{File: t.name, Line: parse.StartLine, Err: fmt.Errorf("a quote is not closed before line %d, byte %d: %w", parse.Line, parse.Column, parse.Err)}
+	}
 	// The column of a syntax error counts bytes, not fields.
 	return &Error{File: t.name, Line: parse.Line, Err: fmt.Errorf("byte %d: %w", parse.Column, parse.Err)}
 }

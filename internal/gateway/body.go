@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 
 	"google.golang.org/grpc/codes"
@@ -96,7 +97,11 @@ func (g *Gateway) incomplete(err error) error {
 	if g.drains() {
 		return shuttingDown()
 	}
-	return reject(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_BODY_INCOMPLETE, "the body did not come: "+err.Error())
+	says := "the body broke off: " + err.Error()
+	if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
+		says = "the body did not arrive in time"
+	}
+	return reject(http.StatusBadRequest, codes.InvalidArgument, hindsightv1.ErrorReason_BODY_INCOMPLETE, says)
 }
 
 var errBodiesFull = overloaded("the bodies of requests in progress hold too much memory")

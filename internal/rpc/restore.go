@@ -105,7 +105,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("rpc: import: %w", err)
+			return fmt.Errorf("receive the import: %w", err)
 		}
 		if n == 0 {
 			id = r.GetId()
@@ -114,7 +114,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 			}
 			// The header says that the chunks may follow.
 			if err := stream.SendHeader(nil); err != nil {
-				return fmt.Errorf("rpc: import: %w", err)
+				return fmt.Errorf("answer the import: %w", err)
 			}
 		} else if r.GetId() != "" && r.GetId() != id {
 			return engine.Invalid("id", fmt.Sprintf("%q after %q", r.GetId(), id), "one id, in the first message")
@@ -139,7 +139,7 @@ func (m *models) ImportModel(stream grpc.ClientStreamingServer[hindsightv1.Impor
 		return err
 	}
 	if err := stream.SendAndClose(&hindsightv1.ImportModelResponse{Model: infoToProto(&info)}); err != nil {
-		return fmt.Errorf("rpc: import: %w", err)
+		return fmt.Errorf("answer the import: %w", err)
 	}
 	return nil
 }
