@@ -19,8 +19,9 @@ import (
 // 1.234 and 1,234 is 1234. Other cells are ambiguous.
 type Numbers struct {
 	table *Table
-	// declared is set of a column whose cells are numbers by a spec.
+	// declared is set of a column whose cells are numbers by a spec, fixed is the unit of the spec.
 	declared bool
+	fixed    string
 	// unit is the unit of most numbers that have one, for example $, % or kg; other is the first that is unlike it.
 	unit, other string
 	units       map[string]int // How many numbers of the file have each.
@@ -39,8 +40,21 @@ type Numbers struct {
 	laps          bool // 5'12" is 5 minutes and 12 seconds.
 }
 
-// Declare says that the cells are numbers, by a spec and not by the other cells.
-func (n *Numbers) Declare() { n.declared = true }
+// Declare says that the cells are numbers, by a spec and not by the other cells. The unit may be empty.
+func (n *Numbers) Declare(unit string) {
+	n.declared, n.fixed, n.unit, n.laps = true, unit, unit, unit == "s"
+}
+
+// Unit returns the unit of the numbers, empty if it is a flag of some of them.
+func (n *Numbers) Unit() string {
+	if n.isFlag(n.unit) {
+		return ""
+	}
+	return n.unit
+}
+
+// isFlag reports whether a short unit is behind a few numbers, and most have none.
+func (n *Numbers) isFlag(unit string) bool { return n.bare > n.united && len(unit) <= maxFlag }
 
 // Units returns the unit of the numbers, another that a number has, and how many numbers have another.
 func (n *Numbers) Units() (unit, other string, unlike int) { return n.unit, n.other, n.unlike }
@@ -116,13 +130,17 @@ func (n *Numbers) clock(w *written) string {
 			return isoSeconds(text)
 		}
 	}
+	half := halfOf(w.unit)
+	if len(half) == len("pm") && strings.Trim(text, "0123456789") == "" {
+		text += ":00"
+	}
 	if !strings.Contains(text, ":") || strings.ContainsAny(text, "-/") {
 		return text
 	}
-	half := halfOf(w.unit)
 	plain := seconds(text, half, false)
 	switch {
 	case plain == text:
+		return w.digits
 	case half != "":
 		w.unit = ""
 	case strings.Count(text, ":") == 1:
@@ -141,23 +159,24 @@ func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 	if n.unit == "" && unit != "%" && !isCurrency(unit) {
 		n.table.survey()
 	}
-	if _, base := sizeOf(unit); base != "" {
+	if _, base := sizeOf(unit); base != "" && n.fixed == "" {
 		if n.table.survey(); n.Converts() {
-			if size := n.sizeOf(unit); size != 0 {
+			if converted, ok := convert(v, unit, n.base); ok {
 				n.unit = n.base
-				return strconv.FormatFloat(v*size, 'f', -1, 64)
+				return strconv.FormatFloat(converted, 'f', -1, 64)
 			}
 		}
 	}
-	if n.unit = cmp.Or(n.unit, unit); unit == n.unit {
+	if n.unit = cmp.Or(n.fixed, n.unit, unit); unit == n.unit {
 		return plain
 	}
-	if size, base := sizeOf(unit); base != "" {
-		if first, known := sizeOf(n.unit); size == first && base == known { // 3h beside 3 hours
-			return plain
-		}
+	switch converted, ok := convert(v, unit, n.unit); {
+	case ok && converted == v: // 3h beside 3 hours
+		return plain
+	case ok && n.fixed != "":
+		return strconv.FormatFloat(converted, 'f', -1, 64)
 	}
-	if n.table.survey(); n.bare > n.united && len(unit) <= maxFlag {
+	if n.table.survey(); n.fixed == "" && n.isFlag(unit) {
 		return plain
 	}
 	n.other = cmp.Or(n.other, unit)
@@ -204,22 +223,8 @@ func (t *Table) decimal(plain string) string {
 
 // Converts reports whether numbers are converted into the base unit of the column.
 func (n *Numbers) Converts() bool {
-	return n.several || n.by60 && n.base != "" && n.size != n.sizeOf("m")
-}
-
-// sizeOf is how much of the base unit of the column a unit is, or 0.
-func (n *Numbers) sizeOf(unit string) float64 {
-	size, base := sizeOf(unit)
-	switch {
-	case unit == "m" && n.base == "m":
-		return 1
-	case base == "month" && n.base == "s":
-		return size * perMonth
-	case base != n.base:
-		return 0
-	default:
-		return size
-	}
+	minute, _ := convert(1, "m", n.base)
+	return n.fixed == "" && (n.several || n.by60 && n.base != "" && n.size != minute)
 }
 
 func (n *Numbers) look(cell string) {
@@ -235,7 +240,7 @@ func (n *Numbers) look(cell string) {
 		return
 	}
 	w := split(cell)
-	if strings.Contains(w.digits, ":") && halfOf(w.unit) != "" {
+	if half := halfOf(w.unit); len(half) == len("pm") || half != "" && strings.Contains(w.digits, ":") {
 		n.halves++
 	}
 	if strings.HasPrefix(w.digits, "P") && strings.Contains(w.digits, "T") && isoSeconds(w.digits) != w.digits {

@@ -92,7 +92,7 @@ func split(text string) (w written) {
 
 // cutSign cuts off a sign before a number.
 func (w *written) cutSign(text string) string {
-	for _, s := range [...][2]string{{"\u2212", "-"}, {"▼", "-"}, {"▲", "+"}} {
+	for _, s := range [...][2]string{{"\u2212", "-"}, {"–", "-"}, {"▼", "-"}, {"▲", "+"}} {
 		if after, ok := strings.CutPrefix(text, s[0]); ok {
 			text = s[1] + strings.TrimLeft(after, " ")
 		}
@@ -197,6 +197,26 @@ func sizeOf(unit string) (size float64, base string) {
 	return 0, ""
 }
 
+// convert converts v of a unit into another unit. A lone m is a metre beside another unit of length. It fails if the units measure
+// different things, or one is not known.
+func convert(v float64, unit, into string) (converted float64, ok bool) {
+	size, base := sizeOf(unit)
+	per, of := sizeOf(into)
+	switch {
+	case unit == into:
+		return v, true
+	case into == "m" && base == "m":
+		per, of = 1, base
+	case unit == "m" && of == "m":
+		size, base = 1, of
+	case base == "month" && of == "s":
+		size, base = size*perMonth, of
+	case base == "s" && of == "month":
+		per, of = per*perMonth, base
+	}
+	return v * size / per, base != "" && base == of
+}
+
 // perMonth is how many seconds a mean month of the Gregorian calendar has.
 const perMonth = 2_629_746
 
@@ -240,7 +260,7 @@ func others(unit string) (size float64, base string) {
 var (
 	part    = regexp.MustCompile(`^` + amount + ` ?([a-z]+)\.?,? ?(?:and )?`)
 	remark  = regexp.MustCompile(` (?:ago|away|each|from [a-z ]+|left|lot)$`)
-	height  = regexp.MustCompile(`^([0-9]+)['′’] ?([0-9]+(?:\.[0-9]+)?)(?:"|″|'')([0-9]*)$`)
+	height  = regexp.MustCompile(`^([0-9]+)['′’] ?(?:([0-9]+(?:\.[0-9]+)?)(?:"|″|'')([0-9]*)|([0-9]{1,2}(?:\.[0-9]+)?))$`)
 	degrees = regexp.MustCompile(`^([NSEW]?) ?(-?[0-9]+(?:[.,][0-9]+)?) ?°(?: ?([0-9]+(?:[.,][0-9]+)?) ?['′’])?(?: ?([0-9]+(?:[.,][0-9]+)?) ?(?:"|″|''))? ?([NSEW]?)$`)
 	around  = regexp.MustCompile(`^(?:(?i:ca\.|approx\.|est\.|about|around|aged?|built(?: in)?|makes|rated|serves|since) |[~≈±] ?)(.+)$`)
 	beyond  = regexp.MustCompile(`^(?i:over|more than|at least|up to|under|less than|from) `)
@@ -295,10 +315,10 @@ func compound(text string, laps bool) (v float64, unit string, ok bool) {
 func marked(text string, laps bool) (v float64, unit string, ok bool) {
 	const foot, minute = 12, 60
 	if m := height.FindStringSubmatch(text); m != nil {
-		if laps || decimal(m[2]) >= foot || m[3] != "" {
-			return minute*decimal(m[1]) + decimal(m[2]+"."+m[3]), "s", true
+		if laps || decimal(m[2]+m[4]) >= foot || m[3] != "" {
+			return minute*decimal(m[1]) + decimal(m[2]+"."+m[3]) + decimal(m[4]), "s", true
 		}
-		return foot*decimal(m[1]) + decimal(m[2]), "in", true
+		return foot*decimal(m[1]) + decimal(m[2]+m[4]), "in", true
 	}
 	rest := strings.TrimLeft(text, "★⭐")
 	stars := utf8.RuneCountInString(text) - utf8.RuneCountInString(rest)

@@ -81,11 +81,11 @@ const booleanPairs = 11
 // parseBoolean reads a word for true or false. The pair is its place among the pairs.
 func parseBoolean(cell string) (pair int, value, ok bool) {
 	word := strings.ToLower(whole(cell))
-	if len(word) > len("verdadero") || strings.ContainsAny(word, " /") {
+	if len(word) > len("verdadeiro") || strings.ContainsAny(word, " /") {
 		return 0, false, false
 	}
 	for i, words := range [booleanPairs]string{
-		" true / false ", " yes sí si / no ", " t / f ", " y / n ", " on / off ", " ja / nein nei nej nee ", " oui / non ", " wahr / falsch ", " vrai / faux ", " verdadero / falso ", " 1 / 0 ",
+		" true / false ", " yes sí si / no ", " t / f ", " y / n ", " on / off ", " ja / nein nei nej nee ", " oui / non ", " wahr / falsch ", " vrai / faux ", " verdadero verdadeiro vero / falso ", " 1 / 0 ",
 	} {
 		if at := strings.Index(words, " "+word+" "); at >= 0 {
 			return i, at < strings.IndexByte(words, '/'), true

@@ -67,7 +67,8 @@ type column struct {
 	width int
 	// times are what the cells are by each form that fits most of them.
 	times   []span
-	untimed spot // They fit no form.
+	untimed spot  // They fit no form.
+	ordered *bool // The day is first in dates, by the spec or by other columns, or the month; nil if that is not known.
 	// texts are the different cells whose hash begins with so many zero bits. Each of them
 	// stands for 2^zeros cells: adaptive sampling, Flajolet, Computing 43 (1990).
 	texts map[string]*tally
@@ -400,9 +401,9 @@ func (c *column) decide(rows int) *Column {
 	switch empty {
 	case 0:
 	case 1:
-		out.Reason += "; 1 cell is empty"
+		out.Reason += "; 1 cell is a missing value"
 	default:
-		out.Reason += fmt.Sprintf("; %d cells are empty", empty)
+		out.Reason += fmt.Sprintf("; %d cells are missing values", empty)
 	}
 	if empty > 0 {
 		out.Reason = strings.Replace(out.Reason, "in every row: it tells nothing", "or none", 1)
@@ -415,7 +416,7 @@ func (c *column) decide(rows int) *Column {
 
 // note adds the cells that most others of the column are unlike.
 func (c *column) note(out *Column, values int) {
-	unit, _, unlike := c.written.Units()
+	_, _, unlike := c.written.Units()
 	switch {
 	case 2*c.objects > values && out.Kind != Vector:
 		out.odd = true
@@ -434,9 +435,6 @@ func (c *column) note(out *Column, values int) {
 	case out.Kind == Moment && c.timeOf(out.Form).odd.count > 0:
 		out.odd, out.lenient = true, true
 		out.Reason += "; " + c.missing(&c.timeOf(out.Form).odd, values, "time")
-	case out.Kind == Number && c.written.Converts():
-		out.odd = true
-		out.Reason += "; cells of several units are converted into " + unit + ": a file of one unit alone is not"
 	case out.Kind == Number && unlike > 0:
 		out.odd = true
 		out.Reason += "; " + c.oddNumbers(values)

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -32,17 +34,21 @@ func Declared(table *dataset.Table, inputs []*hindsightv1.Input) (_ *Conventions
 		}
 		column := &Column{Name: name, Kind: KindOf(in), Input: in, numbers: table.Numbers(i)}
 		if column.Kind == Number {
-			column.numbers.Declare()
+			column.numbers.Declare(in.GetNumeric().GetUnit())
 		}
 		column.gaps = column.Kind != Category
 		out.Columns[name] = column
 		if columns[i] = newColumn(table, i); column.Kind != Moment {
 			columns[i].times = nil
 		}
+		if t := in.GetTime(); t != nil {
+			columns[i].ordered = t.DayFirst
+		}
 	}
 	if out.Rows, err = survey(table, columns); err != nil {
 		return nil, err
 	}
+	agree(slices.Collect(maps.Values(columns)))
 	for i, c := range columns {
 		if err := c.declare(out.Columns[c.name]); err != nil {
 			return nil, table.InColumn(i, err)
@@ -83,12 +89,7 @@ func (c *column) declare(out *Column) error {
 			out.lenient, out.odd, out.Reason = true, true, oddForms(odd, values)
 		}
 	case Number:
-		if odd := c.words.count; odd > 0 && (areSome(odd-c.beyond, values) || c.hasOtherUnits() || !c.words.mixed && c.numbers > fewFractions) && !rejects {
-			out.lenient, out.odd, out.Reason = true, true, c.oddNumbers(values)
-		}
-		if c.leavesHuge(values) && !rejects {
-			out.lenient, out.odd, out.exact, out.Reason = true, true, true, c.missing(&c.huge, values, "number below 2^53")
-		}
+		c.declareNumber(out, values, rejects)
 	case Moment:
 		best := c.bestTime()
 		switch {
@@ -107,13 +108,29 @@ func (c *column) declare(out *Column) error {
 		default:
 			return fmt.Errorf("%s is no time of the form %s, as %d other cells are", c.place(odd), best.form, best.fits+best.open)
 		}
-		if c.swappable(best) { // A file of another order may have taught the model.
+		if c.ordered == nil && c.swappable(best) { // A file of another order may have taught the model.
 			swap := fmt.Sprintf("its cells are read as %s, and day and month could also be swapped", best.form)
 			out.odd, out.Reason = true, strings.TrimPrefix(out.Reason+"; "+swap, "; ")
 		}
 	default:
 	}
 	return nil
+}
+
+func (c *column) declareNumber(out *Column, values int, rejects bool) {
+	if odd := c.words.count; odd > 0 && (areSome(odd-c.beyond, values) || c.hasOtherUnits() || !c.words.mixed && c.numbers > fewFractions) && !rejects {
+		out.lenient, out.odd, out.Reason = true, true, c.oddNumbers(values)
+	}
+	if c.leavesHuge(values) && !rejects {
+		out.lenient, out.odd, out.exact, out.Reason = true, true, true, c.missing(&c.huge, values, "number below 2^53")
+	}
+	switch unit, other, unlike := c.written.Units(); {
+	case out.odd:
+	case unlike > 0 && c.words.count == 0 && out.Input.GetNumeric().GetUnit() != "":
+		out.odd, out.Reason = true, fmt.Sprintf("its cells are of %s, and the spec is of %s: they are taken as they are", other, unit)
+	case out.Input.GetNumeric().Unit == nil && c.written.Unit() != "":
+		out.odd, out.Reason = true, fmt.Sprintf("its cells are of %s, and the spec names no unit: they are taken as they are", unit)
+	}
 }
 
 // KindOf is the kind of a declared input, empty for one without.
@@ -195,8 +212,7 @@ func (c *Column) number(cell string) (any, error) {
 }
 
 type kindError struct {
-	cell string
-	kind Kind
+	cell, kind string
 }
 
 func (e *kindError) Error() string {
@@ -206,4 +222,10 @@ func (e *kindError) Error() string {
 	return fmt.Sprintf("%.40q is no %s", e.cell, e.kind)
 }
 
-func (c *Column) wrong(cell string) error { return &kindError{cell, c.Kind} }
+func (c *Column) wrong(cell string) error {
+	kind := string(c.Kind)
+	if unit := c.Input.GetNumeric().GetUnit(); unit != "" {
+		kind += fmt.Sprintf(" of %s, the unit of the spec", unit)
+	}
+	return &kindError{cell, kind}
+}

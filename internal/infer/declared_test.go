@@ -74,18 +74,37 @@ func TestDeclaredDecimalCommas(t *testing.T) {
 	assert.True(t, err != nil && strings.Contains(err.Error(), "ambiguous"), "an ambiguous number is %v, %v", v, err)
 }
 
-// Large ids stay apart: two integers that one float64 stands for are two categories. The text of an integer and the
-// integer are one.
-func TestDeclaredIDs(t *testing.T) {
-	c, err := declaredCSV(strings.NewReader("id,y\n9007199254740992,1\n9007199254740993,2\n7,3\n"), inputs(t, `[{"name": "id", "categorical": {}}]`))
-	require.NoError(t, err)
-	for cell, want := range map[string]any{
-		"7": "7", "9007199254740992": "9007199254740992", "9007199254740993": "9007199254740993",
-		"-18446744073709551615": "-18446744073709551615",
+// The unit and the order of dates that a file teaches a model are those by which a later file is read.
+func TestLaterFiles(t *testing.T) {
+	for _, c := range []struct {
+		learned, later string
+		want           any
+		says           string
+	}{
+		{"12 kg,8 kg", "5000 g,5 kg", 5.0, ""},
+		{"500 g,2 kg", "5 kg,1 kg", 5000.0, ""},
+		{"800 m,2 km", "5 km,1 km", 5000.0, ""},
+		{"1 hr 12 min,50 min", "45 min,50 min", 2700.0, ""},
+		{"1'53,2'10.5\"", "1'05,1'07", 65.0, ""},
+		{"9 °C,8 °C", "50 °F,60 °F", 0.0, `"50 °F" is no number of °C, the unit of the spec`},
+		{"9 °C,8 °C", "9 °C,7 °C,6 °C,5 °C,50 °F", 9.0, `"50 °F" in line 6 is no number of the unit °C, and is taken for a missing value`},
+		{"$5,$7", "€5,€6", 5.0, "its cells are of €, and the spec is of $: they are taken as they are"},
+		{"5,7", "5 g,6 g", 5.0, "its cells are of g, and the spec names no unit: they are taken as they are"},
+		{"25/12/2024,03/04/2024", "03/04/2024,05/06/2024", "2024-04-03T00:00:00Z", ""},
+		{"12/25/2024,03/04/2024", "03/04/2024,05/06/2024", "2024-03-04T00:00:00Z", ""},
+		{"12/25/2024,03/04/2024", "25/04/2024,05/06/2024", "2024-04-25T00:00:00Z", ""},
+		{"03/2024,04/2024", "25/04/2024,05/06/2024", "2024-04-25T00:00:00Z", ""},
 	} {
-		got, err := c.Columns["id"].Value(cell)
-		assert.True(t, err == nil && got == want, "%q is %v, %v, want %v", cell, got, err, want)
+		spec := read(t, "c\n"+strings.ReplaceAll(c.learned, ",", "\n")+"\n", infer.Options{}).Spec
+		later, err := declaredCSV(strings.NewReader("c\n"+strings.ReplaceAll(c.later, ",", "\n")+"\n"), spec.GetInputs())
+		require.NoError(t, err, c)
+		got, err := later.Columns["c"].Value(strings.Split(c.later, ",")[0])
+		assert.Equal(t, c.want, got, c)
+		assert.Contains(t, fmt.Sprint(later.Columns["c"].Notice(), err), c.says, c)
 	}
+	two := read(t, "a,b\n03/04/2024,25/12/2024\n", infer.Options{}).Columns
+	v, err := two[0].Value("03/04/2024")
+	assert.True(t, err == nil && v == "2024-04-03T00:00:00Z" && strings.Contains(two[0].Reason, ", as other dates of the file"), "%v %+v", v, two[0])
 }
 
 func TestDeclaredTimes(t *testing.T) {

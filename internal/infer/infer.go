@@ -231,6 +231,7 @@ type file struct {
 
 func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 	r := &Result{Rows: f.rows, Spec: &hindsightv1.ModelSpec{}, Notes: table.Notes()}
+	agree(f.columns)
 	counts := len(f.targets) > 0
 	for i, c := range f.columns {
 		if c.target {

@@ -112,7 +112,7 @@ func TestAWholeSpec(t *testing.T) {
 	require.NoError(t, r.Explain(&why))
 	for _, says := range []string{
 		"at    time      times as year-month-day from 2024-01-01 to 2026-04-13, 833 days: hour_of_day, day_of_week, day_of_year and a trend; records have RFC 3339, into which replay converts them",
-		"temp  number    numbers from 0 to 34.5; 2223 cells are empty", "rain  boolean   4000 cells are true and 16000 false",
+		"temp  number    numbers from 0 to 34.5; 2223 cells are missing values", "rain  boolean   4000 cells are true and 16000 false",
 		"zip   category  codes with a leading 0, 100 categories; more than 64, so that each is a key, whose effect auto learns", "y     label     numbers from 0 to 19999; whole numbers from 0 on, so that label.min of the spec is 0",
 	} {
 		assert.Contains(t, why.String(), says)
@@ -126,10 +126,10 @@ func TestKinds(t *testing.T) {
 		says  string
 	}{
 		"numbers":            {[]string{"1.5", "-2e3", " 7 "}, infer.Number, "from -2000 to 7"},
-		"gaps":               {[]string{"1", "NA", "", "?", "2.5"}, infer.Number, "3 cells are empty"},
+		"gaps":               {[]string{"1", "NA", "", "?", "2.5"}, infer.Number, "3 cells are missing values"},
 		"codes":              {[]string{"1", "2", "3", "2"}, infer.Number, "3 different integers: if they are codes"},
 		"hours":              {each(800, func(i int) string { return strconv.Itoa(i % 24) }), infer.Number, "from 0 to 23, 24 different integers: if they are codes"},
-		"hours with gaps":    {each(800, func(i int) string { return []string{"1", "2.0", "NA", "3"}[i%4] }), infer.Number, "if they are codes without an order, make it categorical; 200 cells are empty"},
+		"hours with gaps":    {each(800, func(i int) string { return []string{"1", "2.0", "NA", "3"}[i%4] }), infer.Number, "if they are codes without an order, make it categorical; 200 cells are missing values"},
 		"many integers":      {each(2000, func(i int) string { return strconv.Itoa(i % 32) }), infer.Number, "from 0 to 31"},
 		"leading 0":          {[]string{"01", "02", "10"}, infer.Category, "codes with a leading 0, 3 categories"},
 		"constant":           {[]string{"3", "3"}, infer.Number, "tells nothing"},
@@ -150,16 +150,16 @@ func TestKinds(t *testing.T) {
 		"numbers in forms":   {each(300, func(i int) string { return fmt.Sprintf([]string{"%d at %d", "%d or %d"}[i%2], i, i*i) }), infer.LeftOut, "most cells have several numbers"},
 		"few sizes":          {each(300, func(i int) string { return fmt.Sprintf("%d-%d", 10*(i%5), 10*(i%5)+10) }), infer.Category, "5 categories"},
 		"no decimal":         {[]string{"0x10", "0x11"}, infer.Category, "2 categories"},
-		"infinite":           {[]string{"1", "Inf", "2.5", "-inf"}, infer.Number, "from 1 to 2.5; 2 cells are empty"},
-		"money":              {[]string{"$1,234", "$5.50", "-$7", ""}, infer.Number, "from -7 to 1234; 1 cell is empty; records have the numbers alone, such as 1234 of \"$1,234\", into which replay"},
-		"percent":            {[]string{"45%", "12.5 %", "0"}, infer.Number, "from 0 to 45;"},
+		"infinite":           {[]string{"1", "Inf", "2.5", "-inf"}, infer.Number, "from 1 to 2.5; 2 cells are missing values"},
+		"money":              {[]string{"$1,234", "$5.50", "-$7", ""}, infer.Number, "from -7 to 1234 of the unit $; 1 cell is a missing value; records have the numbers alone, such as 1234 of \"$1,234\", into which replay"},
+		"percent":            {[]string{"45%", "12.5 %", "0"}, infer.Number, "from 0 to 45 of the unit %;"},
 		"too large":          {[]string{"1", "1e101"}, infer.Number, `"1e101" in line 3 is no number of a magnitude of at most 1e+100`},
 		"0 and 1":            {[]string{"0", "1", "1"}, infer.Boolean, "2 cells are true and 1 false"},
 		"only 1":             {[]string{"1", "1"}, infer.Number, ""},
-		"true and false":     {[]string{"TRUE", "false", "null"}, infer.Boolean, "1 cell is empty"},
+		"true and false":     {[]string{"TRUE", "false", "null"}, infer.Boolean, "1 cell is a missing value"},
 		"yes and no":         {[]string{"yes", "No"}, infer.Boolean, ""},
 		"two pairs":          {[]string{"yes", "false"}, infer.Category, ""},
-		"texts":              {[]string{"Oslo", "NA", "Bergen", ""}, infer.Category, "2 categories; 2 cells are empty"},
+		"texts":              {[]string{"Oslo", "NA", "Bergen", ""}, infer.Category, "2 categories; 2 cells are missing values"},
 		"empty":              {[]string{"", " "}, infer.LeftOut, "every cell is empty"},
 		"names":              {each(300, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells do not repeat another"},
 		"many names":         {each(3000, func(i int) string { return fmt.Sprint("id", i) }), infer.LeftOut, "most cells do not repeat another"},
@@ -168,7 +168,7 @@ func TestKinds(t *testing.T) {
 		"partly UTF-8":       {[]string{"Tromsø", "Troms\xf8"}, infer.LeftOut, "not UTF-8"},
 		"long":               {[]string{strings.Repeat("x", 257)}, infer.LeftOut, "up to 257 bytes"},
 		"RFC 3339":           {[]string{"2026-11-21T18:00:00Z", "2026-11-22T18:00:00+01:00"}, infer.Moment, "times as year-month-day from 2026-11-21 to 2026-11-22, 0 days: and a trend"},
-		"date":               {[]string{"2026-11-21", "2026-12-21", ""}, infer.Moment, "30 days: day_of_week; 1 cell is empty"},
+		"date":               {[]string{"2026-11-21", "2026-12-21", ""}, infer.Moment, "30 days: day_of_week; 1 cell is a missing value"},
 		"short":              {[]string{"2026-11-21", "2026-11-22"}, infer.Moment, "1 days: and a trend"},
 		"compact":            {[]string{"20261121", "20261122"}, infer.Moment, "as yearmonthday from"},
 		"a number of 8":      {[]string{"20261121", "20261199"}, infer.Number, ""},
@@ -253,7 +253,7 @@ func TestPaddedNumbers(t *testing.T) {
 		assert.Equal(t, kind, c.Kind, c.Reason)
 		assert.Regexp(t, `"00000000" in line 2 begins with a 0, and is taken for a number|codes with a leading 0, of which most do not repeat`, c.Notice())
 	}
-	for name, kind := range map[string]infer.Kind{"row_id": infer.LeftOut, "PassengerId": infer.LeftOut, "orderid": infer.LeftOut, "amount_paid": infer.Number, "bid": infer.Number, "grid": infer.Number} {
+	for name, kind := range map[string]infer.Kind{"row_id": infer.LeftOut, "PassengerId": infer.LeftOut, "orderid": infer.LeftOut, "zip_code": infer.LeftOut, "amount_paid": infer.Number, "bid": infer.Number, "grid": infer.Number} {
 		ids := read(t, name+",x,y\n"+strings.Join(each(300, func(i int) string { return fmt.Sprintf("%d,%d,%d", 7000+13*i, i%7, i*7919%101) }), "\n"), infer.Options{Target: "y"}).Columns[0]
 		assert.Equal(t, kind, ids.Kind, "%s: %s", name, ids.Reason)
 	}
@@ -280,7 +280,7 @@ func TestMissingMarkers(t *testing.T) {
 		} {
 			c := column(t, cells...)
 			v, err := c.Value(marker)
-			assert.True(t, c.Kind == kind && c.Notice() == "" && v == nil && err == nil && strings.Contains(c.Reason, "1 cell is empty"), "%s: %+v, %v, %v, want %s", marker, c, v, err, kind)
+			assert.True(t, c.Kind == kind && c.Notice() == "" && v == nil && err == nil && strings.Contains(c.Reason, "1 cell is a missing value"), "%s: %+v, %v, %v, want %s", marker, c, v, err, kind)
 		}
 		y := read(t, "x,y\n1,up\n2,"+marker+"\n3,down\n", infer.Options{Target: "y"}).Columns[1]
 		assert.Contains(t, y.Reason, "2 classes; 1 row has no label", marker)
@@ -291,7 +291,7 @@ func TestMissingMarkers(t *testing.T) {
 func TestHugeIntegers(t *testing.T) {
 	ids := []string{"9007199254740992", "9007199254740993", "-9007199254740993", "NA", "7"}
 	c := column(t, each(500, func(i int) string { return ids[i%5] })...)
-	if c.Kind != infer.Category || !strings.Contains(c.Reason, "ids, because no number has all integers from 2^53 on, 4 categories; 100 cells are empty") || c.Notice() != "" {
+	if c.Kind != infer.Category || !strings.Contains(c.Reason, "ids, because no number has all integers from 2^53 on, 4 categories; 100 cells are missing values") || c.Notice() != "" {
 		t.Errorf("%+v", c)
 	}
 	declared, err := declaredCSV(strings.NewReader("id,n\n"+strings.Join(ids, ",1\n")+",1\n"), inputs(t, `[{"name": "id", "categorical": {}}]`))

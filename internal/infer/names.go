@@ -195,9 +195,10 @@ func apart(levels []level, g int, variance float64) float64 {
 // nameWords end the names of columns that name things.
 func nameWords() []string {
 	return []string{
-		"account", "agent", "client", "code", "customer", "device", "driver", "employee", "id", "ids", "item", "member",
-		"merchant", "patient", "player", "postcode", "product", "pupil", "seller", "sensor", "shop", "sku", "station", "store",
-		"student", "teacher", "team", "uid", "user", "vehicle", "vendor", "zip", "zipcode", "zone",
+		"account", "agent", "barcode", "client", "code", "customer", "device", "driver", "ean", "employee", "id", "ids", "imei", "isbn",
+		"item", "member", "merchant", "patient", "phone", "player", "postal", "postcode", "product", "pupil", "seller", "sensor",
+		"shop", "sku", "ssn", "station", "store", "student", "teacher", "team", "uid", "upc", "user", "vehicle", "vendor", "zip",
+		"zipcode", "zone",
 	}
 }
 
@@ -225,12 +226,15 @@ func idsOfRows() []string {
 func (c *column) namesRow(values int) bool {
 	word := c.lastWord()
 	named, isID := strings.CutSuffix(word, "id")
-	isID = isID && (slices.Contains(idsOfRows(), named) || slices.Contains(nameWords(), named)) ||
-		slices.Contains([]string{"barcode", "ean", "imei", "isbn", "key", "nbr", "no", "nr", "number", "phone", "ssn", "upc"}, word)
-	if best := c.bestTime(); best == nil || best.form != epoch || !areFew(best.odd.count, values) {
-		isID = isID || c.width >= 10
-	}
-	return c.integers == values && isID && c.hardlyRepeats() && 4*c.different() > 3*values && !c.labelsFollow()
+	isID = isID && (slices.Contains(idsOfRows(), named) || slices.Contains(nameWords(), named)) || slices.Contains(nameWords(), word) ||
+		slices.Contains([]string{"key", "nbr", "no", "nr", "number"}, word)
+	return c.integers == values && (isID || c.isLong(values)) && c.hardlyRepeats() && 4*c.different() > 3*values && !c.labelsFollow()
+}
+
+// isLong reports whether integers have one length of ten digits and more, and are no times.
+func (c *column) isLong(values int) bool {
+	best := c.bestTime()
+	return c.width >= 10 && (best == nil || best.form != epoch || !areFew(best.odd.count, values))
 }
 
 // isClock reports whether a code is a time of the day, such as 0738, in a column whose name says so.
@@ -252,8 +256,8 @@ func (c *column) categories() string {
 	switch {
 	case 2*n > values && !e.depend:
 		return ""
-	case slices.Contains(nameWords(), c.lastWord()) && !(e.compared && e.ratio < ordered):
-		return " that name things, as the name of the column says"
+	case (slices.Contains(nameWords(), c.lastWord()) || c.isLong(values)) && !(e.compared && e.ratio < ordered):
+		return " that name things, by the name of the column or by their length"
 	case unit != "":
 		return ""
 	case e.compared && (e.ratio >= orderless && 4*n <= values || e.ratio >= shuffled && 2*n <= values):

@@ -45,12 +45,16 @@ func (c *column) leavesHuge(values int) bool {
 
 // oddNumbers names the words among numbers, or two of several currencies.
 func (c *column) oddNumbers(values int) string {
-	if unit, other, _ := c.written.Units(); c.words.count == 0 {
+	unit, other, unlike := c.written.Units()
+	if c.words.count == 0 {
 		return fmt.Sprintf("amounts in several currencies, such as %s and %s, are taken as they are: convert them into one", unit, other)
 	}
 	kind := "number"
-	if c.beyond > 0 {
+	switch {
+	case c.beyond > 0:
 		kind = fmt.Sprintf("number of a magnitude of at most %g", largest)
+	case unlike > 0:
+		kind = "number of the unit " + unit
 	}
 	return c.missing(&c.words, values, kind)
 }
@@ -61,16 +65,21 @@ func (c *column) decideNumber(out *Column) {
 		return
 	}
 	out.Kind, out.gaps = Number, true
-	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}}
+	in := &hindsightv1.NumericInput{}
+	var of string
+	if unit := c.written.Unit(); unit != "" {
+		in.Unit, of = &unit, " of the unit "+unit
+	}
+	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Numeric{Numeric: in}}
 	low, high := c.low, c.high
 	if c.leavesHuge(c.cells - c.gaps) {
 		low, high = c.lowExact, c.highExact
 	}
-	out.Reason = fmt.Sprintf("numbers from %g to %g", low, high)
+	out.Reason = fmt.Sprintf("numbers from %g to %g%s", low+0, high+0, of) // No -0.
 	switch {
 	case low == high:
 		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", low)
-	case c.integers == c.numbers && c.different() <= fewIntegers && !c.evidence().depend:
+	case c.integers == c.numbers && c.different() <= fewIntegers && c.converted == "" && !c.evidence().depend:
 		out.Reason += fmt.Sprintf(", %d different integers: if they are codes without an order, make it categorical", c.different())
 	}
 }

@@ -229,7 +229,7 @@ const (
 	namePart  = `(?P<name>\pL+)`
 	yearPart  = `(?P<year>\d{4}|\d\d)`
 	apartPart = `(?:[.,](?:` + spaces + `+|[-/])?|` + spaces + `+|[-/])(?:de )?`
-	clockPart = `(?:(?P<hour>\d\d?)(?:[:.](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?P<fraction>[.,]\d+)?)?)?|` +
+	clockPart = `(?:(?P<hour>\d\d?)(?:[:.h](?P<minute>\d\d)(?:[:.](?P<second>\d\d)(?P<fraction>[.,]\d+)?)?)?|` +
 		`(?P<hour2>\d\d)(?P<minute2>\d\d)(?:(?P<second2>\d\d)(?P<fraction2>[.,]\d+)?)?)(?:` + spaces + `*(?P<half>[ap])\.?m\.?)?` +
 		// What follows an offset names it again: +02:00[Europe/Oslo].
 		`(?:` + spaces + `*(?:Z|(?:UTC|GMT)?(?P<sign>[-+])(?P<east>\d\d?)(?::?(?P<minutes>\d\d))?|UTC|GMT|(?P<zone>\pL+))(?: *\[.*)?)?`
@@ -330,6 +330,9 @@ func (p parts) date() (year, month, day int) {
 	case week >= 1 && week <= 53: // Of ISO 8601: the fourth of January is in the first.
 		first := time.Date(year, 1, 4, 0, 0, 0, 0, time.UTC)
 		first = first.AddDate(0, 0, 7*(week-1)-(int(first.Weekday())+6)%7)
+		if _, exists := first.ISOWeek(); exists != week {
+			return 0, 0, 0
+		}
 		return first.Year(), int(first.Month()), first.Day()
 	}
 	return year, month, day
@@ -388,7 +391,44 @@ func (c *column) bestTime() (best *span) {
 			best = s
 		}
 	}
+	if best == nil || c.ordered == nil {
+		return best
+	}
+	for i := range c.times {
+		if s := &c.times[i]; s.form.isOrdered(*c.ordered) && s.fits+s.open == best.fits+best.open {
+			return s
+		}
+	}
 	return best
+}
+
+// isOrdered reports whether dates of a form, whose months are numbers, have the day first, or the month.
+func (f Form) isOrdered(day bool) bool {
+	if day {
+		return f == dayMonthYear || f == dayFirst
+	}
+	return f == monthDayYear || f == monthFirst
+}
+
+// agree gives columns whose dates could also be swapped the order of the others, if these have one.
+func agree(columns []*column) {
+	var open []*column
+	var known [2]bool // The month first, the day first.
+	for _, c := range columns {
+		best := c.bestTime()
+		switch {
+		case best == nil || c.ordered != nil || !areFew(best.odd.count, c.cells-c.gaps):
+		case c.swappable(best):
+			open = append(open, c)
+		case best.daily:
+			known[0], known[1] = known[0] || best.form.isOrdered(false), known[1] || best.form.isOrdered(true)
+		}
+	}
+	if known[0] != known[1] {
+		for _, c := range open {
+			c.ordered = &known[1]
+		}
+	}
 }
 
 func (c *column) timeOf(f Form) *span {
@@ -406,8 +446,15 @@ func (c *column) decideTime(out *Column, best *span) {
 	}
 	length := best.last.Sub(best.first)
 	out.Reason = fmt.Sprintf("times as %s from %s to %s", best.form, best.first.Format(time.DateOnly), best.last.Format(time.DateOnly))
-	if c.swappable(best) {
+	swappable := c.swappable(best)
+	switch {
+	case swappable && c.ordered != nil:
+		out.Reason += ", as other dates of the file"
+	case swappable:
 		out.Reason += ", where day and month could also be swapped"
+	}
+	if day := best.form.isOrdered(true); (swappable || best.daily) && (day || best.form.isOrdered(false)) {
+		in.DayFirst = &day
 	}
 	cycle(best.ofDay, hindsightv1.TimeInput_CYCLE_HOUR_OF_DAY, "hour_of_day")
 	cycle(length >= 14*day && best.daily && best.weekdays, hindsightv1.TimeInput_CYCLE_DAY_OF_WEEK, "day_of_week")

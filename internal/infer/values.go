@@ -86,7 +86,7 @@ func (c *Conventions) row(table *dataset.Table, targets []int, record []string) 
 	return values, nil
 }
 
-// NumberOf declares a number.
+// NumberOf declares a number of any unit.
 func NumberOf(name string) *hindsightv1.Input {
-	return &hindsightv1.Input{Name: name, Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{}}}
+	return &hindsightv1.Input{Name: name, Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{Unit: new(string)}}}
 }

@@ -37,6 +37,8 @@ type NumericInput struct {
 	Log1p *bool `json:"log1p,omitempty"`
 	// Clip moves a number outside a range to its nearest end.
 	Clip *Clip `json:"clip,omitempty"`
+	// Unit is the unit of the numbers in files.
+	Unit *string `json:"unit,omitempty"`
 }
 
 // Clip is a range. A missing end bounds nothing.
@@ -68,6 +70,8 @@ type TimeInput struct {
 	Cycles []string `json:"cycles,omitempty"`
 	// Trend adds the days since the first observed time.
 	Trend *bool `json:"trend,omitempty"`
+	// DayFirst is the order of dates in files.
+	DayFirst *bool `json:"day_first,omitempty"`
 }
 
 // VectorInput is a list of numbers, each a feature.

@@ -146,7 +146,12 @@ func pointer[T any](p *T, otherwise T) *T {
 }
 
 func completeNumeric(at string, in *model.NumericInput) (*model.NumericInput, error) {
-	out := &model.NumericInput{Log1p: pointer(in.Log1p, false)}
+	out := &model.NumericInput{Log1p: pointer(in.Log1p, false), Unit: in.Unit}
+	if in.Unit != nil {
+		if err := checkName(at+".unit", *in.Unit); err != nil {
+			return nil, err
+		}
+	}
 	if in.Clip == nil || (in.Clip.Low == nil && in.Clip.High == nil) {
 		return out, nil
 	}
@@ -196,7 +201,7 @@ func completeCategorical(at string, in *model.CategoricalInput, o Options) (*mod
 }
 
 func completeTime(at string, in *model.TimeInput) (*model.TimeInput, error) {
-	out := &model.TimeInput{Trend: pointer(in.Trend, false)}
+	out := &model.TimeInput{Trend: pointer(in.Trend, false), DayFirst: in.DayFirst}
 	var chosen [cycles]bool
 	for i, name := range in.Cycles {
 		c := cycleOf(name)

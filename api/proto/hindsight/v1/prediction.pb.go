@@ -221,7 +221,8 @@ type Prediction struct {
 	Value *float64 `protobuf:"fixed64,2,opt,name=value,proto3,oneof" json:"value,omitempty"`
 	// The predicted labels of a model with several outputs.
 	Values []float64 `protobuf:"fixed64,3,rep,packed,name=values,proto3" json:"values,omitempty"`
-	// The predicted class of a classifier.
+	// The predicted class of a classifier: the class of the largest score, but of rlsc the class of the largest score after
+	// recoding.
 	Class string `protobuf:"bytes,4,opt,name=class,proto3" json:"class,omitempty"`
 	// The probabilities of the known classes, given that the class is known; they sum to 1.
 	Scores map[string]float64 `protobuf:"bytes,5,rep,name=scores,proto3" json:"scores,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`

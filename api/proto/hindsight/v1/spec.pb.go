@@ -1062,7 +1062,10 @@ type NumericInput struct {
 	// Replaces v by sign(v) log(1 + |v|), after clip. Default false.
 	Log1P *bool `protobuf:"varint,1,opt,name=log1p,proto3,oneof" json:"log1p,omitempty"`
 	// Moves a number outside the range to the nearest end.
-	Clip          *Clip `protobuf:"bytes,2,opt,name=clip,proto3" json:"clip,omitempty"`
+	Clip *Clip `protobuf:"bytes,2,opt,name=clip,proto3" json:"clip,omitempty"`
+	// The unit of the numbers of a file, such as kg, as InferSpec sets it: cells of another unit are converted, or are no
+	// numbers. Records have numbers without units. Absent: the unit is not known.
+	Unit          *string `protobuf:"bytes,3,opt,name=unit,proto3,oneof" json:"unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1109,6 +1112,13 @@ func (x *NumericInput) GetClip() *Clip {
 		return x.Clip
 	}
 	return nil
+}
+
+func (x *NumericInput) GetUnit() string {
+	if x != nil && x.Unit != nil {
+		return *x.Unit
+	}
+	return ""
 }
 
 // Clip is a range; an absent end is unbounded.
@@ -1368,7 +1378,10 @@ type TimeInput struct {
 	// A sine and a cosine each. Default: all, or none with trend.
 	Cycles []TimeInput_Cycle `protobuf:"varint,1,rep,packed,name=cycles,proto3,enum=hindsight.v1.TimeInput_Cycle" json:"cycles,omitempty"`
 	// Days since the first observed time. Default false.
-	Trend         *bool `protobuf:"varint,2,opt,name=trend,proto3,oneof" json:"trend,omitempty"`
+	Trend *bool `protobuf:"varint,2,opt,name=trend,proto3,oneof" json:"trend,omitempty"`
+	// In dates of a file such as 03/04/2026 the day precedes the month, as InferSpec sets it, where both readings are dates.
+	// Absent: the file decides.
+	DayFirst      *bool `protobuf:"varint,3,opt,name=day_first,json=dayFirst,proto3,oneof" json:"day_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1413,6 +1426,13 @@ func (x *TimeInput) GetCycles() []TimeInput_Cycle {
 func (x *TimeInput) GetTrend() bool {
 	if x != nil && x.Trend != nil {
 		return *x.Trend
+	}
+	return false
+}
+
+func (x *TimeInput) GetDayFirst() bool {
+	if x != nil && x.DayFirst != nil {
+		return *x.DayFirst
 	}
 	return false
 }
@@ -3570,11 +3590,13 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\x0eMISSING_REJECT\x10\x01\x12\x15\n" +
 	"\x11MISSING_INDICATOR\x10\x02\x12\x14\n" +
 	"\x10MISSING_CATEGORY\x10\x03B\x06\n" +
-	"\x04kind\"[\n" +
+	"\x04kind\"}\n" +
 	"\fNumericInput\x12\x19\n" +
 	"\x05log1p\x18\x01 \x01(\bH\x00R\x05log1p\x88\x01\x01\x12&\n" +
-	"\x04clip\x18\x02 \x01(\v2\x12.hindsight.v1.ClipR\x04clipB\b\n" +
-	"\x06_log1p\"G\n" +
+	"\x04clip\x18\x02 \x01(\v2\x12.hindsight.v1.ClipR\x04clip\x12\x17\n" +
+	"\x04unit\x18\x03 \x01(\tH\x01R\x04unit\x88\x01\x01B\b\n" +
+	"\x06_log1pB\a\n" +
+	"\x05_unit\"G\n" +
 	"\x04Clip\x12\x15\n" +
 	"\x03low\x18\x01 \x01(\x01H\x00R\x03low\x88\x01\x01\x12\x17\n" +
 	"\x04high\x18\x02 \x01(\x01H\x01R\x04high\x88\x01\x01B\x06\n" +
@@ -3592,16 +3614,19 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\f_joint_scale\"D\n" +
 	"\tTextInput\x12&\n" +
 	"\fhash_buckets\x18\x01 \x01(\x05H\x00R\vhashBuckets\x88\x01\x01B\x0f\n" +
-	"\r_hash_buckets\"\xcc\x01\n" +
+	"\r_hash_buckets\"\xfc\x01\n" +
 	"\tTimeInput\x125\n" +
 	"\x06cycles\x18\x01 \x03(\x0e2\x1d.hindsight.v1.TimeInput.CycleR\x06cycles\x12\x19\n" +
-	"\x05trend\x18\x02 \x01(\bH\x00R\x05trend\x88\x01\x01\"c\n" +
+	"\x05trend\x18\x02 \x01(\bH\x00R\x05trend\x88\x01\x01\x12 \n" +
+	"\tday_first\x18\x03 \x01(\bH\x01R\bdayFirst\x88\x01\x01\"c\n" +
 	"\x05Cycle\x12\x15\n" +
 	"\x11CYCLE_UNSPECIFIED\x10\x00\x12\x15\n" +
 	"\x11CYCLE_HOUR_OF_DAY\x10\x01\x12\x15\n" +
 	"\x11CYCLE_DAY_OF_WEEK\x10\x02\x12\x15\n" +
 	"\x11CYCLE_DAY_OF_YEAR\x10\x03B\b\n" +
-	"\x06_trend\"5\n" +
+	"\x06_trendB\f\n" +
+	"\n" +
+	"_day_first\"5\n" +
 	"\vVectorInput\x12\x1b\n" +
 	"\x06length\x18\x01 \x01(\x05H\x00R\x06length\x88\x01\x01B\t\n" +
 	"\a_length\"?\n" +

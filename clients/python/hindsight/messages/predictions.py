@@ -94,7 +94,8 @@ class Prediction(ShownPrediction):
     value: Optional[float]
     #: The predicted labels of a model with several outputs.
     values: tuple[float, ...]
-    #: The predicted class of a classifier.
+    #: The predicted class of a classifier: the class of the largest score, but of rlsc the class
+    #: of the largest score after recoding.
     class_: str
     #: The probabilities of the known classes, given that the class is known; they sum to 1.
     scores: dict[str, float]

@@ -310,12 +310,14 @@ class NoScaling(_message.Message):
     def __init__(self) -> None: ...
 
 class NumericInput(_message.Message):
-    __slots__ = ["clip", "log1p"]
+    __slots__ = ["clip", "log1p", "unit"]
     CLIP_FIELD_NUMBER: _ClassVar[int]
     LOG1P_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
     clip: Clip
     log1p: bool
-    def __init__(self, log1p: bool = ..., clip: _Optional[_Union[Clip, _Mapping]] = ...) -> None: ...
+    unit: str
+    def __init__(self, log1p: bool = ..., clip: _Optional[_Union[Clip, _Mapping]] = ..., unit: _Optional[str] = ...) -> None: ...
 
 class PkawvNystrom(_message.Message):
     __slots__ = ["beta", "delta", "dictionary", "epsilon", "forgetting", "history", "history_window", "horizon", "kernel", "lambdas", "max_dictionary", "mix_sizes", "mu"]
@@ -488,7 +490,7 @@ class TextInput(_message.Message):
     def __init__(self, hash_buckets: _Optional[int] = ...) -> None: ...
 
 class TimeInput(_message.Message):
-    __slots__ = ["cycles", "trend"]
+    __slots__ = ["cycles", "day_first", "trend"]
     class Cycle(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = []
     CYCLES_FIELD_NUMBER: _ClassVar[int]
@@ -496,10 +498,12 @@ class TimeInput(_message.Message):
     CYCLE_DAY_OF_YEAR: TimeInput.Cycle
     CYCLE_HOUR_OF_DAY: TimeInput.Cycle
     CYCLE_UNSPECIFIED: TimeInput.Cycle
+    DAY_FIRST_FIELD_NUMBER: _ClassVar[int]
     TREND_FIELD_NUMBER: _ClassVar[int]
     cycles: _containers.RepeatedScalarFieldContainer[TimeInput.Cycle]
+    day_first: bool
     trend: bool
-    def __init__(self, cycles: _Optional[_Iterable[_Union[TimeInput.Cycle, str]]] = ..., trend: bool = ...) -> None: ...
+    def __init__(self, cycles: _Optional[_Iterable[_Union[TimeInput.Cycle, str]]] = ..., trend: bool = ..., day_first: bool = ...) -> None: ...
 
 class VectorInput(_message.Message):
     __slots__ = ["length"]
