@@ -234,6 +234,7 @@ func TestBackupIsIncremental(t *testing.T) {
 // A server that is killed at any moment of a backup leaves no half backup: it exists, and is good,
 // or not at all. The next start removes what was left.
 func TestServerKilledDuringBackup(t *testing.T) {
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	rng := rand.New(rand.NewPCG(seed, 7))
@@ -347,6 +348,7 @@ func TestRestoreIntoAnUnfinishedRestore(t *testing.T) {
 // A damaged backup is rejected by verify and by restore, which names the file and leaves
 // the directory empty.
 func TestDamagedBackupIsRejected(t *testing.T) {
+	t.Parallel()
 	dir, place := t.TempDir(), t.TempDir()
 	p := launch(t, dir)
 	p.create(t)

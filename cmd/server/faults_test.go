@@ -397,6 +397,7 @@ func shortened(text string) string {
 // for the given time.
 func TestCluster(t *testing.T) {
 	endToEnd(t)
+	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
 	f := newFleet(t, seed, 3, 1)
 	f.brief = true

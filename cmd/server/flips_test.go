@@ -47,6 +47,7 @@ const (
 // acknowledged or says that it cannot, and fsck finds what keeps anything from being served.
 func TestFlippedBits(t *testing.T) {
 	endToEnd(t)
+	t.Parallel()
 	if *flipsSeed == 0 {
 		*flipsSeed = rand.Uint64()
 	}

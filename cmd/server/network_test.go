@@ -431,6 +431,7 @@ func (f *fleet) hasEverywhere(model, digest string) {
 // learned once.
 func TestOwnersEndInTheMiddleOfAnImport(t *testing.T) {
 	endToEnd(t)
+	t.Parallel()
 	data, digest := exported(t, *importSize*1_000_000)
 	f := newFleet(t, uint64(time.Now().UnixNano()), 3, 1)
 	f.brief = true

@@ -216,6 +216,7 @@ func newestBackup(t *testing.T, place string) manifest {
 // A burnt machine comes back from the place of --backup-to alone: states, metadata, aliases,
 // deletions, followers, remembered ids and predictions that wait.
 func TestBurntMachine(t *testing.T) {
+	t.Parallel()
 	dir, place := t.TempDir(), filepath.Join(t.TempDir(), "made", "place")
 	p := launch(t, dir, "--backup-to", "file://"+filepath.ToSlash(place), "--backup-every", "1s", "--backup-keep", "2")
 	for _, id := range []string{"m", "deleted", "leader", "young"} {

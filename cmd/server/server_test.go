@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -37,6 +38,9 @@ var binary string
 func TestMain(m *testing.M) {
 	if peers, ok := os.LookupEnv(peersOf); ok {
 		os.Exit(actAsServer(peers))
+	}
+	if err := flag.Set("test.parallel", "3"); err != nil { // The tests wait for servers more than they work.
+		panic(err)
 	}
 	os.Exit(func() int {
 		dir, err := os.MkdirTemp("", "hindsight-server-test-")

@@ -310,6 +310,7 @@ func (r *rotation) idle(t *testing.T, own tls.Certificate) net.Conn {
 // The server's certificate, the clients' and the CA of the clients change under
 // load. No observation is lost, none is learned twice, and no call fails.
 func TestRotationUnderLoad(t *testing.T) {
+	t.Parallel()
 	r := &rotation{servers: testca.New(t, "servers")}
 	old, next := testca.New(t, "old clients"), testca.New(t, "next clients")
 	r.process, r.dir = secured(t, r.servers, old, hosts())

@@ -97,6 +97,7 @@ func sequences() porcupine.Model {
 // given. The state is that of a serial replay. What clients saw of the sequences is
 // linearizable. Snapshots are written all the time.
 func TestTorture(t *testing.T) {
+	t.Parallel()
 	flags := []string{"--snapshot-replay", "1ms", "--snapshots-kept", "2"}
 	dir := t.TempDir()
 	tt := &torture{t: t, started: time.Now()}

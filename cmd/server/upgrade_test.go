@@ -111,6 +111,7 @@ func (f *fleet) rejects(m *member, want string) {
 // acknowledged is learned once.
 func TestRollingUpgrade(t *testing.T) {
 	endToEnd(t)
+	t.Parallel()
 	oldest, newest := storage.Format, storage.Format+1
 	f := newFleet(t, *tortureSeed, 3, 1)
 	f.batch = *upgradeBatch
