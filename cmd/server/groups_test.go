@@ -223,16 +223,18 @@ func (f *fleet) everywhere() {
 	}
 }
 
-// Five servers have four groups while the test kills, stops, cuts off, restarts and moves their owners. The test is
+// Four servers have four groups while the test kills, stops, cuts off, restarts and moves their owners. The test is
 // TestCluster for each group. Every server answers for all models.
 func TestClusterOfGroups(t *testing.T) {
 	endToEnd(t)
+	t.Parallel()
 	groupsUnderFaults(t, "kill the owner", "cut off the owner", "stop the owner", "restart the owner", "move the owner")
 }
 
 // Cold servers keep what warm ones keep.
 func TestClusterOfColdGroups(t *testing.T) {
 	endToEnd(t)
+	t.Parallel()
 	groupsUnderFaults(t, "kill the owner", "restart the owner", "move the owner", "--cluster-standby", "cold")
 }
 
@@ -241,7 +243,7 @@ func groupsUnderFaults(t *testing.T, of ...string) {
 	t.Helper()
 	chosen := slices.DeleteFunc(faults(), func(x fault) bool { return !slices.Contains(of, x.name) })
 	flags := of[len(chosen):]
-	f := newFleet(t, uint64(time.Now().UnixNano()), 5, 4, flags...)
+	f := newFleet(t, uint64(time.Now().UnixNano()), 4, 4, flags...)
 	f.brief = true
 	f.spread()
 	f.load(*tortureClients)
@@ -390,6 +392,7 @@ func TestOneServerOfAClusterBacksUp(t *testing.T) {
 // A burnt cluster of groups comes back from the place of --backup-to. The owner of a group backs the group up, on its
 // schedule and when a command asks its server.
 func TestBurntCluster(t *testing.T) {
+	t.Parallel()
 	place := filepath.Join(t.TempDir(), "place")
 	all := grouped(t, 3, "--backup-to", place, "--backup-every", "1s", "--backup-keep", "2")
 	begin(t, all)

@@ -31,6 +31,7 @@ const wronged = "wronged"
 // the majority. No label is lost or learned twice meanwhile, and every retry has its first answer.
 func TestAWrongOwner(t *testing.T) {
 	endToEnd(t)
+	t.Parallel()
 	flip := map[string]func(t *testing.T, m storage.Model, e storage.RegistryEntry) error{
 		"a bit of the state":   flipSnapshot(func(s *snapshot.Snapshot) []byte { return s.Learner }),
 		"a bit of the account": flipSnapshot(func(s *snapshot.Snapshot) []byte { return s.Account }),
@@ -78,12 +79,14 @@ func TestAWrongOwner(t *testing.T) {
 		f.wronging(wrong, change)
 		f.righted(wrong, first)
 	}
+	f.rightAtEach(f.members, first)
 	f.report(f.finish())
 }
 
 // A cold owner has a wrong bit of a state. The other servers replay the snapshot that the owner sends, and notice the bit.
 func TestAWrongColdOwner(t *testing.T) {
 	endToEnd(t)
+	t.Parallel()
 	f := newFleet(t, uint64(time.Now().UnixNano()), 3, 1, "--cluster-standby", "cold")
 	f.flipped = true
 	first := f.wrong()
@@ -96,6 +99,7 @@ func TestAWrongColdOwner(t *testing.T) {
 	f.snapshot()
 	f.other(wrong).process.logged(t, "a snapshot of the owner differs", 1)
 	f.righted(wrong, first)
+	f.rightAtEach(f.members, first)
 	f.report(f.finish())
 }
 
@@ -126,7 +130,7 @@ func (f *fleet) wronging(wrong *member, change func(*testing.T, storage.Model, s
 	f.moveTo(0, wrong)
 }
 
-// righted waits until a wrong owner has the store of the majority, and checks the answers of all servers as the owner.
+// righted waits until a wrong owner has the store of the majority, and checks its answers as the owner.
 func (f *fleet) righted(wrong *member, first []*hindsightv1.Outcome) {
 	t := f.t
 	t.Helper()
@@ -135,8 +139,15 @@ func (f *fleet) righted(wrong *member, first []*hindsightv1.Outcome) {
 	wrong.process.logged(t, "a checkpoint has arrived", 1)
 	f.awaitVoters()
 	assert.True(t, f.owner() != wrong, "the wrong server still owns the models")
-	for _, m := range f.members { // Each has the right copy, also as the owner.
-		eventually(t, fmt.Sprintf("server %d owns the models", m.number), func() bool {
+	f.unwronged(first)
+	f.rightAtEach([]*member{wrong}, first)
+}
+
+// rightAtEach makes each server the owner, and checks its answers.
+func (f *fleet) rightAtEach(members []*member, first []*hindsightv1.Outcome) {
+	f.t.Helper()
+	for _, m := range members {
+		eventually(f.t, fmt.Sprintf("server %d owns the models", m.number), func() bool {
 			if f.owner() == m {
 				return true
 			}
