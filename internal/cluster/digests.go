@@ -29,9 +29,9 @@ const (
 
 // check is a digest of this server's copy of a model after an entry of the log.
 type check struct {
-	model string
-	index uint64
-	own   storage.Digest
+	model  string
+	index  uint64
+	digest storage.Digest
 }
 
 // repairs limits how often this server replaces its store of a group. A difference may return, for example because the
@@ -62,9 +62,9 @@ func (r *repairs) begin(now time.Time) (next time.Time, ok bool) {
 // Compare compares the digest of this server's copy of a model after an entry with the digests of the voters. They decide
 // which server is wrong: if a majority agrees, a server that differs replaces its store, and an owner that differs first
 // hands the ownership on. Without a majority no store is replaced. Compare does not wait.
-func (n *Node) Compare(model string, index uint64, own storage.Digest) {
+func (n *Node) Compare(model string, index uint64, digest storage.Digest) {
 	select {
-	case n.checks <- check{model, index, own}:
+	case n.checks <- check{model, index, digest}:
 	default: // Other comparisons are pending. A difference that lasts is found again.
 	}
 }
@@ -104,7 +104,7 @@ func (n *Node) compare(ctx context.Context, l *consensus.Log, c check) {
 		} {
 			v := count(said, voters, part)
 			split = split || v.split
-			switch n.decide(ctx, log, l, v, part(c.own), unheard) {
+			switch n.decide(ctx, log, l, v, part(c.digest), unheard) {
 			case repaired:
 				return
 			case undecided:
@@ -133,22 +133,22 @@ const (
 )
 
 // decide decides by a count of digests, and repairs this server if it is wrong.
-func (n *Node) decide(ctx context.Context, log *zap.Logger, l *consensus.Log, v ballot, own string, unheard int) verdict {
+func (n *Node) decide(ctx context.Context, log *zap.Logger, l *consensus.Log, v ballot, digest string, unheard int) verdict {
 	owner, known := l.Owner()
 	switch {
-	case own == "":
+	case digest == "":
 	case !v.split:
 		if len(v.of)+unheard < v.voters {
 			return undecided
 		}
-	case v.winner == own && known && v.of[owner.ID] != "":
-		if v.of[owner.ID] != own { // The owner has received the question, and compares too.
+	case v.winner == digest && known && v.of[owner.ID] != "":
+		if v.of[owner.ID] != digest { // The owner has received the question, and compares too.
 			log.Warn("a majority of the servers has this server's copy of a model, and the owner differs")
 		}
-	case v.winner != "" && v.winner != own && l.Owns():
+	case v.winner != "" && v.winner != digest && l.Owns():
 		n.yield(ctx, log, l, v)
 		return undecided
-	case v.winner != "" && v.winner != own && known && v.of[owner.ID] == v.winner:
+	case v.winner != "" && v.winner != digest && known && v.of[owner.ID] == v.winner:
 		n.repair(log, l, "a majority of the servers has another copy of a model")
 		return repaired
 	case v.winner == "" && len(v.of) == v.voters:
@@ -188,7 +188,7 @@ func count(said map[string]storage.Digest, voters int, part func(storage.Digest)
 
 // vote asks the voters for their digests, and counts those that do not answer.
 func (n *Node) vote(ctx context.Context, l *consensus.Log, c check) (said map[string]storage.Digest, voters, unheard int) {
-	said = map[string]storage.Digest{n.self.ID: c.own}
+	said = map[string]storage.Digest{n.self.ID: c.digest}
 	var asking sync.WaitGroup
 	var mu sync.Mutex
 	for _, m := range l.Members() {
@@ -221,7 +221,7 @@ func (n *Node) ask(ctx context.Context, m Member, c check) (storage.Digest, erro
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	said, err := client.Digest(ctx, &clusterv1.DigestRequest{
-		Group: n.number, Model: c.model, Index: c.index, Rows: c.own.Rows, State: c.own.State,
+		Group: n.number, Model: c.model, Index: c.index, Rows: c.digest.Rows, State: c.digest.State,
 	})
 	return storage.Digest{Rows: said.GetRows(), State: said.GetState()}, err
 }
@@ -261,9 +261,9 @@ func (s memberServer) Digest(ctx context.Context, r *clusterv1.DigestRequest) (*
 	}
 	defer done()
 	theirs := storage.Digest{Rows: r.GetRows(), State: r.GetState()}
-	own := n.digest(r.GetModel(), r.GetIndex(), theirs)
-	if own.Differs(theirs) {
-		n.Compare(r.GetModel(), r.GetIndex(), own)
+	here := n.digest(r.GetModel(), r.GetIndex(), theirs)
+	if here.Differs(theirs) {
+		n.Compare(r.GetModel(), r.GetIndex(), here)
 	}
-	return &clusterv1.DigestResponse{Rows: own.Rows, State: own.State}, nil
+	return &clusterv1.DigestResponse{Rows: here.Rows, State: here.State}, nil
 }

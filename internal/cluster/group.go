@@ -38,8 +38,8 @@ type Group struct {
 	// searching has a token while a call searches for the owner.
 	searching chan struct{}
 	repairs   repairs
-	// found is what a search has found, while this server is no member.
-	found struct {
+	// located is the answer of the last search, while this server is no member.
+	located struct {
 		sync.Mutex
 		owner   string
 		members []string
@@ -49,7 +49,7 @@ type Group struct {
 
 func newGroup(h *Host, number uint32) *Group {
 	g := &Group{host: h, number: number, joined: make(chan struct{}), searching: make(chan struct{}, 1)}
-	g.found.turn = make(chan struct{})
+	g.located.turn = make(chan struct{})
 	return g
 }
 
@@ -111,9 +111,9 @@ func (g *Group) Turned() <-chan struct{} {
 	if n := g.node.Load(); n != nil {
 		return n.Turned()
 	}
-	g.found.Lock()
-	defer g.found.Unlock()
-	return g.found.turn
+	g.located.Lock()
+	defer g.located.Unlock()
+	return g.located.turn
 }
 
 // Addresses returns the addresses of the members that this server knows, sorted.
@@ -121,9 +121,9 @@ func (g *Group) Addresses() []string {
 	if n := g.node.Load(); n != nil {
 		return addressesOf(peersOf(n.Status().Members))
 	}
-	g.found.Lock()
-	defer g.found.Unlock()
-	return slices.Clone(g.found.members)
+	g.located.Lock()
+	defer g.located.Unlock()
+	return slices.Clone(g.located.members)
 }
 
 func addressesOf(peers []*clusterv1.Peer) []string {
@@ -136,13 +136,13 @@ func addressesOf(peers []*clusterv1.Peer) []string {
 }
 
 func (g *Group) set(owner string, members []string) {
-	g.found.Lock()
-	defer g.found.Unlock()
-	g.found.members = members
-	if g.found.owner != owner {
-		g.found.owner = owner
-		close(g.found.turn)
-		g.found.turn = make(chan struct{})
+	g.located.Lock()
+	defer g.located.Unlock()
+	g.located.members = members
+	if g.located.owner != owner {
+		g.located.owner = owner
+		close(g.located.turn)
+		g.located.turn = make(chan struct{})
 	}
 }
 
@@ -183,9 +183,9 @@ func (g *Group) locate(ctx context.Context) string {
 }
 
 func (g *Group) last() string {
-	g.found.Lock()
-	defer g.found.Unlock()
-	return g.found.owner
+	g.located.Lock()
+	defer g.located.Unlock()
+	return g.located.owner
 }
 
 // search asks the other servers for the owner, and returns its address, empty if none knows it. It returns as soon as the

@@ -71,12 +71,13 @@ type Host struct {
 	failed   chan error
 	// opening receives the groups that Run has to open.
 	opening chan uint32
-	// rebalancing is held by the one call of Rebalance. It guards emptied: an operator has moved groups away from a server.
+	// The one call that moves groups holds rebalancing.
 	rebalancing sync.Mutex
-	emptied     bool
-	background  sync.WaitGroup
-	closeOnce   sync.Once
-	closed      error
+	// spread: the founding of the groups has ended; see place.
+	spread     atomic.Bool
+	background sync.WaitGroup
+	closeOnce  sync.Once
+	closed     error
 }
 
 // The log has at most one failed connection to the cluster port in failureInterval.

@@ -94,6 +94,7 @@ func (n *Node) describe(to string) (*clusterv1.HelloResponse, error) {
 		Id: n.self.ID, Address: n.self.Address, Data: n.data, Servers: n.host.founders(), AgeMs: -1,
 		Draining: n.host.draining.Load(), Version: n.o.Version, Groups: uint32(n.o.Groups),
 		TimeNs: n.o.Now().UnixNano(), Format: n.host.format(), Writes: storage.Format,
+		Spread: n.host.spread.Load(),
 	}
 	l := n.consensus.Load()
 	if l == nil {

@@ -173,7 +173,9 @@ func (n *Node) openStores(ctx context.Context) (err error) {
 	}
 	here, err := n.host.here()
 	n.data = n.data || len(here) > 0
-	return errors.Join(err, n.checkGroups())
+	spread, readErr := n.local.GroupsSpread()
+	n.host.spread.CompareAndSwap(false, spread)
+	return errors.Join(err, readErr, n.checkGroups())
 }
 
 // checkGroups rejects a number of groups other than the number of the cluster that the directory belongs to. A

@@ -22,7 +22,7 @@ const (
 	stepTimeout = 5 * time.Minute
 	// While a server joins a group, pollInterval is the time between two looks at it.
 	pollInterval = 20 * time.Millisecond
-	// The owner of group 0 looks every placeInterval whether the founded groups have their members.
+	// Until the founding ends, each server looks at the groups every placeInterval.
 	placeInterval = time.Second
 )
 
@@ -42,8 +42,12 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 	inside, cancel := within(ctx, stepTimeout)
 	defer cancel()
 	if err = h.until(inside, h.rebalancing.TryLock); err == nil {
-		h.emptied = h.emptied || len(leaving) > 0
-		step, left, err = placement.Rebalance(inside, fleet{h}, leaving)
+		if len(leaving) > 0 {
+			err = h.endFounding()
+		}
+		if err == nil {
+			step, left, err = placement.Rebalance(inside, fleet{h}, leaving)
+		}
 		h.rebalancing.Unlock()
 	}
 	if err != nil && !errors.Is(err, ErrNotReachable) { // A server may have ended during the step.
@@ -75,6 +79,8 @@ func (h *Host) MayLeave(ctx context.Context, server string) error {
 	}
 	return fmt.Errorf("%w: %s has the groups %v: hindsight cluster rebalance --leaving %s", ErrHasGroups, server, has, m.Address)
 }
+
+var errSpread = errors.New("cluster: the founding has ended")
 
 // fleet implements placement.Fleet.
 type fleet struct{ *Host }
@@ -121,10 +127,13 @@ func (h fleet) Look(ctx context.Context, leaving []string) ([]placement.Group, [
 }
 
 // askAll asks servers about group 0 and for all their groups, concurrently. It keeps the owners of the groups that this
-// server is no member of.
+// server is no member of, and whether the founding has ended.
 func (h *Host) askAll(ctx context.Context, addresses []string) []answer {
 	out := h.greetEach(ctx, &clusterv1.HelloRequest{Id: h.id(0), All: true}, addresses)
 	for _, a := range out {
+		if a.said.GetSpread() {
+			h.spread.Store(true)
+		}
 		for _, hosted := range a.said.GetHosted() {
 			if g := h.Group(hosted.GetGroup()); g != nil && g.node.Load() == nil && hosted.GetOwnerAddress() == a.address {
 				g.set(a.address, addressesOf(hosted.GetMembers()))
@@ -225,87 +234,69 @@ func (h *Host) until(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// place gives the founded groups their members, once all servers of Options.Join are members of the cluster. After this server has
-// had its share of the groups, and each of them all its members, a group may lack a member because a server leaves. From then on
-// only a group of one member counts as founded just now.
+// place spreads the founded groups over the servers of Options.Join, once all of them are members of the cluster. The owner of
+// group 0 moves the groups. A group that lacks a member later is not a founded group. So the founding ends for good once every
+// group has all its members, or an operator moves groups away from a server: each server keeps the end of the founding on its
+// disk, and the others learn of it by Hello.
 func (h *Host) place(ctx context.Context) {
-	begun, complete := false, false
-	for {
-		// A server looks every pollInterval, because it may leave all its groups soon after.
-		looking, cancel := context.WithTimeout(ctx, placeInterval)
-		complete = complete || h.until(looking, h.hasShare) == nil
-		<-looking.Done()
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		if !h.groups[0].Owns() {
-			begun = false // Another owner may complete the groups before this server owns group 0 again.
-			continue
-		}
-		placed, err := h.placeAll(ctx, complete, &begun)
-		if err != nil {
+	begun := false
+	for !h.spread.Load() {
+		if err := h.placeAll(ctx, &begun); err != nil {
 			h.log.Debug("the founded groups wait for their members", zap.Error(err))
 		}
-		if placed {
+		if pause(ctx, placeInterval) != nil {
 			return
 		}
 	}
+	if err := h.endFounding(); err != nil {
+		h.log.Warn("the end of the founding is not on the disk", zap.Error(err))
+	}
 }
 
-// hasShare reports whether this server has its share of the groups, and each of them all its members.
-func (h *Host) hasShare() bool {
-	var servers []string
-	for _, m := range h.members() {
-		servers = append(servers, m.Address)
+// endFounding durably ends the founding.
+func (h *Host) endFounding() error {
+	h.spread.Store(true)
+	if n := h.groups[0].node.Load(); n != nil {
+		return n.local.SetGroupsSpread()
 	}
-	want, here := min(placement.Replicas, len(servers)), 0
-	if want == 0 || !h.founded(servers) {
-		return false
-	}
-	for _, g := range h.groups[1:] {
-		n := g.node.Load()
-		if n != nil && len(n.Status().Members) < want {
-			return false
-		}
-		if n != nil {
-			here++
-		}
-	}
-	return here > 0 && here >= len(h.groups[1:])*want/len(servers)
+	return nil
 }
 
-func (h *Host) founded(servers []string) bool {
-	return !slices.ContainsFunc(h.founders(), func(f string) bool { return !slices.Contains(servers, f) })
-}
-
-// placeAll reports whether every group has its members, or a server leaves. It sets begun once it moves groups.
-func (h *Host) placeAll(ctx context.Context, complete bool, begun *bool) (placed bool, err error) {
+// placeAll looks at all groups, and spreads them if this server owns group 0. It sets begun once it moves groups.
+func (h *Host) placeAll(ctx context.Context, begun *bool) error {
 	h.rebalancing.Lock()
 	defer h.rebalancing.Unlock()
-	if h.emptied {
-		return true, nil
-	}
-	groups, servers, err := fleet{h}.Look(ctx, nil)
-	if err != nil {
-		return false, err
-	}
-	if !h.founded(servers) {
-		return false, nil
+	groups, servers, err := founding{fleet{h}}.Look(ctx, nil)
+	lacks := func(founder string) bool { return !slices.Contains(servers, founder) }
+	if err != nil || slices.ContainsFunc(h.founders(), lacks) {
+		return err
 	}
 	want := min(placement.Replicas, len(servers))
-	if complete {
-		want = min(want, 2)
-	}
 	*begun = *begun || slices.ContainsFunc(groups, func(g placement.Group) bool { return len(g.Members) < want })
-	if !*begun {
-		return true, nil
+	if *begun {
+		if err := placement.Spread(ctx, founding{fleet{h}}); err != nil {
+			return err
+		}
+		h.log.Info("the groups are spread over the servers", zap.Int("groups", len(groups)), zap.Int("servers", len(servers)))
 	}
-	if err := placement.Spread(ctx, fleet{h}); err != nil {
-		return false, err
+	h.spread.Store(true)
+	return nil
+}
+
+// founding is the fleet of the owner of group 0 until the founding ends.
+type founding struct{ fleet }
+
+// Look implements placement.Fleet.
+func (f founding) Look(ctx context.Context, leaving []string) ([]placement.Group, []string, error) {
+	groups, servers, err := f.fleet.Look(ctx, leaving)
+	switch {
+	case err != nil:
+	case f.spread.Load():
+		err = errSpread
+	case !f.groups[0].Owns():
+		err = storage.ErrNotOwner
 	}
-	h.log.Info("the groups are spread over the servers", zap.Int("groups", len(groups)), zap.Int("servers", len(servers)))
-	return true, nil
+	return groups, servers, err
 }
 
 // Make implements placement.Fleet.

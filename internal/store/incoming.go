@@ -34,7 +34,9 @@ const (
 	memberDirectory = "cluster"
 	memberFile      = memberDirectory + "/member"
 	groupsFile      = memberDirectory + "/groups"
-	memberBytes     = 16
+	// The file spreadFile says that the founded groups have had all their members.
+	spreadFile  = memberDirectory + "/spread"
+	memberBytes = 16
 )
 
 // ErrMember says that the directory belongs to a member of a cluster, and only the cluster may change it.
@@ -85,6 +87,17 @@ func GroupsIn(dir string) (int, error) { return newStore(dir, Options{}).Groups(
 // SetGroups keeps the number of groups of the member's cluster. The caller has called Member.
 func (s *Store) SetGroups(n int) error {
 	if err := s.replaceFile(s.path(groupsFile), []byte(strconv.Itoa(n)+"\n")); err != nil {
+		return fmt.Errorf("store: %w", err)
+	}
+	return s.syncDirectory(s.path(memberDirectory))
+}
+
+// GroupsSpread reports whether SetGroupsSpread was called.
+func (s *Store) GroupsSpread() (bool, error) { return s.exists(s.path(spreadFile)) }
+
+// SetGroupsSpread durably keeps that the founding of the groups has ended. The caller has called Member.
+func (s *Store) SetGroupsSpread() error {
+	if err := s.writeFile(s.path(spreadFile), nil); err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return s.syncDirectory(s.path(memberDirectory))
@@ -146,9 +159,9 @@ func (s *Store) swapIncoming() error {
 
 // swap moves a part of a checkpoint into its place. It does nothing if a previous call has moved the part.
 func (s *Store) swap(from, to string) error {
-	if there, err := s.exists(from); err != nil {
+	if exists, err := s.exists(from); err != nil {
 		return err
-	} else if !there {
+	} else if !exists {
 		_, err = s.fs.Stat(to)
 		return err
 	}

@@ -85,8 +85,11 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 // a checkpoint replaces the state before the process uses the log again.
 func (m *machine) Restore(r io.ReadCloser) error {
 	content, err := io.ReadAll(r)
-	if err != nil || len(content) != contentBytes {
-		return fmt.Errorf("cluster: read a mark of %d bytes: %w", len(content), err)
+	if err != nil {
+		return fmt.Errorf("cluster: read a mark: %w", err)
+	}
+	if len(content) != contentBytes {
+		return fmt.Errorf("cluster: a mark of %d bytes, want %d", len(content), contentBytes)
 	}
 	index := binary.BigEndian.Uint64(content)
 	if !m.o.Has(index) {
@@ -111,8 +114,8 @@ func (s snapshot) Persist(to raft.SnapshotSink) error {
 	if err := s.sync(context.Background()); err != nil {
 		return fmt.Errorf("cluster: sync before a mark: %w", err)
 	}
-	if own, ok := to.(*sink); ok {
-		own.local = true
+	if mark, ok := to.(*sink); ok {
+		mark.local = true
 	}
 	if _, err := to.Write(binary.BigEndian.AppendUint64(nil, s.index)); err != nil {
 		return err

@@ -128,7 +128,9 @@ type HelloResponse struct {
 	// format is the newest format of the server's stores.
 	Format uint32 `protobuf:"varint,17,opt,name=format,proto3" json:"format,omitempty"`
 	// writes is the newest format that the server can write.
-	Writes        uint32 `protobuf:"varint,18,opt,name=writes,proto3" json:"writes,omitempty"`
+	Writes uint32 `protobuf:"varint,18,opt,name=writes,proto3" json:"writes,omitempty"`
+	// spread is true once the founding of the groups has ended.
+	Spread        bool `protobuf:"varint,19,opt,name=spread,proto3" json:"spread,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -287,6 +289,13 @@ func (x *HelloResponse) GetWrites() uint32 {
 		return x.Writes
 	}
 	return 0
+}
+
+func (x *HelloResponse) GetSpread() bool {
+	if x != nil {
+		return x.Spread
+	}
+	return false
 }
 
 // Peer is a member of a group.
@@ -1133,7 +1142,7 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\fHelloRequest\x12\x14\n" +
 	"\x05group\x18\x01 \x01(\rR\x05group\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x10\n" +
-	"\x03all\x18\x03 \x01(\bR\x03all\"\x8e\x04\n" +
+	"\x03all\x18\x03 \x01(\bR\x03all\"\xa6\x04\n" +
 	"\rHelloResponse\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -1153,7 +1162,8 @@ const file_hindsight_cluster_v1_member_proto_rawDesc = "" +
 	"\x06hosted\x18\x0f \x03(\v2!.hindsight.cluster.v1.HostedGroupR\x06hosted\x12\x17\n" +
 	"\atime_ns\x18\x10 \x01(\x03R\x06timeNs\x12\x16\n" +
 	"\x06format\x18\x11 \x01(\rR\x06format\x12\x16\n" +
-	"\x06writes\x18\x12 \x01(\rR\x06writes\"6\n" +
+	"\x06writes\x18\x12 \x01(\rR\x06writes\x12\x16\n" +
+	"\x06spread\x18\x13 \x01(\bR\x06spread\"6\n" +
 	"\x04Peer\x12\x18\n" +
 	"\aaddress\x18\x01 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05voter\x18\x02 \x01(\bR\x05voter\"~\n" +
