@@ -46,7 +46,12 @@ const (
 
 func roleNames() []string { return []string{"none", "read", "write", "admin"} }
 
-func (r Role) String() string { return roleNames()[r] }
+func (r Role) String() string {
+	if names := roleNames(); r >= None && int(r) < len(names) {
+		return names[r]
+	}
+	return fmt.Sprintf("role %d", int(r))
+}
 
 // ParseRole reads the name of a role that a principal may have.
 func ParseRole(name string) (Role, bool) {

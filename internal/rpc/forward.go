@@ -1,7 +1,6 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -289,11 +288,11 @@ func forwardedBy(g Group) metadata.MD {
 
 // forward sends a call to the owner of a group. The context search bounds the wait for an owner.
 func (f *forwarding) forward(ctx, search context.Context, g Group, method string, request any, options ...grpc.CallOption) (any, error) {
-	conn, err := f.conn(search, g)
+	conn, owner, err := f.conn(search, g)
 	if err != nil {
 		return nil, err
 	}
-	during, end := f.underOwner(ctx, g, nil)
+	during, end := f.underOwner(ctx, g, owner, nil)
 	defer end()
 	answer := f.rules[method].answer.New().Interface()
 	var to peer.Peer // It has an address if the call was sent.
@@ -304,18 +303,17 @@ func (f *forwarding) forward(ctx, search context.Context, g Group, method string
 	return answer, nil
 }
 
-// underOwner returns the context of a call to the current owner of a group. It ends, after graceTime, once another server is the
+// underOwner returns the context of a call to an owner of a group. It ends, after graceTime, once another server is the
 // owner: a previous owner that hangs never answers, and the log rejects its changes. It also ends when draining closes.
-func (f *forwarding) underOwner(ctx context.Context, g Group, draining <-chan struct{}) (context.Context, context.CancelFunc) {
+func (f *forwarding) underOwner(ctx context.Context, g Group, called string, draining <-chan struct{}) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	first, _ := g.Cluster.Owner()
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
 			turned := g.Cluster.Turned()
 			owner, _ := g.Cluster.Owner()
-			if first = cmp.Or(first, owner); owner != "" && owner != first {
+			if owner != "" && owner != called {
 				clock.Sleep(ctx, graceTime)
 				cancel()
 			}
@@ -330,12 +328,17 @@ func (f *forwarding) underOwner(ctx context.Context, g Group, draining <-chan st
 	return ctx, func() { cancel(); <-ended }
 }
 
-func (f *forwarding) conn(search context.Context, g Group) (grpc.ClientConnInterface, error) {
-	conn, err := g.Cluster.Conn(search)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", engine.ErrNotOwner, err)
+// conn returns a connection to the owner of a group, and the id of the owner.
+func (f *forwarding) conn(search context.Context, g Group) (conn grpc.ClientConnInterface, owner string, err error) {
+	for {
+		owner, _ = g.Cluster.Owner()
+		if conn, err = g.Cluster.Conn(search); err != nil {
+			return nil, "", fmt.Errorf("%w: %w", engine.ErrNotOwner, err)
+		}
+		if now, _ := g.Cluster.Owner(); now == owner && now != "" { // Otherwise the connection may be to another owner.
+			return conn, owner, nil
+		}
 	}
-	return conn, nil
 }
 
 // translate maps the error of a forwarded call. It keeps an error of the owner. If the

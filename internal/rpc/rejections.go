@@ -59,8 +59,9 @@ func (r *rejections) report(ctx context.Context, method string, err error) error
 	message := "call rejected"
 	switch s.Code() {
 	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
-		// Shutting down and an election are no faults.
-		if !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrNotOwner) {
+		// Shutting down, an election and a stream that broke off are no faults.
+		brokeOff := s.Code() == codes.Unavailable && ctx.Err() != nil
+		if !brokeOff && !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrNotOwner) {
 			level, message = zap.ErrorLevel, "call failed"
 		}
 	default: // The client gets the reason.

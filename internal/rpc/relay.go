@@ -57,12 +57,12 @@ func (f *forwarding) proxy(stream grpc.ServerStream, g Group, info *grpc.StreamS
 		draining = f.draining
 	}
 	search, found := searching(ctx)
-	conn, err := f.conn(search, g)
+	conn, called, err := f.conn(search, g)
 	found()
 	if err != nil {
 		return err
 	}
-	during, end := f.underOwner(ctx, g, draining)
+	during, end := f.underOwner(ctx, g, called, draining)
 	defer end() // This ends the stream to the owner.
 	description := &grpc.StreamDesc{ServerStreams: info.IsServerStream, ClientStreams: info.IsClientStream}
 	owner, err := conn.NewStream(f.outgoing(during, g), description, info.FullMethod)
