@@ -21,7 +21,7 @@ type account struct {
 }
 
 // Beta is the factor 1/√(2−ω) of a label in B, for its weight ω. It is 0 for a weight above
-// 2 − 1e-9: no label bounds such a round.
+// 2 − 1e-9: no label bounds the round.
 func Beta(weight float64) float64 {
 	left := 2 - weight
 	if left < 1/model.MaxWeight {

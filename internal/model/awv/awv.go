@@ -218,7 +218,7 @@ func (f *Forecaster) Observe(o *model.Outcome, x, y []float64, weight float64) e
 		return err
 	}
 	f.features.Map(f.row[:f.factor.Order()], x)
-	f.weigh(x, weight)
+	f.addTrace(x, weight)
 	f.learn(o, y, weight)
 	return nil
 }
@@ -230,7 +230,7 @@ func (f *Forecaster) learn(o *model.Outcome, y []float64, weight float64) {
 		f.solvePrefixes()
 	}
 	rotation := f.factor.RotateDiscounted(f.row, f.priors, math.Sqrt(f.o.Forgetting))
-	f.settle(o, y, weight, f.row, f.priors, rotation)
+	f.accountFor(o, y, weight, f.row, f.priors, rotation)
 	if f.prefixes != nil {
 		f.mixPrefixes(o, y, weight)
 	}
@@ -250,7 +250,7 @@ func (f *Forecaster) scaleRow(row, y []float64, weight float64) {
 	}
 }
 
-func (f *Forecaster) settle(o *model.Outcome, y []float64, weight float64, row, priors []float64, rotation qr.Rotation) {
+func (f *Forecaster) accountFor(o *model.Outcome, y []float64, weight float64, row, priors []float64, rotation qr.Rotation) {
 	residuals := row[f.factor.Order():]
 	o.Resize(f.o.Outputs)
 	o.Loss, o.Regret = 0, 0

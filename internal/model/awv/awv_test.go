@@ -278,7 +278,9 @@ func TestAGrowingDictionaryIsCertified(t *testing.T) {
 	worst := 0.0
 	for name, against := range adversaries() {
 		rng := rand.New(rand.NewPCG(seed, 71))
-		l := nystrom(func(o *awv.NystromOptions) { o.Kernel, o.Lambda, o.MaxDictionary = gaussian(0.8), lambda, 40 })
+		l := nystrom(func(o *awv.NystromOptions) {
+			o.Dictionary.Kernel, o.Lambda, o.Dictionary.Capacity = gaussian(0.8), lambda, 40
+		})
 		var samples []modeltest.Sample
 		var sizes []int
 		loss := 0.0

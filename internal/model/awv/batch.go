@@ -7,11 +7,11 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// What ObserveAll takes at a time: most rows at most, which share a pass, and no more than
-// bytes bytes of the factor times rows, but least rows. Those of order 2048 take some ms.
+// ObserveAll takes minBatch to maxBatch rows at a time, which share a pass: as many that the bytes of the factor times the
+// rows are at most batchBytes. The rows of a batch of order 2048 take some milliseconds.
 const (
 	minBatch, maxBatch = 8, 32
-	bytes              = 1 << 27
+	batchBytes         = 1 << 27
 )
 
 // Together is 1 if the forecaster forgets or mixes prefixes, by passes between two rows.
@@ -19,7 +19,7 @@ func (f *Forecaster) Together() int {
 	if f.renewal != nil || f.prefixes != nil {
 		return 1
 	}
-	return max(minBatch, min(maxBatch, int(bytes/qr.Bytes(f.factor.Order(), f.o.Outputs))))
+	return max(minBatch, min(maxBatch, int(batchBytes/qr.Bytes(f.factor.Order(), f.o.Outputs))))
 }
 
 // ObserveAll learns the observations by passes over R that several share.
@@ -36,8 +36,8 @@ func (f *Forecaster) ObserveAll(outcomes []model.Outcome, all []model.Observatio
 	}
 	qr.RotateSequence(turns)
 	for n, o := range all {
-		f.weigh(o.X, o.Weight)
-		f.settle(&outcomes[n], o.Y, o.Weight, turns[n].Row, turns[n].Priors, turns[n].Rotation)
+		f.addTrace(o.X, o.Weight)
+		f.accountFor(&outcomes[n], o.Y, o.Weight, turns[n].Row, turns[n].Priors, turns[n].Rotation)
 	}
 	return nil
 }
@@ -75,8 +75,8 @@ func (r *Ridges) ObserveAll(outcomes []model.Outcome, all []model.Observation) e
 	for n, o := range all {
 		for k, f := range r.forecasters {
 			t := &turns[k][n]
-			f.weigh(o.X, o.Weight)
-			f.settle(&r.own[k], o.Y, o.Weight, t.Row, t.Priors, t.Rotation)
+			f.addTrace(o.X, o.Weight)
+			f.accountFor(&r.outcomes[k], o.Y, o.Weight, t.Row, t.Priors, t.Rotation)
 		}
 		r.mix(&outcomes[n], o.Y, o.Weight)
 	}

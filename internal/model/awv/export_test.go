@@ -8,7 +8,7 @@ const WholeHistory = math.MaxInt
 // Centres are copies of the dictionary's centres, in the order in which they
 // were added.
 func (n *Nystrom) Centres() [][]float64 {
-	d := n.o.Dimension
+	d := n.dictionary.Dimension()
 	flat := n.dictionary.Centres()
 	out := make([][]float64, 0, n.dictionary.Size())
 	for at := 0; at < len(flat); at += d {

@@ -20,9 +20,8 @@ func gaussian(sigma float64) kernel.Kernel { return kernel.Kernel{Kind: kernel.G
 
 func nystrom(set func(*awv.NystromOptions)) *awv.Nystrom {
 	o := awv.NystromOptions{
-		Options: awv.Options{Lambda: 1},
-		Kernel:  gaussian(1), Dimension: 2, Mu: 0.1, Epsilon: 0.5, Beta: 1,
-		MaxDictionary: 512, Seed: 1,
+		Options:    awv.Options{Lambda: 1},
+		Dictionary: feature.SampledOptions{Kernel: gaussian(1), Dimension: 2, Mu: 0.1, Epsilon: 0.5, Beta: 1, Capacity: 512, Seed: 1},
 	}
 	set(&o)
 	return awv.NewNystrom(o)
@@ -47,12 +46,12 @@ func TestKernelLearnersConform(t *testing.T) {
 		},
 		"nystrom, no history": {
 			Dimension: 2, Rejects: tooLarge,
-			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.MaxDictionary = 12 }) },
+			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.Dictionary.Capacity = 12 }) },
 		},
 		"nystrom, window": {
 			Dimension: 2, Rejects: tooLarge,
 			New: func() model.Learner {
-				return nystrom(func(o *awv.NystromOptions) { o.MaxDictionary, o.Window = 12, 16 })
+				return nystrom(func(o *awv.NystromOptions) { o.Dictionary.Capacity, o.Window = 12, 16 })
 			},
 		},
 		"nystrom, whole history": {
@@ -61,7 +60,7 @@ func TestKernelLearnersConform(t *testing.T) {
 		},
 		"nystrom, given": {
 			Dimension: 2, Rejects: tooLarge,
-			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.Given = given }) },
+			New: func() model.Learner { return nystrom(func(o *awv.NystromOptions) { o.Dictionary.Given = given }) },
 		},
 		"fourier": {
 			Dimension: 3, Rejects: tooLarge,
@@ -112,7 +111,7 @@ func TestNystromIsExactWithWholeHistory_NeurIPS_Eq4(t *testing.T) {
 		{Kind: kernel.Linear},
 	} {
 		t.Run(string(k.Kind), func(t *testing.T) {
-			l := nystrom(func(o *awv.NystromOptions) { o.Kernel, o.Window, o.Lambda = k, awv.WholeHistory, 0.4 })
+			l := nystrom(func(o *awv.NystromOptions) { o.Dictionary.Kernel, o.Window, o.Lambda = k, awv.WholeHistory, 0.4 })
 			o := &modeltest.Nystrom{Kernel: k.At, Lambda: 0.4}
 			for n, s := range modeltest.Samples(5, 2, 120) {
 				before := l.Stats().Dictionary
@@ -140,7 +139,7 @@ func TestGivenDictionaryIsCertified_NeurIPS_Cor8(t *testing.T) {
 	for range 20 {
 		given = append(given, []float64{rng.NormFloat64(), rng.NormFloat64()})
 	}
-	l := nystrom(func(o *awv.NystromOptions) { o.Given = given })
+	l := nystrom(func(o *awv.NystromOptions) { o.Dictionary.Given = given })
 	for n := range 300 {
 		x := []float64{rng.NormFloat64(), rng.NormFloat64()}
 		p := must(modeltest.Predict(l, x))(t)
@@ -167,7 +166,7 @@ func TestNystromOnRealStreams(t *testing.T) {
 			exact := awv.NewKernel(awv.KernelOptions{Kernel: gaussian(1), Dimension: d, Lambda: 1, Capacity: n})
 			learners := map[int]*awv.Nystrom{}
 			for _, window := range []int{0, awv.WholeHistory} {
-				learners[window] = nystrom(func(o *awv.NystromOptions) { o.Dimension, o.Window = d, window })
+				learners[window] = nystrom(func(o *awv.NystromOptions) { o.Dictionary.Dimension, o.Window = d, window })
 			}
 			for _, s := range samples {
 				must(modeltest.Observe(exact, s.X, s.Y, 1))(t)
@@ -201,7 +200,7 @@ func TestNystromConvergesToKernelAWV(t *testing.T) {
 		{0.1, 0, 0.02}, {0.1, awv.WholeHistory, 5e-3}, {0.01, 0, 5e-3}, {0.01, awv.WholeHistory, 1e-3}, {1e-4, awv.WholeHistory, 1e-5},
 	} {
 		learners[r] = nystrom(func(o *awv.NystromOptions) {
-			o.Kernel, o.Lambda, o.Mu, o.Window = gaussian(0.7), 0.5, r.mu, r.window
+			o.Dictionary.Kernel, o.Lambda, o.Dictionary.Mu, o.Window = gaussian(0.7), 0.5, r.mu, r.window
 		})
 	}
 	for range n {
@@ -232,11 +231,11 @@ func TestLeverageIsThatOfTheKernel(t *testing.T) {
 	}{
 		"taylor": {gaussian(0.8), awv.New(feature.NewTaylor(1, 0.8, 16), awv.Options{Lambda: lambda})},
 		"nystrom": {gaussian(0.8), nystrom(func(o *awv.NystromOptions) {
-			o.Kernel, o.Dimension, o.Lambda, o.Mu, o.Window = gaussian(0.8), 1, lambda, 1e-6, awv.WholeHistory
+			o.Dictionary.Kernel, o.Dictionary.Dimension, o.Lambda, o.Dictionary.Mu, o.Window = gaussian(0.8), 1, lambda, 1e-6, awv.WholeHistory
 		})},
 		"nystrom, quadratic": {kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}, nystrom(func(o *awv.NystromOptions) {
-			o.Kernel = kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}
-			o.Dimension, o.Lambda, o.Mu, o.Window = 1, lambda, 1e-6, awv.WholeHistory
+			o.Dictionary.Kernel = kernel.Kernel{Kind: kernel.Polynomial, Degree: 2, Offset: 1}
+			o.Dictionary.Dimension, o.Lambda, o.Dictionary.Mu, o.Window = 1, lambda, 1e-6, awv.WholeHistory
 		})},
 	} {
 		t.Run(name, func(t *testing.T) {

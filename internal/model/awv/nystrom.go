@@ -6,29 +6,20 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
 	"hindsight/internal/model/feature"
-	"hindsight/internal/model/kernel"
 )
 
 // NystromOptions are the options of a Nyström forecaster.
 type NystromOptions struct {
 	Options
-	// Lambdas are the ridges, which replace Options.Lambda if there are any.
-	Lambdas   []float64
-	Kernel    kernel.Kernel
-	Dimension int
-	// Mu, Epsilon and Beta are the parameters of KORS.
-	Mu, Epsilon, Beta float64
-	// MaxDictionary caps the centres.
-	MaxDictionary int
+	// Lambdas are the ridges. Without them the only ridge is Options.Lambda.
+	Lambdas []float64
+	// Dictionary is sampled by KORS or given. With a given one the space is fixed. NewNystrom sets its Bound.
+	Dictionary feature.SampledOptions
 	// Window is the number of last rounds that a new feature is summed over. 0 takes its past
 	// as 0; eq. (4) of the paper keeps every round.
 	Window int
 	// Frees frees the rounds once the dictionary is full.
 	Frees bool
-	// Given is a given dictionary, or nil. With one, nothing is sampled and the space is fixed.
-	Given [][]float64
-	// Seed seeds the sampling.
-	Seed uint64
 }
 
 // Nystrom is PKAWV over a Nyström dictionary that KORS grows. A kept point joins the
@@ -60,34 +51,28 @@ type pastRound struct {
 func NewNystrom(o NystromOptions) *Nystrom {
 	o.Options = o.completed()
 	o.Lambdas = completedLambdas(o.Options, o.Lambdas)
-	n := &Nystrom{o: o, dictionary: feature.NewSampled(feature.SampledOptions{
-		Kernel: o.Kernel, Dimension: o.Dimension, Bound: KernelRange * slices.Min(o.Lambdas),
-		Mu: o.Mu, Epsilon: o.Epsilon, Beta: o.Beta, Capacity: o.MaxDictionary, Given: o.Given, Seed: o.Seed,
-	})}
+	o.Dictionary.Bound = KernelRange * slices.Min(o.Lambdas)
+	n := &Nystrom{o: o, dictionary: feature.NewSampled(o.Dictionary)}
 	n.Ridges = NewRidges(n.dictionary, o.Options, o.Lambdas)
 	return n
 }
 
 // NystromCost is the cost with a full dictionary and a full window, freed or not.
 func NystromCost(o NystromOptions) model.Cost {
-	m := uint64(o.MaxDictionary)
-	if len(o.Given) > 0 {
-		m = uint64(len(o.Given))
+	centres, mapBytes, beside := o.Dictionary.Cost()
+	c := RidgesCost(centres, o.Options, o.Lambdas, mapBytes)
+	c.StateBytes += beside.StateBytes
+	if len(o.Dictionary.Given) == 0 {
+		c.StateBytes += uint64(o.Window) * o.roundBytes(centres)
 	}
-	d := uint64(o.Dimension)
-	c := RidgesCost(int(m), o.Options, o.Lambdas, 8*(m*d+m*(m+1)/2))
-	c.StateBytes += 8 * (m*(m+1)/2 + (2+d)*m)
-	if len(o.Given) == 0 {
-		c.StateBytes += uint64(o.Window) * o.roundBytes(int(m))
-	}
-	c.PredictFlops += m*d + m*m/2 + d + m // The last are k(x,x) and ‖φ(x)‖².
-	c.ObserveFlops += 2*m*d + m*m
+	c.PredictFlops += beside.PredictFlops + uint64(o.Dictionary.Dimension+centres) // Of k(x,x) and ‖φ(x)‖².
+	c.ObserveFlops += beside.ObserveFlops
 	return c
 }
 
 // roundBytes is the memory of a past round with m features: three slices and their numbers.
 func (o NystromOptions) roundBytes(m int) uint64 {
-	return 3*24 + 8*uint64(o.Dimension+max(o.Outputs, 1)+1+m)
+	return 3*24 + 8*uint64(o.Dictionary.Dimension+max(o.Outputs, 1)+1+m)
 }
 
 // Observe draws for x, grows if x is kept, and learns. A round costs the forecaster's Observe
@@ -103,7 +88,7 @@ func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) erro
 	features := n.row()
 	n.dictionary.Map(features, x)
 	n.keep(x, y, weight, features)
-	n.weigh(x, weight)
+	n.addTrace(x, weight)
 	n.learn(o, y, weight)
 	return nil
 }
@@ -174,7 +159,7 @@ func (n *Nystrom) discounts() []float64 {
 
 func (n *Nystrom) keep(x, y []float64, weight float64, features []float64) {
 	switch {
-	case n.o.Window == 0 || len(n.o.Given) > 0 || n.complete():
+	case n.o.Window == 0 || n.dictionary.Fixed() || n.complete():
 		return
 	case len(n.past) < n.o.Window:
 		n.past = append(n.past, pastRound{})
@@ -206,7 +191,7 @@ func (n *Nystrom) Report(o model.ReportOptions) model.Report {
 }
 
 // projected: the features of every round are the features of the current dictionary.
-func (n *Nystrom) projected() bool { return len(n.o.Given) > 0 || (n.o.Window > 0 && !n.cut) }
+func (n *Nystrom) projected() bool { return n.dictionary.Fixed() || (n.o.Window > 0 && !n.cut) }
 
 // Visit visits the dictionary, the forecasters, the generator and the kept past. The
 // factors of the dictionary follow from it.
@@ -216,7 +201,7 @@ func (n *Nystrom) Visit(v *codec.Visitor) {
 	}
 	n.Ridges.Visit(v)
 	n.dictionary.VisitGenerator(v)
-	if n.o.Window > 0 && len(n.o.Given) == 0 {
+	if n.o.Window > 0 && !n.dictionary.Fixed() {
 		v.Bool(&n.cut)
 	}
 	n.visitPast(v)
@@ -225,7 +210,7 @@ func (n *Nystrom) Visit(v *codec.Visitor) {
 // kept is the number of past rounds after so many observations, and the place of the next.
 func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	window := uint64(n.o.Window)
-	if window == 0 || len(n.o.Given) > 0 || n.complete() {
+	if window == 0 || n.dictionary.Fixed() || n.complete() {
 		return 0, 0
 	}
 	return min(observations, window), observations % window
@@ -234,7 +219,7 @@ func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 // visitPast visits the kept past. A read fails unless the past fits the accounts.
 func (n *Nystrom) visitPast(v *codec.Visitor) {
 	count, next := len(n.past), uint64(n.next)
-	v.Count(&count, 8*(n.o.Dimension+n.o.Outputs+1))
+	v.Count(&count, 8*(n.dictionary.Dimension()+n.o.Outputs+1))
 	if v.Uint64(&next); v.Reading() {
 		observations := n.observations()
 		wantCount, wantNext := n.kept(observations)
@@ -252,7 +237,7 @@ func (n *Nystrom) visitPast(v *codec.Visitor) {
 
 func (n *Nystrom) visitRound(v *codec.Visitor, r *pastRound) {
 	if v.Reading() {
-		r.x, r.y = make([]float64, n.o.Dimension), make([]float64, n.o.Outputs)
+		r.x, r.y = make([]float64, n.dictionary.Dimension()), make([]float64, n.o.Outputs)
 	}
 	v.Floats(r.x)
 	v.Floats(r.y)

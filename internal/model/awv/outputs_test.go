@@ -137,7 +137,7 @@ func TestGrowingWhileForgetting(t *testing.T) {
 			must(modeltest.Observe(grown, s.X, s.Y, s.Weight))(t)
 		}
 		// The same centres, in their order, given beforehand.
-		given := nystrom(func(o *awv.NystromOptions) { o.Given, o.Forgetting, o.Lambda = grown.Centres(), f, 1e-3 })
+		given := nystrom(func(o *awv.NystromOptions) { o.Dictionary.Given, o.Forgetting, o.Lambda = grown.Centres(), f, 1e-3 })
 		for _, s := range samples {
 			must(modeltest.Observe(given, s.X, s.Y, s.Weight))(t)
 		}

@@ -194,10 +194,10 @@ func (f *Forecaster) mixedStats(s *model.Stats) {
 			}
 			a := &f.accounts(k)[j]
 			s.CertificateOK = s.CertificateOK && a.Reconciles(explained.Value(), tolerance)
-			own := a.Certificate.Value()
-			certificate = math.Min(certificate, own+m.mixture.Certificate(potential, k)+above[k])
-			own = math.Max(own, float64(a.Bound*a.Bound*logDets[k])+a.incurred.Value())
-			bound = math.Min(bound, own+m.mixture.Bound(k)+above[k])
+			alone := a.Certificate.Value()
+			certificate = math.Min(certificate, alone+m.mixture.Certificate(potential, k)+above[k])
+			alone = math.Max(alone, float64(a.Bound*a.Bound*logDets[k])+a.incurred.Value())
+			bound = math.Min(bound, alone+m.mixture.Bound(k)+above[k])
 		}
 		s.Certificate += certificate
 		s.RegretBound += bound

@@ -41,7 +41,7 @@ func TestPrefixesConform(t *testing.T) {
 		"degrees, two outputs":  {Dimension: 2, Outputs: 2, New: func() model.Learner { return mixedTaylor(3, 1, 2) }},
 		"the largest one alone": {Dimension: 2, New: func() model.Learner { return mixedTaylor(0, 1, 1) }},
 		"dictionary, history": {Dimension: 2, Rejects: tooLarge, New: func() model.Learner {
-			return nystrom(func(o *awv.NystromOptions) { o.MaxDictionary, o.Window, o.Prefixes = 12, 16, sizes(1, 4, 12) })
+			return nystrom(func(o *awv.NystromOptions) { o.Dictionary.Capacity, o.Window, o.Prefixes = 12, 16, sizes(1, 4, 12) })
 		}},
 	} {
 		t.Run(name, func(t *testing.T) { modeltest.Conform(t, s) })
@@ -183,7 +183,7 @@ func TestPrefixesOfADictionary(t *testing.T) {
 		for name, against := range adversaries() {
 			create := func(prefixes []awv.Prefix) *awv.Nystrom {
 				return nystrom(func(o *awv.NystromOptions) {
-					o.Lambda, o.Mu, o.MaxDictionary, o.Window, o.Prefixes = 0.3, 0.02, 32, window, prefixes
+					o.Lambda, o.Dictionary.Mu, o.Dictionary.Capacity, o.Window, o.Prefixes = 0.3, 0.02, 32, window, prefixes
 				})
 			}
 			l, plain := create(sizes(1, 2, 4, 8, 16, 32)), create(nil)

@@ -36,9 +36,9 @@ type Ridges struct {
 	outputs []mixed
 	gaps    []compensated.Sum
 	// Scratch.
-	own    []model.Outcome
-	advice []float64
-	rooms  sync.Pool
+	outcomes []model.Outcome
+	advice   []float64
+	rooms    sync.Pool
 }
 
 // NewRidges returns a learner without observations. Without lambdas its only ridge is o.Lambda. It
@@ -55,7 +55,7 @@ func NewRidges(features feature.Map, o Options, lambdas []float64) *Ridges {
 	}
 	if count := len(lambdas); count > 1 {
 		r.outputs, r.gaps = newMixed(count, o.Outputs), make([]compensated.Sum, count)
-		r.own, r.advice = make([]model.Outcome, count), make([]float64, count)
+		r.outcomes, r.advice = make([]model.Outcome, count), make([]float64, count)
 	}
 	return r
 }
@@ -87,7 +87,7 @@ func RidgesCost(r int, o Options, lambdas []float64, mapBytes uint64) model.Cost
 // room is the scratch of Predict.
 type room struct {
 	features, solved, advice, deviations, leverages []float64
-	own                                             []model.Prediction
+	predictions                                     []model.Prediction
 }
 
 func (r *Ridges) take(features int) *room {
@@ -96,7 +96,7 @@ func (r *Ridges) take(features int) *room {
 		count := len(r.forecasters)
 		p = &room{
 			advice: make([]float64, count), deviations: make([]float64, count), leverages: make([]float64, count),
-			own: make([]model.Prediction, count),
+			predictions: make([]model.Prediction, count),
 		}
 	}
 	if len(p.features) != features {
@@ -127,16 +127,16 @@ func (r *Ridges) Predict(p *model.Prediction, x []float64) error {
 	left := r.forecasters[0].leftOut(z, x)
 	for k, f := range r.forecasters {
 		copy(room.solved, z)
-		own := &room.own[k]
-		own.Resize(outputs)
-		f.answer(own, f.factor.Solve(room.solved, own.Values), left)
-		room.leverages[k] = own.Leverage
+		alone := &room.predictions[k]
+		alone.Resize(outputs)
+		f.answer(alone, f.factor.Solve(room.solved, alone.Values), left)
+		room.leverages[k] = alone.Leverage
 	}
 	p.Resize(outputs)
 	p.Leverage = 0
 	for j := range p.Values {
-		for k := range room.own {
-			room.advice[k], room.deviations[k] = room.own[k].Values[j], room.own[k].StandardErrors[:outputs][j]
+		for k := range room.predictions {
+			room.advice[k], room.deviations[k] = room.predictions[k].Values[j], room.predictions[k].StandardErrors[:outputs][j]
 		}
 		r.outputs[j].combine(p, j, room.advice, room.deviations, room.leverages)
 	}
@@ -151,16 +151,16 @@ func (r *Ridges) Observe(o *model.Outcome, x, y []float64, weight float64) error
 		return err
 	}
 	r.features.Map(r.row(), x)
-	r.weigh(x, weight)
+	r.addTrace(x, weight)
 	r.learn(o, y, weight)
 	return nil
 }
 
 func (r *Ridges) row() []float64 { return r.forecasters[0].row[:r.features.Size()] }
 
-func (r *Ridges) weigh(x []float64, weight float64) {
+func (r *Ridges) addTrace(x []float64, weight float64) {
 	for _, f := range r.forecasters {
-		f.weigh(x, weight)
+		f.addTrace(x, weight)
 	}
 }
 
@@ -171,7 +171,7 @@ func (r *Ridges) learn(o *model.Outcome, y []float64, weight float64) {
 	}
 	for k, f := range slices.Backward(r.forecasters) { // The first holds the features, and spoils them.
 		copy(f.row, r.row())
-		f.learn(&r.own[k], y, weight)
+		f.learn(&r.outcomes[k], y, weight)
 	}
 	r.mix(o, y, weight)
 }
@@ -180,8 +180,8 @@ func (r *Ridges) mix(o *model.Outcome, y []float64, weight float64) {
 	o.Resize(len(y))
 	o.Loss = 0
 	for j, label := range y {
-		for k := range r.own {
-			r.advice[k] = r.own[k].Predictions[j]
+		for k := range r.outcomes {
+			r.advice[k] = r.outcomes[k].Predictions[j]
 		}
 		prediction, loss := r.outputs[j].learn(r.advice, label, weight)
 		for k, f := range r.advice {
@@ -191,7 +191,7 @@ func (r *Ridges) mix(o *model.Outcome, y []float64, weight float64) {
 		o.Loss += loss
 	}
 	best := r.best()
-	o.Regret = r.own[best].Regret + r.gaps[best].Value()
+	o.Regret = r.outcomes[best].Regret + r.gaps[best].Value()
 }
 
 // grow adds a feature to every forecaster, with its corner in each: see Forecaster.grow.
@@ -259,13 +259,13 @@ func (r *Ridges) Stats() model.Stats {
 	}
 	s.Certificate, s.RegretBound = math.Inf(1), math.Inf(1)
 	for k, f := range r.forecasters {
-		own := f.Stats()
+		alone := f.Stats()
 		// L*_k − L*, which differences of two L* do not have for a large ridge.
-		above := math.Max(0, s.Regret-r.gaps[k].Value()-own.Regret)
-		certificate := own.Certificate + above + certificates[k]
-		bound := math.Max(own.RegretBound, own.Certificate) + above + bounds[k]
+		above := math.Max(0, s.Regret-r.gaps[k].Value()-alone.Regret)
+		certificate := alone.Certificate + above + certificates[k]
+		bound := math.Max(alone.RegretBound, alone.Certificate) + above + bounds[k]
 		s.Certificate, s.RegretBound = math.Min(s.Certificate, certificate), math.Min(s.RegretBound, bound)
-		s.CertificateOK = s.CertificateOK && own.CertificateOK
+		s.CertificateOK = s.CertificateOK && alone.CertificateOK
 	}
 	s.CertificateOK = s.CertificateOK && math.Abs(s.Loss-s.HindsightLoss-s.Regret) <= slack &&
 		s.Regret <= s.Certificate+slack && s.Certificate <= s.RegretBound+slack

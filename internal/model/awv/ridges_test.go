@@ -42,7 +42,9 @@ func TestRidgesConform(t *testing.T) {
 		"nystrom": {
 			Dimension: 2, Rejects: tooLarge,
 			New: func() model.Learner {
-				return nystrom(func(o *awv.NystromOptions) { o.Lambdas, o.MaxDictionary, o.Window = []float64{0.1, 1, 10}, 12, 16 })
+				return nystrom(func(o *awv.NystromOptions) {
+					o.Lambdas, o.Dictionary.Capacity, o.Window = []float64{0.1, 1, 10}, 12, 16
+				})
 			},
 		},
 	} {
@@ -63,7 +65,7 @@ func TestEveryRidgeIsThePlainLearner(t *testing.T) {
 		},
 		"nystrom": func(lambda float64, lambdas []float64) model.Learner {
 			return nystrom(func(o *awv.NystromOptions) {
-				o.Lambda, o.Lambdas, o.Outputs, o.Window, o.MaxDictionary = lambda, lambdas, 2, 9, 20
+				o.Lambda, o.Lambdas, o.Outputs, o.Window, o.Dictionary.Capacity = lambda, lambdas, 2, 9, 20
 			})
 		},
 	} {
@@ -190,7 +192,7 @@ func TestHindsightPathIsThatOfFewerCentres_Camoriano_Alg41(t *testing.T) {
 	}
 	samples := modeltest.Samples(14, 2, 120)
 	create := func(m int, lambdas ...float64) model.Learner {
-		l := nystrom(func(o *awv.NystromOptions) { o.Given, o.Lambdas, o.Outputs = centres[:m], lambdas, 2 })
+		l := nystrom(func(o *awv.NystromOptions) { o.Dictionary.Given, o.Lambdas, o.Outputs = centres[:m], lambdas, 2 })
 		learnAll(t, l, samples)
 		return l
 	}

@@ -6,8 +6,8 @@ import (
 	"hindsight/internal/model/compensated"
 )
 
-// weigh adds ωk(x,x) of a learned input to the trace of the kernel matrix.
-func (f *Forecaster) weigh(x []float64, weight float64) {
+// addTrace adds ωk(x,x) of a learned input to the trace of the kernel matrix.
+func (f *Forecaster) addTrace(x []float64, weight float64) {
 	if f.approximation != nil && f.renewal == nil {
 		f.trace.Add(float64(weight * f.approximation.Self(x)))
 	}

@@ -39,7 +39,7 @@ func wholes() []whole {
 	}
 	ofCentres := func(name string, k kernel.Kernel, fixed bool, set func(o *awv.NystromOptions)) whole {
 		w := whole{name: name, lambda: 0.3, kernel: k, Learner: nystrom(func(o *awv.NystromOptions) {
-			o.Kernel, o.Lambda = k, 0.3
+			o.Dictionary.Kernel, o.Lambda = k, 0.3
 			set(o)
 		})}
 		if fixed {
@@ -57,8 +57,8 @@ func wholes() []whole {
 	matern := kernel.Kernel{Kind: kernel.Matern52, Sigma: 1}
 	return []whole{
 		taylor(2, 0.5, 1), taylor(2, 0.5, 3), taylor(2, 0.05, 8), taylor(0.7, 2, 4),
-		ofCentres("given", matern, true, func(o *awv.NystromOptions) { o.Given = grid }),
-		ofCentres("whole history", matern, true, func(o *awv.NystromOptions) { o.Window, o.MaxDictionary = awv.WholeHistory, 15 }),
+		ofCentres("given", matern, true, func(o *awv.NystromOptions) { o.Dictionary.Given = grid }),
+		ofCentres("whole history", matern, true, func(o *awv.NystromOptions) { o.Window, o.Dictionary.Capacity = awv.WholeHistory, 15 }),
 		ofCentres("window", gaussian(1), false, func(o *awv.NystromOptions) { o.Window = 7 }),
 		ofCentres("no history", matern, false, func(*awv.NystromOptions) {}),
 		{"kernel_awv", 0.3, matern, awv.NewKernel(awv.KernelOptions{Kernel: matern, Dimension: 2, Lambda: 0.3, Capacity: 1000}), nil},
@@ -147,7 +147,7 @@ func TestAGrowingHistoryIsCertified_NeurIPS_Eq4(t *testing.T) {
 	tightest := 0.0
 	for name, against := range adversaries() {
 		k := kernel.Kernel{Kind: kernel.Matern32, Sigma: 1}
-		l := nystrom(func(o *awv.NystromOptions) { o.Kernel, o.Window, o.Lambda = k, awv.WholeHistory, lambda })
+		l := nystrom(func(o *awv.NystromOptions) { o.Dictionary.Kernel, o.Window, o.Lambda = k, awv.WholeHistory, lambda })
 		o := &modeltest.Nystrom{Kernel: k.At, Lambda: lambda}
 		rng := rand.New(rand.NewPCG(4, 41))
 		certificate, grown := 0.0, 0.0

@@ -85,7 +85,7 @@ func spaces(t *testing.T) []space {
 		{"fourier_awv, plain", 2, forecaster(plain, 2), ofFeatures(mapped(plain))},
 		{"pkawv_nystrom, given", 0.2, func(outputs int) model.Learner {
 			return nystrom(func(o *awv.NystromOptions) {
-				o.Kernel, o.Lambda, o.Given, o.Outputs = matern, 0.2, centres, outputs
+				o.Dictionary.Kernel, o.Lambda, o.Dictionary.Given, o.Outputs = matern, 0.2, centres, outputs
 			})
 		}, projected(t, matern, centres)},
 		{"kernel_awv, gaussian", 0.4, func(outputs int) model.Learner {
@@ -483,8 +483,8 @@ func TestNystromIsWithinMuOfKernelAWV_NeurIPS_Prop5(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 55))
 			exact := awv.NewKernel(awv.KernelOptions{Kernel: k, Dimension: 1, Lambda: lambda, Capacity: n})
 			l := nystrom(func(o *awv.NystromOptions) {
-				o.Kernel, o.Dimension, o.Lambda, o.Mu, o.Seed = k, 1, lambda, mu, seed
-				o.Beta, o.Window, o.MaxDictionary = feature.KORSBeta(float64(n), delta, 0.5), awv.WholeHistory, n
+				o.Dictionary.Kernel, o.Dictionary.Dimension, o.Lambda, o.Dictionary.Mu, o.Dictionary.Seed = k, 1, lambda, mu, seed
+				o.Dictionary.Beta, o.Window, o.Dictionary.Capacity = feature.KORSBeta(float64(n), delta, 0.5), awv.WholeHistory, n
 			})
 			worst, used, energy := 0.0, 0.0, 0.0
 			for round := range n {

@@ -50,13 +50,15 @@ func TestWeightsDoNotChangeWhatIsScored(t *testing.T) {
 			return awv.NewKernel(awv.KernelOptions{Kernel: gaussian(1), Dimension: 2, Lambda: 0.1, Capacity: 200})
 		},
 		"pkawv_nystrom": func() model.Learner {
-			return nystrom(func(o *awv.NystromOptions) { o.Kernel, o.Lambda, o.Given = gaussian(1), 0.1, centres })
+			return nystrom(func(o *awv.NystromOptions) {
+				o.Dictionary.Kernel, o.Lambda, o.Dictionary.Given = gaussian(1), 0.1, centres
+			})
 		},
 		"lambdas": func() model.Learner { return awv.NewRidges(fourier, awv.Options{}, lambdas) },
 		"degrees": func() model.Learner { return mixedTaylor(3, 0.1, 1) },
 		"lambdas of pkawv_nystrom": func() model.Learner {
 			return nystrom(func(o *awv.NystromOptions) {
-				o.Kernel, o.Lambda, o.Given, o.Lambdas = gaussian(1), 0.1, centres, lambdas
+				o.Dictionary.Kernel, o.Lambda, o.Dictionary.Given, o.Lambdas = gaussian(1), 0.1, centres, lambdas
 			})
 		},
 		"semiparametric_awv": func() model.Learner {
@@ -196,8 +198,8 @@ func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 		for _, rounds := range []int{0, 3, 5, 7, 10} {
 			t.Run(fmt.Sprintf("window %d, %d rounds", window, rounds), func(t *testing.T) {
 				o := awv.NystromOptions{
-					Options: awv.Options{Lambda: 1}, Kernel: kernel.Kernel{Kind: kernel.Gaussian, Sigma: 1},
-					Dimension: dimension, Mu: 0.1, Epsilon: 0.5, Beta: 1, MaxDictionary: 16, Window: window, // Never full.
+					Options: awv.Options{Lambda: 1}, Window: window, // Never full.
+					Dictionary: feature.SampledOptions{Kernel: gaussian(1), Dimension: dimension, Mu: 0.1, Epsilon: 0.5, Beta: 1, Capacity: 16},
 				}
 				l := awv.NewNystrom(o)
 				samples := modeltest.Samples(4, dimension, rounds+3)
@@ -235,8 +237,8 @@ func TestRestoreRejectsAPlaceOutsideTheHistory(t *testing.T) {
 func TestAFullDictionaryFreesTheHistory(t *testing.T) {
 	const dimension, centres, rounds = 2, 6, 300
 	o := awv.NystromOptions{
-		Options: awv.Options{Lambda: 0.4}, Kernel: gaussian(1),
-		Dimension: dimension, Mu: 0.1, Epsilon: 0.5, Beta: 1, MaxDictionary: centres, Window: awv.WholeHistory, Frees: true,
+		Options: awv.Options{Lambda: 0.4}, Window: awv.WholeHistory, Frees: true,
+		Dictionary: feature.SampledOptions{Kernel: gaussian(1), Dimension: dimension, Mu: 0.1, Epsilon: 0.5, Beta: 1, Capacity: centres},
 	}
 	l, dense := awv.NewNystrom(o), &modeltest.Nystrom{Kernel: gaussian(1).At, Lambda: 0.4}
 	full := uint64(0)
@@ -277,8 +279,8 @@ func TestABoundedHistoryIsThatOfItsWindow(t *testing.T) {
 	const dimension, window, centres, rounds = 2, 12, 24, 400
 	learner := func(window int, frees bool) *awv.Nystrom {
 		return awv.NewNystrom(awv.NystromOptions{
-			Options: awv.Options{Lambda: 0.4}, Kernel: gaussian(1),
-			Dimension: dimension, Mu: 0.5, Epsilon: 0.5, Beta: 1, MaxDictionary: centres, Window: window, Frees: frees,
+			Options: awv.Options{Lambda: 0.4}, Window: window, Frees: frees,
+			Dictionary: feature.SampledOptions{Kernel: gaussian(1), Dimension: dimension, Mu: 0.5, Epsilon: 0.5, Beta: 1, Capacity: centres},
 		})
 	}
 	l, whole, last := learner(window, true), learner(awv.WholeHistory, true), learner(window, false)

@@ -22,28 +22,29 @@ const (
 
 func nystrom(c *completion, given *model.PKAWVNystrom) entry {
 	o := awv.NystromOptions{
-		Options:   awv.Options{Outputs: c.outputs},
-		Dimension: c.spec.Dimension, Seed: c.spec.Seed, Given: given.Dictionary,
+		Options:    awv.Options{Outputs: c.outputs},
+		Dictionary: feature.SampledOptions{Dimension: c.spec.Dimension, Seed: c.spec.Seed, Given: given.Dictionary},
 	}
-	o.Kernel = c.kernel("kernel", &given.Kernel)
+	d := &o.Dictionary
+	d.Kernel = c.kernel("kernel", &given.Kernel)
 	o.Lambda, o.Lambdas = c.ridges(&given.Lambda, &given.Ridges, c.ridge)
 	o.Forgetting = c.forgetting(&given.Forgetting)
 	c.remembers(&given.Ridges, o.Forgetting)
 	mixes := c.mixesPrefixes("mix_sizes", &given.MixSizes, &given.Ridges, o.Forgetting)
-	o.Mu = c.ridge("mu", &given.Mu, defaultMu)
-	o.Epsilon = c.scale("epsilon", &given.Epsilon, defaultEpsilon)
-	o.Beta = c.oversampling(given, o.Epsilon)
-	o.MaxDictionary = c.whole("max_dictionary", &given.MaxDictionary, defaultMaxDictionary, maxDictionary)
-	o.Window, o.Frees = c.history(given, o.MaxDictionary)
-	if c.keepsRidge(o.Kernel, "lambda", o.Lambda, awv.KernelRange); c.failed() {
+	d.Mu = c.ridge("mu", &given.Mu, defaultMu)
+	d.Epsilon = c.scale("epsilon", &given.Epsilon, defaultEpsilon)
+	d.Beta = c.oversampling(given, d.Epsilon)
+	d.Capacity = c.whole("max_dictionary", &given.MaxDictionary, defaultMaxDictionary, maxDictionary)
+	o.Window, o.Frees = c.history(given, d.Capacity)
+	if c.keepsRidge(d.Kernel, "lambda", o.Lambda, awv.KernelRange); c.failed() {
 		return entry{}
 	}
-	limit := feature.KernelInputLimit(o.Kernel, o.Dimension, awv.KernelRange*o.Lambda)
+	limit := feature.KernelInputLimit(d.Kernel, d.Dimension, awv.KernelRange*o.Lambda)
 	if c.dictionary(given.Dictionary, limit); c.failed() {
 		return entry{}
 	}
 	if mixes {
-		o.Prefixes = dictionarySizes(cmp.Or(len(o.Given), o.MaxDictionary))
+		o.Prefixes = dictionarySizes(cmp.Or(len(d.Given), d.Capacity))
 	}
 	return entry{
 		cost: awv.NystromCost(o), forgetting: o.Forgetting, inputLimit: limit,

@@ -25,6 +25,20 @@ type SampledOptions struct {
 	Seed  uint64
 }
 
+func (o *SampledOptions) fixed() bool { return len(o.Given) > 0 }
+
+// Cost returns the largest number of centres, the memory of their map, and the cost beside it: the memory of the sampler, and
+// what the map and the sampler cost in a round.
+func (o *SampledOptions) Cost() (centres int, mapBytes uint64, beside model.Cost) {
+	centres = o.Capacity
+	if o.fixed() {
+		centres = len(o.Given)
+	}
+	m, d := uint64(centres), uint64(o.Dimension)
+	pairs := m * (m + 1) / 2
+	return centres, 8 * (m*d + pairs), model.Cost{StateBytes: 8 * (pairs + (2+d)*m), PredictFlops: m*d + m*m/2, ObserveFlops: 2*m*d + m*m}
+}
+
 // Sampled is the Nyström map of a dictionary that KORS samples, or that is given. Its state
 // is the kept points, the probabilities with which they were kept and the generator; the
 // factors follow from these. A kept point in the span of the centres is no centre, but the
@@ -60,7 +74,7 @@ func NewSampled(o SampledOptions) *Sampled {
 }
 
 // Fixed reports whether the dictionary is given and never grows.
-func (s *Sampled) Fixed() bool { return len(s.o.Given) > 0 }
+func (s *Sampled) Fixed() bool { return s.o.fixed() }
 
 // Full reports whether KORS has kept as many points as it may.
 func (s *Sampled) Full() bool { return len(s.sampler.Kept()) >= s.o.Capacity }

@@ -42,19 +42,16 @@ func overDictionary(o NystromOptions, dictionary *feature.Sampled) *Nystrom {
 
 // NystromCost is the cost of a learner with a full dictionary.
 func NystromCost(o NystromOptions) model.Cost {
-	m, d := uint64(o.Dictionary.Capacity), uint64(o.Dictionary.Dimension)
-	if given := len(o.Dictionary.Given); given > 0 {
-		m = uint64(given)
-	}
-	c := Cost(int(m), o.Options, 8*(m*d+m*(m+1)/2))
-	c.StateBytes += 8 * (m*(m+1)/2 + (2+d)*m)
-	c.PredictFlops += m*d + m*m/2
-	c.ObserveFlops += 2*m*d + m*m
+	centres, mapBytes, beside := o.Dictionary.Cost()
+	c := Cost(centres, o.Options, mapBytes)
+	c.StateBytes += beside.StateBytes
+	c.PredictFlops += beside.PredictFlops
+	c.ObserveFlops += beside.ObserveFlops
 	return c
 }
 
-// Observe draws for x, grows if x is kept, and takes the step. A round costs that of
-// Newton and two forward solves in the dictionary; a growing one moves the factor once.
+// Observe draws for x, grows if x is kept, and takes the step. A round costs a round
+// of Newton and two forward solves in the dictionary; a growing one moves the factor once.
 func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {
 		return err
