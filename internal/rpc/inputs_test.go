@@ -63,7 +63,7 @@ func goodRow(tb testing.TB, given string) *structpb.Struct {
 	return s
 }
 
-// The record of a request is settled by its schema, or there is one error that names
+// The record of a request is accepted by its schema, or there is one error that names
 // the input, what came and what is wanted.
 func TestRecordsOfRequests(t *testing.T) {
 	schema := schemaOf(t, shop)
@@ -97,7 +97,7 @@ func TestRecordsOfRequests(t *testing.T) {
 	} {
 		r, err := rpc.RecordOf(schema, goodRow(t, given))
 		if err == nil {
-			err = schema.Settle(r)
+			err = schema.Accept(r)
 		}
 		if c.sentinel == nil {
 			assert.NoError(t, err, given)
@@ -126,7 +126,7 @@ func TestRecordsOfRequests(t *testing.T) {
 func long(n int) string { return strings.Repeat("x", n) }
 
 // FuzzRecords: any inputs become a record or a rejection that names one. The bytes of a
-// settled record are read back as the same record.
+// accepted record are read back as the same record.
 func FuzzRecords(f *testing.F) {
 	schema := schemaOf(f, shop)
 	for _, given := range []string{`{}`, `{"load": null, "city": null}`, `{"ciyt": 1}`, `{"größe": [1, "2"]}`, `{"at": "2024-02-29T23:59:59.5-07:00"}`, `{"load": {}}`} {
@@ -141,7 +141,7 @@ func FuzzRecords(f *testing.F) {
 		}
 		r, err := rpc.RecordOf(schema, &from)
 		if err == nil {
-			err = schema.Settle(r)
+			err = schema.Accept(r)
 		}
 		if err != nil {
 			var field *model.FieldError
@@ -152,7 +152,7 @@ func FuzzRecords(f *testing.F) {
 		var again input.Record
 		rest, err := again.Decode(written)
 		if err == nil {
-			err = schema.Settle(&again)
+			err = schema.Accept(&again)
 		}
 		if err != nil || len(rest) > 0 || !bytes.Equal(again.Append(nil), written) {
 			t.Fatalf("%x became %x, %d bytes left, %v", written, again.Append(nil), len(rest), err)

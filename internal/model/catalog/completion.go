@@ -46,8 +46,8 @@ func (c *completion) fail(sentinel error, field string, got any, want string) {
 
 func (c *completion) add(errs ...*model.FieldError) {
 	for _, err := range errs {
-		told := slices.ContainsFunc(c.wrong, func(e *model.FieldError) bool { return e.Field == err.Field })
-		if !told && len(c.wrong) < maxWrong {
+		known := slices.ContainsFunc(c.wrong, func(e *model.FieldError) bool { return e.Field == err.Field })
+		if !known && len(c.wrong) < maxWrong {
 			c.wrong = append(c.wrong, err)
 		}
 	}

@@ -89,7 +89,7 @@ func TestWhatWasAcceptedIsLearned(t *testing.T) {
 	features := map[*input.Record][]float64{}
 	for range 2000 {
 		r := record(rng, schema)
-		require.NoError(t, schema.Settle(r))
+		require.NoError(t, schema.Accept(r))
 		x := e.Encode(nil, r)
 		if err := l.Check(x, []float64{1}, 1); err != nil {
 			require.ErrorIs(t, err, model.ErrFeatureOutOfRange)
@@ -157,7 +157,7 @@ func TestTheCostHasTheEncoder(t *testing.T) {
 		r.SetText(0, fmt.Sprintf("%0256d", n))
 		r.SetNumber(1, float64(n))
 		r.SetNumbers(2, 9)
-		require.NoError(t, schema.Settle(r))
+		require.NoError(t, schema.Accept(r))
 		e.Learn(r)
 		limit = max(limit, e.Size())
 	}
@@ -337,7 +337,7 @@ func lossOfCategories(t *testing.T, spec model.Spec, effect float64, codes bool)
 				r.SetText(numbers+c, fmt.Sprint("text ", k))
 			}
 		}
-		require.NoError(t, schema.Settle(&r))
+		require.NoError(t, schema.Accept(&r))
 		require.NoError(t, l.Observe(&o, e.Encode(nil, &r), []float64{y}, 1))
 		e.Learn(&r)
 		loss += o.Loss / rows

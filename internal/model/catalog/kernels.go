@@ -67,7 +67,7 @@ func (c *completion) kernel(name string, field **model.Kernel) kernel.Kernel {
 }
 
 // keepsRidge rejects a polynomial kernel with offset^degree, which is k(x,x) at x = 0, above
-// most·ridge: the Gram matrix then rounds the ridge away at every input.
+// limit·ridge: the Gram matrix then rounds the ridge away at every input.
 func (c *completion) keepsRidge(k kernel.Kernel, name string, ridge, limit float64) {
 	if k.Kind == kernel.Polynomial && !(math.Pow(k.Offset, float64(k.Degree)) <= limit*ridge) {
 		c.reject("kernel.offset", k.Offset, fmt.Sprintf("at most %g: offset^degree is at most %g %s",

@@ -28,7 +28,7 @@ func CheckVersion(got, want uint32) error {
 	return nil
 }
 
-// Piece bounds what one call copies or digests. The runtime stops no goroutine inside such a
+// Piece bounds what one call copies or digests. The runtime stops no goroutine inside the
 // call, and the garbage collector would wait for it.
 const Piece = 64 << 10
 
@@ -448,20 +448,19 @@ func (v *Visitor) SinglesWithin(limit float64, values []float32) {
 
 // Part visits a length, in 8 bytes, and so many bytes by visit.
 func (v *Visitor) Part(visit func(v *Visitor)) {
-	switch {
-	case v.reading:
-		length := 0
-		v.Count(&length, 1)
-		part := Reading(v.take(length))
-		if v.err == nil {
-			visit(&part)
-			v.Fail(part.End())
-		}
-	default:
+	if !v.reading {
 		at := len(v.data)
 		v.data = binary.LittleEndian.AppendUint64(v.data, 0)
 		if visit(v); v.err == nil {
 			binary.LittleEndian.PutUint64(v.data[at:], uint64(len(v.data)-at-8))
 		}
+		return
+	}
+	length := 0
+	v.Count(&length, 1)
+	part := Reading(v.take(length))
+	if v.err == nil {
+		visit(&part)
+		v.Fail(part.End())
 	}
 }

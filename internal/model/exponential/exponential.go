@@ -41,15 +41,12 @@ const (
 func expGo(dst, x []float64) {
 	dst = dst[:len(x)]
 	for i, v := range x {
-		dst[i] = one(v)
+		dst[i] = Of(v)
 	}
 }
 
-// Of is e^x with the bits of Exp. It costs some 15 ns.
-func Of(x float64) float64 { return one(x) }
-
-// one is e^x = 2^n e^r with x = n log 2 + r.
-func one(x float64) float64 {
+// Of is e^x = 2^n e^r with x = n log 2 + r, with the bits of Exp. It costs some 15 ns.
+func Of(x float64) float64 {
 	if x < minExponent { // NaN stays.
 		x = minExponent
 	}

@@ -16,8 +16,8 @@ const (
 )
 
 // Log is the natural logarithm of a positive finite number, to one unit in the
-// last place. It has the same bits on every target. That of any other number is
-// what math.Log says.
+// last place. It has the same bits on every target. Of any other number it is
+// math.Log.
 //
 // Source: fdlibm, as Exp.
 func Log(x float64) float64 {
@@ -34,8 +34,8 @@ func Log(x float64) float64 {
 }
 
 // Log1p is log(1+x) of a finite x ≥ 0, to one unit in the last place: no digit of a
-// small x is lost. It has the same bits on every target. That of any other number is
-// what math.Log1p says.
+// small x is lost. It has the same bits on every target. Of any other number it is
+// math.Log1p.
 //
 // Source: fdlibm, as Exp: log(1+x) with u = 1+x rounded is log u + (1+x−u)/u.
 func Log1p(x float64) float64 {

@@ -81,7 +81,7 @@ func (k *KORS) Keep(p float64) {
 // sameProbability is how far a probability may be from the probability on another machine.
 const sameProbability = 1e-6
 
-// Rejoin adds a point that was kept with probability p, in the order of Keep, and tells
+// Rejoin adds a point that was kept with probability p, in the order of Keep, and reports
 // whether p is the probability of the point. The same points make the same sampler bit for bit.
 func (k *KORS) Rejoin(values []float64, self, p float64) bool {
 	again := k.Probability(values, self)

@@ -3,7 +3,7 @@
 //
 // A Schema is the declarations made ready. A Record has one value for each input,
 // in the order of the declarations, so that the order of a request does not
-// matter. Settle checks a record against the schema alone: whether it is accepted
+// matter. Accept checks a record against the schema alone: whether it is accepted
 // does not depend on what was learned before.
 //
 // An Encoder has the state. Encode only reads it. Learn takes one observed record
@@ -46,7 +46,7 @@
 //
 // A missing value with an indicator has the running mean of each of its features
 // over all observations that had one, 0 before the first; its indicator is 1. A
-// missing category is 1 in a feature of its own. Such a feature is 0 otherwise.
+// missing category is 1 in a feature of its own. The feature is 0 otherwise.
 //
 // # Keys
 //
@@ -98,7 +98,7 @@
 // moderate shift and 0.25 a large one. Bins of numbers end at the deciles of the first
 // 100 values; of a vector the mean of its numbers counts. Categories have the bins of
 // the first nine, and one for the others; hashes are spread over ten. A time has no
-// such figure: it always moves. A text of words has none either.
+// index: it always moves. A text of words has none either.
 //
 // The state counts records in blocks of 512, so that it stays small. After k records of a
 // block, recent is the count of these k and (512−k)/512 times the count of the block. That is

@@ -82,7 +82,7 @@ func (e *Encoder) Size() uint64 {
 	return size
 }
 
-// Encode appends the features and the tokens of a settled record to dst, by what has been learned.
+// Encode appends the features and the tokens of an accepted record to dst, by what has been learned.
 // It costs O(Dimension + Tokens) and allocates only when dst has no room.
 func (e *Encoder) Encode(dst []float64, r *Record) []float64 {
 	n, size := len(dst), e.schema.dimension+e.schema.Tokens()
@@ -171,7 +171,7 @@ func (l *learned) encodeTime(f *field, out []float64, t Time) {
 	}
 }
 
-// Learn takes a settled record in that was observed. It costs O(Dimension), and
+// Learn takes an accepted record in that was observed. It costs O(Dimension), and
 // allocates for a new category or key alone, and once for the bins of a number.
 func (e *Encoder) Learn(r *Record) {
 	e.n++

@@ -298,7 +298,7 @@ func TestColumnsInAnotherOrderAndBytesBetween(t *testing.T) {
 		first := record(t, s, m)
 		bytes := first.Append(nil)
 		rest, err := again.Decode(append(record(t, s, other).Append(nil), 7))
-		require.True(t, err == nil && len(rest) == 1 && s.Settle(&again) == nil, "row %d: %v, %d bytes are left", n, err, len(rest))
+		require.True(t, err == nil && len(rest) == 1 && s.Accept(&again) == nil, "row %d: %v, %d bytes are left", n, err, len(rest))
 		same(t, "bytes of the same record", again.Append(nil), bytes)
 		x, y := a.Encode(nil, first), b.Encode(nil, &again)
 		require.True(t, slices.Equal(x, y), "row %d: %v and %v", n, x, y)
@@ -423,7 +423,7 @@ func TestNothingIsAllocated(t *testing.T) {
 	bytes := r.Append(nil)
 	x, buffer, v := e.Encode(nil, r), modeltest.State(t, e.Visit), codec.Appending(nil)
 	for name, f := range map[string]func(){
-		"Settle":     func() { _ = s.Settle(r) },
+		"Accept":     func() { _ = s.Accept(r) },
 		"Encode":     func() { x = e.Encode(x[:0], r) },
 		"Learn":      func() { e.Learn(r) },
 		"Append":     func() { bytes = r.Append(bytes[:0]) },

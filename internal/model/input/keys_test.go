@@ -331,7 +331,7 @@ func TestTextsCountWords(t *testing.T) {
 		}
 		want[buckets] = math.Log1p(float64(len(words)))
 		r := textRecord(text)
-		require.NoError(t, s.Settle(r), text)
+		require.NoError(t, s.Accept(r), text)
 		got := e.Encode(nil, r)
 		require.Equal(t, len(want), len(got))
 		for k, v := range got {
@@ -349,7 +349,7 @@ func TestTextsThatAreMissingHaveNoWords(t *testing.T) {
 	r := new(input.Record)
 	r.Reset(1)
 	for range 2 {
-		require.NoError(t, s.Settle(r))
+		require.NoError(t, s.Accept(r))
 		got := e.Encode(nil, r)
 		assert.True(t, len(got) == 5 && got[4] == 1 && got[0]+got[1]+got[2]+got[3] == 0, "features %g, want none but the last", got)
 		e.Learn(r)
@@ -361,14 +361,14 @@ func TestTextsThatAreMissingHaveNoWords(t *testing.T) {
 
 func TestTextsHaveBounds(t *testing.T) {
 	s := textSchema(t, 3)
-	assert.NoError(t, s.Settle(textRecord(strings.Repeat("x", 1<<14))))
+	assert.NoError(t, s.Accept(textRecord(strings.Repeat("x", 1<<14))))
 	for text, want := range map[string]error{strings.Repeat("x", 1<<14+1): input.ErrInputTooLarge, "\xff": input.ErrInputType} {
-		assert.ErrorIs(t, s.Settle(textRecord(text)), want, text)
+		assert.ErrorIs(t, s.Accept(textRecord(text)), want, text)
 	}
 	r := new(input.Record)
 	r.Reset(1)
 	r.SetNumber(0, 7)
-	assert.NoError(t, s.Settle(r))
+	assert.NoError(t, s.Accept(r))
 	seven := input.NewEncoder(s).Encode(nil, r)
 	got := input.NewEncoder(s).Encode(nil, textRecord("7"))
 	assert.True(t, got[bucket("7", 3)] == 1 && seven[bucket("7", 3)] == 1, "7 is %g, and the text %g", seven, got)

@@ -191,7 +191,7 @@ const (
 // maxInteger bounds what is written as a varint, which is then not longer than the double.
 const maxInteger = 1 << 48
 
-// Append appends the bytes of a settled record, which need no schema. Equal records
+// Append appends the bytes of an accepted record, which need no schema. Equal records
 // have equal bytes. It panics at a value that no input takes.
 func (r *Record) Append(dst []byte) []byte {
 	room := binary.MaxVarintLen64 + 8*len(r.numbers)
@@ -220,7 +220,7 @@ func (r *Record) Append(dst []byte) []byte {
 			dst = binary.AppendUvarint(append(dst, tagNumbers), uint64(v.extra))
 			dst = codec.AppendFloats(dst, r.list(v)...)
 		default:
-			panic("input: a record that is not settled has no bytes")
+			panic("input: a record that is not accepted has no bytes")
 		}
 	}
 	return dst
@@ -241,7 +241,7 @@ func appendNumber(dst []byte, v float64) []byte {
 
 // Decode reads a record that Append wrote at the beginning of data and returns what
 // follows it. It takes any bytes; what it allocates is bounded by their number. The
-// record is a copy. It still has to be settled.
+// record is a copy. It still has to be accepted.
 func (r *Record) Decode(data []byte) (rest []byte, err error) {
 	v, n := codec.Reading(data), 0
 	v.Length(&n, 1)

@@ -192,22 +192,22 @@ const maxDays = 4e6
 
 // Bounds are above the magnitudes of the features, whatever the record is and whatever
 // was learned, but for rounding. Those of numbers and vectors are 0: they have no
-// bound. Such a feature is the record's own, or 0, or a mean of what records had.
+// bound. Their features are numbers of the record, 0, or means of the numbers of earlier records.
 func (s *Schema) Bounds() []float64 {
 	bounds := make([]float64, s.dimension)
 	for i := range s.fields {
 		f := &s.fields[i]
-		own := f.from + f.values()
+		end := f.from + f.values() // Of the features that say the value.
 		for k := f.from; k < f.to; k++ {
-			if k >= own || (f.kind != numeric && f.kind != vector) {
+			if k >= end || (f.kind != numeric && f.kind != vector) {
 				bounds[k] = 1
 			}
 		}
 		if f.trend {
-			bounds[own-1] = maxDays
+			bounds[end-1] = maxDays
 		}
 		if f.kind == words {
-			for k := f.from; k < own; k++ {
+			for k := f.from; k < end; k++ {
 				bounds[k] = maxPassage
 			}
 		}
@@ -241,11 +241,11 @@ func (s *Schema) MaxBytes() uint64 {
 	return most
 }
 
-// Settle checks that every value of a record is one that its input takes, and
+// Accept checks that every value of a record is one that its input takes, and
 // reads the times among them. What it accepts, an Encoder encodes and learns. It
 // costs O(values) and allocates nothing unless it rejects. The error names every wrong
 // value. A rejected record must not be encoded.
-func (s *Schema) Settle(r *Record) error {
+func (s *Schema) Accept(r *Record) error {
 	if len(r.values) != len(s.fields) {
 		return &model.FieldError{
 			Field: "inputs", Err: model.ErrDimensionMismatch,
@@ -254,14 +254,14 @@ func (s *Schema) Settle(r *Record) error {
 	}
 	var wrong model.FieldErrors
 	for i := range s.fields {
-		if err := s.fields[i].settle(r, &r.values[i]); err != nil {
+		if err := s.fields[i].accept(r, &r.values[i]); err != nil {
 			wrong = append(wrong, err)
 		}
 	}
 	return wrong.Err()
 }
 
-func (f *field) settle(r *Record, v *Value) *model.FieldError {
+func (f *field) accept(r *Record, v *Value) *model.FieldError {
 	if v.kind == Missing {
 		if f.rejects {
 			return f.error(ErrMissingInput, v.String(), f.want()+`: missing is "reject"`)
@@ -270,14 +270,14 @@ func (f *field) settle(r *Record, v *Value) *model.FieldError {
 	}
 	switch {
 	case f.kind == numeric && v.kind == Number:
-		return f.settleNumber("", v.number())
+		return f.acceptNumber("", v.number())
 	case f.kind == boolean && v.kind == Boolean:
 	case f.kind == boolean && v.kind == Number && (v.number() == 0 || v.number() == 1):
 		*v = booleanValue(v.number() == 1)
 	case f.kind == oneHot || f.kind == hashed || f.kind == keyed:
-		return f.settleCategory(v, maxText)
+		return f.acceptCategory(v, maxText)
 	case f.kind == words:
-		return f.settleCategory(v, maxPassage)
+		return f.acceptCategory(v, maxPassage)
 	case f.kind == moment && v.kind == Moment:
 	case f.kind == moment && v.kind == Text:
 		t, ok := ParseTime(v.text)
@@ -291,7 +291,7 @@ func (f *field) settle(r *Record, v *Value) *model.FieldError {
 		}
 		for i, number := range r.list(v) {
 			if !(math.Abs(number) <= model.MaxMagnitude) {
-				return f.settleNumber("["+strconv.Itoa(i)+"]", number)
+				return f.acceptNumber("["+strconv.Itoa(i)+"]", number)
 			}
 		}
 	default:
@@ -300,7 +300,7 @@ func (f *field) settle(r *Record, v *Value) *model.FieldError {
 	return nil
 }
 
-func (f *field) settleNumber(place string, v float64) *model.FieldError {
+func (f *field) acceptNumber(place string, v float64) *model.FieldError {
 	if math.Abs(v) <= model.MaxMagnitude {
 		return nil
 	}
@@ -312,15 +312,15 @@ func (f *field) settleNumber(place string, v float64) *model.FieldError {
 	return err
 }
 
-// settleCategory settles a text of at most so many bytes, or what is a text in its place.
-func (f *field) settleCategory(v *Value, most int) *model.FieldError {
+// acceptCategory accepts a text of at most so many bytes, or what is a text in its place.
+func (f *field) acceptCategory(v *Value, most int) *model.FieldError {
 	switch {
 	case v.kind == Boolean:
 	case v.kind == Number:
 		if math.Abs(v.number()) >= maxExact && math.Abs(v.number()) <= model.MaxMagnitude {
 			return f.error(ErrInputType, v.String(), "a text, or a number between -2^53 and 2^53")
 		}
-		return f.settleNumber("", v.number())
+		return f.acceptNumber("", v.number())
 	case v.kind != Text:
 		return f.error(ErrInputType, v.String(), f.want())
 	case len(v.text) > most:
@@ -357,7 +357,7 @@ func plural(n int, unit string) string {
 	return strconv.Itoa(n) + " " + unit + "s"
 }
 
-// Check tells what is wrong with a record and its names: the names that no input has, in
+// Check names what is wrong with a record and its names: the names that no input has, in
 // alphabetical order, then the declared names that are missing and the wrong values. It is for
 // errors and costs O(names × inputs).
 func (s *Schema) Check(r *Record, names iter.Seq[string]) error {
@@ -384,7 +384,7 @@ func (s *Schema) Check(r *Record, names iter.Seq[string]) error {
 		}
 		if !given[f.name] {
 			wrong = append(wrong, f.error(ErrMissingInput, "nothing", want))
-		} else if err := f.settle(r, &r.values[i]); err != nil {
+		} else if err := f.accept(r, &r.values[i]); err != nil {
 			wrong = append(wrong, err)
 		}
 	}

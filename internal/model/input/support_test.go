@@ -80,7 +80,7 @@ func fromStruct(s *input.Schema, r *input.Record, from *structpb.Struct) error {
 	if known < s.Len() || known < len(from.GetFields()) {
 		return s.Check(r, maps.Keys(from.GetFields()))
 	}
-	return s.Settle(r)
+	return s.Accept(r)
 }
 
 func setValue(r *input.Record, i int, v *structpb.Value) {
@@ -110,7 +110,7 @@ func setValue(r *input.Record, i int, v *structpb.Value) {
 // row is a record as JSON has it.
 type row = map[string]any
 
-// record is the settled record of a row.
+// record is the accepted record of a row.
 func record(tb testing.TB, s *input.Schema, m row) *input.Record {
 	tb.Helper()
 	from, err := structpb.NewStruct(m)

@@ -76,7 +76,7 @@ func TestErrorsNameTheInput(t *testing.T) {
 	}
 	var short input.Record
 	short.Reset(3)
-	assert.ErrorIs(t, s.Settle(&short), model.ErrDimensionMismatch)
+	assert.ErrorIs(t, s.Accept(&short), model.ErrDimensionMismatch)
 }
 
 func TestDistance(t *testing.T) {
@@ -323,7 +323,7 @@ func FuzzRecord(f *testing.F) {
 		rest, err = again.Decode(written)
 		require.True(t, err == nil && len(rest) == 0, "written, it is not read: %v", err)
 		require.Equal(t, written, again.Append(nil), "it is written differently the second time")
-		if s.Settle(&r) != nil {
+		if s.Accept(&r) != nil {
 			return
 		}
 		e := input.NewEncoder(s)
@@ -362,7 +362,7 @@ func FuzzStruct(f *testing.F) {
 		}
 		written := r.Append(nil)
 		rest, err := again.Decode(written)
-		require.True(t, err == nil && len(rest) == 0 && s.Settle(&again) == nil, "its bytes are no record: %v", err)
+		require.True(t, err == nil && len(rest) == 0 && s.Accept(&again) == nil, "its bytes are no record: %v", err)
 		require.Equal(t, written, again.Append(nil), "it has other bytes the second time")
 	})
 }

@@ -29,11 +29,11 @@ type account struct {
 
 func newAccount(o *Options) account { return account{clip: o.clip(), unit: 1} }
 
-// outgrown times Ω is what a weight must exceed to become Ω.
-const outgrown = 4
+// A weight above epochFactor times Ω becomes Ω.
+const epochFactor = 4
 
 // startsWeightEpoch reports whether the weight of a round becomes Ω.
-func (a *account) startsWeightEpoch(weight float64) bool { return weight > outgrown*a.unit }
+func (a *account) startsWeightEpoch(weight float64) bool { return weight > epochFactor*a.unit }
 
 // ridge is αΩ.
 func (a *account) ridge(o *Options) float64 { return float64(o.Alpha * a.unit) }

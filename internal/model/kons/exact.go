@@ -317,9 +317,9 @@ func (e *Exact) raise(d *dual, unit float64) {
 func (d *dual) extend(rows [][]float64, diagonals []float64, ridge float64) {
 	order := d.factor.Order()
 	for i := range order {
-		own := d.factor.Row(i)
+		factorRow := d.factor.Row(i)
 		for _, row := range rows {
-			row[i] = qr.Next(own, row[:i], row[i])
+			row[i] = qr.Next(factorRow, row[:i], row[i])
 		}
 	}
 	for k, row := range rows {

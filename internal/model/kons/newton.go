@@ -241,7 +241,7 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 		}
 	}
 	if n.outputs[0].startsWeightEpoch(weight) {
-		n.outgrow(weight)
+		n.startWeightEpoch(weight)
 	}
 	n.raise()
 	for j := range n.outputs {
@@ -252,9 +252,9 @@ func (n *Newton) learn(o *model.Outcome, x, y []float64, weight float64) {
 	}
 }
 
-// outgrow makes a weight Ω, at most 30 times in the life of a model: each time Ω grows by the
+// startWeightEpoch makes a weight Ω, at most 30 times in the life of a model: each time Ω grows by the
 // factor 4 or more.
-func (n *Newton) outgrow(unit float64) {
+func (n *Newton) startWeightEpoch(unit float64) {
 	for j := range n.outputs {
 		e := &n.outputs[j]
 		e.startWeightEpoch(&n.o, unit, e.factor.logDet(e.ridge(&n.o)))

@@ -190,7 +190,7 @@ func clamp(v, c float64) float64 {
 
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// leverage is the larger of most and ηq/(1+ηq), NoLeverage while no output has a C.
+// leverage is the larger of largest and ηq/(1+ηq), NoLeverage while no output has a C.
 func (o *Options) leverage(largest float64, a *account, q float64) float64 {
 	if a.clip == 0 {
 		return largest

@@ -83,8 +83,8 @@ func (m *moments) add(z, labels []float64, weight float64) {
 	m.waiting = 0
 }
 
-// settle adds the waiting rounds to a copy of C_ij of a kernel, j ≥ from. It only reads m.
-func (m *moments) settle(copied []float64, k *kernelMoments, i, from int) {
+// addWaiting adds the waiting rounds to a copy of C_ij of a kernel, j ≥ from. It only reads m.
+func (m *moments) addWaiting(copied []float64, k *kernelMoments, i, from int) {
 	for n, w := range m.weights[:m.waiting] {
 		z := m.rows[n*m.total+k.offset:][:k.size]
 		loops.Axpy(copied, z[from:], float64(w*z[i]))
@@ -105,7 +105,7 @@ func (m *moments) visit(v *codec.Visitor) {
 				for from := i; from < k.size; from += len(room) {
 					piece := room[:min(len(room), k.size-from)]
 					rest = rest[copy(piece, rest):]
-					m.settle(piece, k, i, from)
+					m.addWaiting(piece, k, i, from)
 					v.Floats(piece)
 				}
 			}
@@ -135,7 +135,7 @@ const ridgeFloor = 1e-12
 func (m *moments) gram(dst []float64, k *kernelMoments) {
 	copy(dst, k.packed)
 	for i := range k.size {
-		m.settle(dst[:k.size-i], k, i, i)
+		m.addWaiting(dst[:k.size-i], k, i, i)
 		dst = dst[k.size-i:]
 	}
 }

@@ -162,7 +162,7 @@ func TestRestoreAcrossNewExperts(t *testing.T) {
 
 // A state holds the second moments of all rounds, those that wait for a pass too,
 // with the bits that one pass a round gives; and goes on from any round with the
-// bits of the whole run. There are 70 features, more than are settled at a time.
+// bits of the whole run. There are 70 features, more than are added at a time.
 func TestMomentsHaveTheBitsOfOnePassARound(t *testing.T) {
 	const dimension, rounds = 3, 20
 	maps := gaussians(9, dimension, 35)[:2]

@@ -274,7 +274,7 @@ func (r *Raker) weighed() int {
 }
 
 // AppendWeights appends the mean weights, over the outputs, of the kernels or the experts of an
-// AdaRaker, none if there is but one.
+// AdaRaker, none of a single one.
 func (r *Raker) AppendWeights(dst []float64) []float64 {
 	n, from := r.weighed(), len(dst)
 	if n == 0 {
@@ -284,10 +284,10 @@ func (r *Raker) AppendWeights(dst []float64) []float64 {
 	mean := dst[from:]
 	clear(mean)
 	for _, experts := range r.outputs {
-		own := r.logWeights(dst, experts)[len(dst):]
-		mix.Exponential(own)
-		mix.Normalize(own)
-		for k, w := range own {
+		weights := r.logWeights(dst, experts)[len(dst):]
+		mix.Exponential(weights)
+		mix.Normalize(weights)
+		for k, w := range weights {
 			mean[k] += w / float64(len(r.outputs))
 		}
 	}
@@ -295,7 +295,7 @@ func (r *Raker) AppendWeights(dst []float64) []float64 {
 }
 
 // WeightNames are the names of the kernels, or of the experts of an AdaRaker by the lengths of
-// their intervals, none if there is but one.
+// their intervals, none of a single one.
 func (r *Raker) WeightNames() []string {
 	names := make([]string, r.weighed())
 	for k := range names {
