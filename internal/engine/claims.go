@@ -79,8 +79,8 @@ func (t *table) reserveSlot() (release func(), err error) {
 	}, nil
 }
 
-// findID returns the model of an id. It takes no alias, as no call does that could undo what is meant for
-// another model.
+// findID returns the model of an id that is not soft-deleted. It takes no alias: the alias may name another model a
+// moment later.
 func (e *Engine) findID(id string) (*hostedModel, error) {
 	m, err := e.lookUp(id)
 	if err == nil && m.Deleted() {
@@ -166,8 +166,8 @@ func (e *Engine) newHosted(id string, from recovery.Source, registered *record.R
 	return m.init(hosted.New(e.env, id, from, registered, m))
 }
 
-// successor is the same model with another registry entry, as after a start: no call that found m before is
-// of use to it.
+// successor is the same model with another registry entry, as after a start. Calls that hold m do
+// not reach the successor.
 func (m *hostedModel) successor(next *record.RegistryValue) *hostedModel {
 	out := &hostedModel{engine: m.engine}
 	return out.init(m.Successor(next, out))
@@ -207,7 +207,7 @@ func (e *Engine) host(m *hostedModel) error {
 
 // replace puts next in the place of m, or takes m out of the table if next is nil, and releases what the entry
 // of m owns: its jobs and its memory, its watchers, its timings and its place among the followers. A call that
-// found m before gets why. It runs at m's turn, and the caller holds the claim on the name.
+// holds m fails with why. It runs at m's turn, and the caller holds the claim on the name.
 func (e *Engine) replace(m, next *hostedModel, why error) error {
 	m.Retire(why)
 	m.watchers.End(why)

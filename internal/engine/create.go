@@ -206,7 +206,7 @@ func (e *Engine) existing(id string) (*hostedModel, error) {
 	m, err := e.lookUp(id)
 	if errors.Is(err, ErrModelNotFound) {
 		if b := e.aliases.Find(id); b != nil {
-			return nil, fmt.Errorf("model %q: %w, that of model %q; DeleteAlias frees it", id, ErrAliasExists, b.Model.ID)
+			return nil, fmt.Errorf("model %q: %w, and names model %q; DeleteAlias frees it", id, ErrAliasExists, b.Model.ID)
 		}
 		return nil, nil
 	}

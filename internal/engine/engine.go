@@ -85,7 +85,7 @@ type StartCounters struct {
 	StartDone   atomic.Bool
 }
 
-// hostedModel is a model in the table, with what the packages around it keep of it. Only replace ends its use.
+// hostedModel is a model in the table, with its instruments, watchers, reader and follower. Only replace ends its use.
 type hostedModel struct {
 	*hosted.Model
 	engine *Engine

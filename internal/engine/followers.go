@@ -35,7 +35,7 @@ func (e *Engine) followAll() {
 	}
 }
 
-// follow lets a follower learn once, and reports whether there is more. A failure is tried again with the next
+// follow lets a follower learn once, and reports whether more follows. A failure is tried again with the next
 // observation or the next sweep.
 func (e *Engine) follow(ctx context.Context, r *replica.Follower) (more bool) {
 	f := r.Follows()

@@ -25,8 +25,8 @@ func (e *Engine) ListModels(ctx context.Context, o ListOptions) (Page, error) {
 	return e.reporter.List(ctx, &e.table, o)
 }
 
-// ModelStats tells how a model does. A report is solved on a copy of the state, so that it holds up neither
-// Predict nor Observe, and kept until the model learns again.
+// ModelStats returns the statistics of a model. A report is solved on a copy of the state, so that it holds up neither
+// Predict nor Observe, and serves until the model learns again.
 func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Stats, error) {
 	m, err := e.find(ctx, id)
 	if err != nil {
@@ -35,7 +35,7 @@ func (e *Engine) ModelStats(ctx context.Context, id string, o StatsOptions) (Sta
 	return m.reader.Stats(ctx, o)
 }
 
-// ModelHistory tells how a model did over its life. It loads the model.
+// ModelHistory returns the history of a model. It loads the model.
 func (e *Engine) ModelHistory(ctx context.Context, id string) (History, error) {
 	m, err := e.find(ctx, id)
 	if err != nil {

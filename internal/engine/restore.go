@@ -44,7 +44,7 @@ func (e *Engine) SequenceAt(ctx context.Context, id string, at time.Time) (uint6
 // forgotten, so that it can be learned again. A model that cannot be recovered can be restored if an earlier
 // state can.
 //
-// RestoreModel tells how many observations were undone. With validateOnly it tells how many would be, and
+// RestoreModel returns how many observations were undone. With validateOnly it returns how many would be, and
 // restores nothing.
 func (e *Engine) RestoreModel(ctx context.Context, id string, sequence uint64, validateOnly bool) (info Info, undone uint64, err error) {
 	if !validateOnly {

@@ -33,7 +33,7 @@ func Open(ctx context.Context, o Options) (*Engine, error) { return open(ctx, o,
 
 func open(ctx context.Context, o Options, learners machine.Learners) (*Engine, error) {
 	lifetime, end := context.WithCancel(context.WithoutCancel(ctx)) // The engine outlives the call.
-	loads := max(1, runtime.GOMAXPROCS(0)-1)                        // One processor, where there are two, stays free of recoveries.
+	loads := max(1, runtime.GOMAXPROCS(0)-1)                        // Of two processors or more, one stays free of recoveries.
 	if o.Cold {
 		loads = runtime.GOMAXPROCS(0) // No model answers on a new owner before its recovery.
 	}
@@ -136,8 +136,8 @@ func (e *Engine) lastSnapshots(models []*hostedModel) error {
 	return first
 }
 
-// prefetch loads the first models, one after the other, while there is memory, so that their statistics are
-// known and what cannot be recovered is logged soon.
+// prefetch loads the first models, one after the other, until memory is half full. So their statistics are known, and
+// the log names models that cannot be recovered.
 func (e *Engine) prefetch(models []*hostedModel) {
 	started := e.o.Now()
 	defer e.start.StartDone.Store(true)

@@ -106,8 +106,8 @@ func (e *Engine) resolve(name string, find func(*alias.Table, string) *alias.Bin
 	return t, err
 }
 
-// secondLocked returns the second model of a target, nil if the target gets all: the second model is to learn
-// what the first does, and follows no more.
+// secondLocked returns the second model of a target. It is nil if the first model gets all requests: the second model
+// no longer exists, or followed the first and follows no more.
 func (e *Engine) secondLocked(t Target) *hostedModel {
 	share := &t.binding.Share
 	m := e.table.referredLocked(share.Model)
@@ -152,7 +152,7 @@ func (e *Engine) find(ctx context.Context, name string) (*hostedModel, error) {
 	return t.model, nil
 }
 
-// Route tells which model learns each observation of one request. The caller calls Done once the observations
+// Route chooses the model that learns each observation of one request. The caller calls Done once the observations
 // are queued.
 type Route struct {
 	engine  *Engine

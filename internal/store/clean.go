@@ -47,7 +47,7 @@ func (s *Store) loadRegistry() (readable bool, err error) {
 			return true, nil
 		}
 		if s.handle(model) == nil {
-			s.addHandle(name, model).stage.Store(stageThere)
+			s.addHandle(name, model).stage.Store(stageRegistered)
 		}
 		return true, nil
 	})

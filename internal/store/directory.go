@@ -62,8 +62,8 @@ func (d *directory) exists(path string) (bool, error) {
 }
 
 func (d *directory) forbid(path string, why error) error {
-	there, err := d.exists(path)
-	if there {
+	exists, err := d.exists(path)
+	if exists {
 		return fmt.Errorf("%w: %s", why, d.dir)
 	}
 	return err

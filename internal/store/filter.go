@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 )
 
-// filter tells most ids that a database does not have without a look-up: a new id costs a read of one
+// filter rejects most ids that a database does not have without a look-up: a new id costs a read of one
 // word of memory. The filter has every id of the database, so that "no" is certain. It says "yes" for
 // an id that was removed, and for about one other id in 200.
 type filter struct {

@@ -70,7 +70,7 @@ func (s *Store) checkFormat() error {
 	if err != nil {
 		return err
 	}
-	if there, err := s.exists(s.path(logDirectory)); !there && format == 0 {
+	if exists, err := s.exists(s.path(logDirectory)); !exists && format == 0 {
 		return err // The directory is new.
 	}
 	s.format.Lock()

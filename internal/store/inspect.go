@@ -68,8 +68,8 @@ func Inspect(dir string, o Options) (_ *Store, pending error, err error) {
 }
 
 func (s *Store) checkThere(name string) error {
-	there, err := s.exists(s.path(name))
-	if err == nil && !there {
+	exists, err := s.exists(s.path(name))
+	if err == nil && !exists {
 		return fmt.Errorf("%w: %s has no %s", ErrNotThere, s.dir, name)
 	}
 	return err

@@ -44,9 +44,9 @@ type Model struct {
 
 // Stages of a model's life.
 const (
-	stageMaking  = iota // The number is taken, the name is not registered.
-	stageThere          // The name is registered.
-	stageDeleted        // The model is deleted, or was never registered.
+	stageMaking     = iota // The number is taken, the name is not registered.
+	stageRegistered        // The name is registered.
+	stageDeleted           // The model is deleted, or was never registered.
 )
 
 func (m *Model) failed(what string, err error) error {

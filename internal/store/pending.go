@@ -159,7 +159,7 @@ func (s *Store) usePending(ctx context.Context, f func(db *database) error) erro
 		case <-s.guard.failed:
 			return s.Failed()
 		case <-ctx.Done():
-			return waited(ctx)
+			return fmt.Errorf("wait for the database of pending predictions: %w", context.Cause(ctx))
 		}
 	}
 }

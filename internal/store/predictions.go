@@ -352,7 +352,7 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 			continue
 		}
 		m.countPending(-1)
-		if m.stage.Load() == stageThere {
+		if m.stage.Load() == stageRegistered {
 			models = append(models, m)
 		}
 	}

@@ -285,7 +285,7 @@ func (s *Store) register(ctx context.Context, m *Model, value []byte, begin *sto
 	if err != nil {
 		return err
 	}
-	m.stage.Store(stageThere)
+	m.stage.Store(stageRegistered)
 	return nil
 }
 

@@ -22,7 +22,7 @@ type Share struct {
 	Started time.Time
 }
 
-// Check rejects a share of a model that can be none.
+// Check rejects a share without another model, and a fraction outside of (0, 1).
 func (s *Share) Check(id string) error {
 	var errs []error
 	reject := func(field, got, want string) { errs = append(errs, hosted.Invalid("share."+field, got, want)) }

@@ -1,5 +1,5 @@
-// Package alias keeps the names that stand for models, and routes each observation sent by such a
-// name to the model that knows its id.
+// Package alias has the aliases: names that stand for models. An observation sent by an alias goes to the model that
+// knows its id.
 package alias
 
 import (
@@ -174,7 +174,7 @@ func (t *Table) Plan(name string, wanted record.Alias, expected string) (current
 	case current == nil && n >= Limit:
 		return nil, nil, fmt.Errorf("%w: there are %d", ErrLimit, n)
 	case current == nil && expected != "" && expected != NoModel:
-		return nil, nil, fmt.Errorf("alias %q: %w: it is not there, expected %q", name, ErrChanged, hosted.Brief(expected))
+		return nil, nil, fmt.Errorf("alias %q: %w: it does not exist, expected %q", name, ErrChanged, hosted.Brief(expected))
 	case current == nil:
 		return nil, next, nil
 	case expected != "" && expected != current.Model.ID:

@@ -87,7 +87,7 @@ func describe(m *hosted.Model) Info {
 	return info
 }
 
-// Describe tells what a model is, without loading it. It is ErrModelNotFound once the removal of the model
+// Describe describes a model, and does not load it. It is ErrModelNotFound once the removal of the model
 // has begun.
 func Describe(m *hosted.Model) (info Info, err error) {
 	info = describe(m)

@@ -76,8 +76,7 @@ type Table interface {
 	Slice(prefix, after string, deleted bool, limit int) (rows []*Reader, total int, err error)
 }
 
-// narrow moves a single beginning of ids into Prefix, by which a page is found without a look at every
-// model.
+// narrow moves a single beginning of ids into Prefix, so that List does not look at every model for a page.
 func (o *ListOptions) narrow() {
 	switch {
 	case len(o.Among) != 1:

@@ -297,7 +297,7 @@ func flops(s model.Stats, o StatsOptions) float64 {
 }
 
 // Refresh solves one report that nobody asked for: the oldest one that a scrape would show and that is not
-// of its model's present state. It reports whether there was one.
+// of its model's present state. It reports whether it solved one.
 func (r *Reporter) Refresh(ctx context.Context, readers []*Reader) (worked bool) {
 	var next *Reader
 	var oldest time.Time

@@ -29,7 +29,7 @@ func learned(t *testing.T) *input.Encoder {
 	r.SetText(1, "Oslo")
 	r.SetText(2, "2026-01-01T00:00:00Z")
 	r.SetNumber(3, 1000185)
-	require.NoError(t, e.Schema().Settle(&r))
+	require.NoError(t, e.Schema().Accept(&r))
 	e.Learn(&r)
 	return e
 }

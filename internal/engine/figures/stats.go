@@ -12,7 +12,7 @@ import (
 	"hindsight/internal/model/regret"
 )
 
-// Stats tells how a model does, all of one state. Regret, HindsightLoss and CertificateOK come from a
+// Stats are the statistics of one state of a model. Regret, HindsightLoss and CertificateOK come from a
 // report where the learner does not track them.
 type Stats struct {
 	Info

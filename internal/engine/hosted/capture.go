@@ -249,9 +249,8 @@ func (m *Model) LastSnapshot() error {
 	return err
 }
 
-// captureAtTurn loads the model and copies its state at the model's turn, once there are a slot and
-// memory for the copy. Before may reject the copy, and after complete it, at the same turn. The caller
-// calls release, unless there is an error.
+// captureAtTurn loads the model, waits for a slot and for memory, and copies the state at the model's turn. At the same
+// turn, before may reject the copy, and after completes it. Without an error the caller calls release.
 func (m *Model) captureAtTurn(ctx context.Context, before func() error, after func(context.Context, *capture) error) (capture, error) {
 	for {
 		if err := m.Load(ctx); err != nil {

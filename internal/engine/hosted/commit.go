@@ -237,8 +237,8 @@ func (c *commit) learn(n int) error {
 }
 
 // stepDown follows an append that failed. If the disk has failed, the model keeps its state and learns
-// nothing more. Otherwise the log alone knows what it holds, and the model is loaded from the log again. A
-// replicated log tells by Grown what it holds.
+// nothing more. Otherwise the log alone knows what it holds, and the model is loaded from the log again. Grown
+// reports what a replicated log holds.
 func (c *commit) stepDown(err error) error {
 	switch {
 	case errors.Is(err, storage.ErrFailed) || c.env.Store.Failed() != nil:

@@ -35,25 +35,25 @@ func (d *digests) cancel() {
 
 // Digest returns the digest of this server's model after an entry. If another server has another digest, Digest counts and
 // logs the difference.
-func (m *Model) Digest(index uint64, other storage.Digest) (own storage.Digest) {
+func (m *Model) Digest(index uint64, other storage.Digest) (here storage.Digest) {
 	m.digests.mu.Lock()
 	if n := slices.IndexFunc(m.digests.newest, func(d digested) bool { return d.index == index }); n >= 0 {
-		own = m.digests.newest[n].Digest
+		here = m.digests.newest[n].Digest
 	} else if n := slices.IndexFunc(m.digests.sent, func(s sent) bool { return s.index == index }); n >= 0 {
 		s := &m.digests.sent[n]
-		own, s.asked = s.Digest, true
+		here, s.asked = s.Digest, true
 		select {
 		case m.env.Asked <- m:
 		default: // The other server asks again.
 		}
 	}
 	m.digests.mu.Unlock()
-	if own.Differs(other) {
+	if here.Differs(other) {
 		m.env.Counters.DigestMismatches.Add(1)
 		m.env.Log.Error("a model differs from another server's", zap.String("model", m.ID()), zap.Uint64("entry", index),
-			zap.Bool("rows", own.Rows != other.Rows), zap.Bool("state", own.State != other.State))
+			zap.Bool("rows", here.Rows != other.Rows), zap.Bool("state", here.State != other.State))
 	}
-	return own
+	return here
 }
 
 // Digested takes the digest of the rows after an entry, and makes the model digest its state once it is at a sequence. It
@@ -125,7 +125,7 @@ func (m *Model) Check(ctx context.Context, from string, since time.Time) (next s
 	if next, err = store.RowsEnd(from, checkRows); err != nil {
 		return "", m.id.storagef("count its rows", err)
 	}
-	var own digested
+	var proposed digested
 	err = m.box.Do(ctx, func(context.Context) error {
 		sequence := uint64(0)
 		if m.state.machine != nil && m.state.broken == nil && !m.env.Cold { // Cold servers have no state at the sequence.
@@ -139,15 +139,15 @@ func (m *Model) Check(ctx context.Context, from string, since time.Time) (next s
 		m.digests.mu.Lock()
 		defer m.digests.mu.Unlock()
 		if n := len(m.digests.newest); n > 0 {
-			own = m.digests.newest[n-1]
+			proposed = m.digests.newest[n-1]
 		}
 		return nil
 	})
 	if err != nil {
 		return "", fmt.Errorf("engine: check model %q: %w", m.ID(), err)
 	}
-	if own.index > 0 {
-		m.env.Compare(m.ID(), own.index, own.Digest)
+	if proposed.index > 0 {
+		m.env.Compare(m.ID(), proposed.index, proposed.Digest)
 	}
 	return next, nil
 }

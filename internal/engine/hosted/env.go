@@ -80,7 +80,7 @@ type Replication struct {
 	Owner func() bool
 	// Compare receives the digest of a model on the owner after an entry of the log, to compare it with the digests of the
 	// other servers. It must not wait.
-	Compare func(model string, index uint64, own storage.Digest)
+	Compare func(model string, index uint64, digest storage.Digest)
 	// Lost receives the id of a model that this server cannot recover from its log. It must not wait.
 	Lost func(model string)
 	// Cold: only the owner learns and makes snapshots. The owner sends its snapshots to the other servers. All servers

@@ -16,7 +16,7 @@ var (
 	ErrModelNotFound      = recovery.ErrModelNotFound
 	ErrInvalidID          = errors.New("invalid id")
 	ErrInvalidRequest     = errors.New("invalid request")
-	ErrSnapshotNotFound   = errors.New("no such state is kept")
+	ErrSnapshotNotFound   = errors.New("the state is not available")
 	ErrPredictionNotFound = errors.New("no such prediction: unknown, expired or not remembered; to learn its label all the same, send its input with the id as observation_id; a longer label_ttl keeps a prediction longer")
 	ErrConflict           = errors.New("id already stands for another observation")
 	ErrOverloaded         = errors.New("overloaded")

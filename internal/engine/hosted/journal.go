@@ -36,7 +36,7 @@ type remote struct {
 	grown atomic.Bool
 	// knownLogEnd is the end of the log, as of the last Grown or when the model left memory.
 	knownLogEnd atomic.Uint64
-	// rewound is 1 + the lowest sequence of the rewinds that the model has not followed, 0 without such a rewind.
+	// rewound is 1 + the lowest sequence of the rewinds that the model has not followed, 0 without one.
 	rewound atomic.Uint64
 	// warm asks for a load at the next turn of follow.
 	warm atomic.Bool

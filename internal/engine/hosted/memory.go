@@ -65,7 +65,7 @@ func (m *Memory) TakeCopies(ctx context.Context, bytes int64) (release func(), e
 	return func() { m.copies.Release(n) }, nil
 }
 
-// tryCopies is TakeCopies without a wait: release is nil if there is no memory now.
+// tryCopies is TakeCopies without a wait: release is nil while the memory is in use.
 func (m *Memory) tryCopies(bytes int64) (release func()) {
 	n := m.maxCopies(bytes)
 	if !m.copies.TryAcquire(n) {

@@ -106,7 +106,7 @@ func (m *Model) decode(stored []byte) (*input.Record, error) {
 	r := new(input.Record)
 	_, err := r.Decode(stored)
 	if err == nil {
-		err = m.schema.Settle(r)
+		err = m.schema.Accept(r)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrCorrupt, err)

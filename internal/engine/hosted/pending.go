@@ -2,6 +2,7 @@ package hosted
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync"
@@ -25,14 +26,20 @@ type choosing struct {
 }
 
 // take waits until no other call has one of the ids, and takes them. The caller calls release at the end.
-func (c *choosing) take(ids []string) (release func()) {
+func (c *choosing) take(ctx context.Context, ids []string) (release func(), err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for slices.ContainsFunc(ids, func(id string) bool { return c.ids[id] }) {
 		freed := c.freed.next()
 		c.mu.Unlock()
-		<-freed
-		c.mu.Lock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			err = fmt.Errorf("engine: wait for a call with the same prediction id: %w", context.Cause(ctx))
+		}
+		if c.mu.Lock(); err != nil {
+			return nil, err
+		}
 	}
 	if c.ids == nil {
 		c.ids = map[string]bool{}
@@ -50,7 +57,7 @@ func (c *choosing) take(ids []string) (release func()) {
 			c.ids = nil // A map keeps the room of its largest size.
 		}
 		c.freed.wake()
-	}
+	}, nil
 }
 
 func (p *pending) count() int64 { return p.store.CountPending() }

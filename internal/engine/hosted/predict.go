@@ -30,7 +30,7 @@ func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Pr
 	}
 	if o.Remember {
 		span := StartSpan(ctx, "remember")
-		err := m.remember(answers, rows, o, m.env.Time())
+		err := m.remember(ctx, answers, rows, o, m.env.Time())
 		span.End()
 		if err != nil {
 			return nil, err
@@ -93,7 +93,7 @@ func (m *Model) checkRow(r *Row) error {
 	case len(r.Features) > 0:
 		return Invalid("features", fmt.Sprintf("%d numbers beside inputs", len(r.Features)), "inputs alone: the model has named inputs")
 	}
-	return m.schema.Settle(r.Inputs)
+	return m.schema.Accept(r.Inputs)
 }
 
 func (m *Model) inputField() string {
@@ -120,12 +120,16 @@ func (m *Model) inputMissing(field, want string) error {
 
 // remember stores the inputs and the answer of every row under the row's id. A prediction that is
 // pending under an id of the caller, with the same input, is answered as it was first.
-func (m *Model) remember(answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
+func (m *Model) remember(ctx context.Context, answers []Prediction, rows []Row, o PredictOptions, now time.Time) error {
 	metadata := &m.registered.Load().Metadata
 	expiry := now.Add(cmp.Or(o.TTL, time.Duration(metadata.LabelTTL), m.env.LabelTTL))
 	if len(o.IDs) > 0 {
 		// No other call takes an id between its look-up and its use.
-		defer m.pending.choosing.take(o.IDs)()
+		release, err := m.pending.choosing.take(ctx, o.IDs)
+		if err != nil {
+			return err
+		}
+		defer release()
 	}
 	stored := make([]storage.Prediction, 0, len(rows))
 	chosen := map[string]int{}

@@ -204,7 +204,7 @@ func (m *Model) lost(err error) error {
 	return err
 }
 
-// followRewind restores the state to which another server has rewound the log. Without such a rewind it does nothing.
+// followRewind restores the state to which another server has rewound the log. Without a rewind it does nothing.
 // It runs at the model's turn.
 func (m *Model) followRewind() error {
 	pending := m.journal.rewound.Load()

@@ -35,7 +35,7 @@ func (e *encoder) decode(data []byte) ([]float64, error) {
 		err = fmt.Errorf("%d bytes behind a record", len(rest))
 	}
 	if err == nil {
-		err = e.Schema().Settle(&e.record)
+		err = e.Schema().Accept(&e.record)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("a logged record cannot be encoded: %w: %w", ErrCorrupt, err)

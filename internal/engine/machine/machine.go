@@ -120,7 +120,7 @@ func (m *Machine) visitState(v *codec.Visitor) {
 	m.learner.Visit(v)
 }
 
-// visitAccount visits the account. That of a classifier has its length before it and the
+// visitAccount visits the account. The account of a classifier has its length before it, and the
 // account of classes behind it.
 func (m *Machine) visitAccount(v *codec.Visitor) {
 	if m.classifier == nil {
@@ -341,7 +341,7 @@ func finite(numbers []float64) bool {
 }
 
 // Input has the features of a prediction or an observation or, for a machine with named
-// inputs, a settled record.
+// inputs, an accepted record.
 type Input struct {
 	Features []float64
 	Record   *input.Record
@@ -433,7 +433,7 @@ func (m *Machine) predictTogether(p []*model.ClassPrediction, in []Input) (err e
 	return err
 }
 
-// Explain tells what each family of experts and each key say in a prediction of the present state.
+// Explain returns what each family of experts and each key contribute to a prediction of the present state.
 // It costs a Predict for each input with keys.
 func (m *Machine) Explain(p *model.Prediction, in Input) (parts []model.Part, err error) {
 	if m.failed != nil {

@@ -148,7 +148,7 @@ func (b *Box[T]) TryDo(work func()) bool {
 	defer b.mu.Unlock()
 	b.mu.busy = false
 	if len(b.mu.jobs) == 0 {
-		b.mu.jobs, b.batch = nil, nil // Who calls TryDo has seen that the model is idle.
+		b.mu.jobs, b.batch = nil, nil // The caller of TryDo has seen that the model is idle.
 	}
 	b.start()
 	return true

@@ -49,7 +49,7 @@ type Base struct {
 	Sums string
 }
 
-// Encode returns the bytes of the alias. They end with an empty id if there is no share.
+// Encode returns the bytes of the alias. Without a share they end with an empty id.
 func (a *Alias) Encode() []byte { return encode(nil, a.visit) }
 
 // DecodeAlias reads the bytes that Encode wrote.

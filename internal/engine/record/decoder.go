@@ -19,7 +19,7 @@ func SameInput(a []float64, inputs []byte, b []float64, others []byte) bool {
 func encode(dst []byte, visit func(*codec.Visitor)) []byte {
 	v := codec.Appending(dst)
 	visit(&v)
-	out, _ := v.Appended() // Only a codec.State can fail.
+	out, _ := v.Appended() // Appending numbers does not fail.
 	return out
 }
 

@@ -13,8 +13,7 @@ import (
 
 // Pending is a pending prediction.
 type Pending struct {
-	// ClassPrediction is the prediction. That of a learner of real labels has no classes, and
-	// its Class is model.NoClass.
+	// ClassPrediction is the prediction. For real labels it has no classes, and its Class is model.NoClass.
 	model.ClassPrediction
 	// Sequence is the state that the prediction was made from.
 	Sequence uint64

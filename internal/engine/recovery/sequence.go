@@ -12,7 +12,7 @@ import (
 )
 
 // ErrBefore says that the time is before the log of the model.
-var ErrBefore = errors.New("nothing is kept of that time")
+var ErrBefore = errors.New("the log does not reach back to the time")
 
 // SequenceAt returns the sequence of a model at a time: the end of the last record that was
 // committed at or before the time. It fails with ErrBefore for a time before the model was

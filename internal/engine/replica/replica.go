@@ -183,8 +183,8 @@ func (r *Follower) Behind(leader *Follower) (uint64, error) {
 	return sequence - min(at, sequence), err
 }
 
-// Step learns the next observations of the leader, at most one commit, at the follower's turn. It tells
-// whether there are more.
+// Step learns the next observations of the leader, at most one commit, at the follower's turn. It reports
+// whether more follow.
 func (r *Follower) Step(ctx context.Context, leader *Follower) (bool, error) {
 	result := make(chan bool, 1)
 	err := r.model.Turn(ctx, func(ctx context.Context) error {

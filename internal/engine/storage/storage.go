@@ -114,7 +114,7 @@ type Upkeep interface {
 	// Forget removes ids remembered before a time, the oldest first, while more than keep
 	// remain over all models. It does not wait for durability.
 	Forget(ctx context.Context, before time.Time, keep int) error
-	// Time is the newest time of an Expire in the replicated log, 1970 or before if there is none.
+	// Time is the newest time of an Expire in the replicated log, 1970 or earlier without one.
 	Time() time.Time
 	// CountPending counts the predictions of all models, at a cost of O(1).
 	CountPending() int64
@@ -245,7 +245,7 @@ type Log interface {
 	Truncate(through uint64) error
 	// Rewind removes the snapshots, ids and records after a sequence. The context applies
 	// until the intention is durable. The rewind is durable on return. After a crash the model
-	// is unchanged, or Entry.Rewinding is set and the same call completes the rewind.
+	// is unchanged, or RegistryEntry.Rewinding is set and the same call completes the rewind.
 	Rewind(ctx context.Context, r Rewind) error
 }
 

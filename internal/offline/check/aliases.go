@@ -19,27 +19,27 @@ func (c *checker) aliases(ctx context.Context, disk storage.Aliases, models map[
 		a, err := record.DecodeAlias(value)
 		f := Finding{Place: fmt.Sprintf("the alias %q", name), Meaning: "the alias is not served; set it again"}
 		_, taken := models[name]
-		created, there := models[a.Model.ID]
+		created, exists := models[a.Model.ID]
 		switch {
 		case err != nil:
 			f.Problem = err.Error()
 		case taken:
 			f.Problem = "a model has the id"
-		case !there || created != 0 && created != a.Model.Created:
+		case !exists || created != 0 && created != a.Model.Created:
 			f.Problem, f.Meaning = fmt.Sprintf("it names %q, which no longer exists", a.Model.ID), "calls by it are MODEL_NOT_FOUND; set it to another model or delete it"
-			c.found(f)
+			c.add(f)
 			return nil
 		default:
 			return nil
 		}
 		remove = append(remove, strings.Clone(name))
-		if c.found(f); c.Repair {
+		if c.add(f); c.Repair {
 			c.findings[len(c.findings)-1].Repaired = "removed"
 		}
 		return nil
 	})
 	if err != nil {
-		c.found(Finding{Place: "the aliases", Problem: err.Error(), Meaning: "the server does not start", Rejected: true})
+		c.add(Finding{Place: "the aliases", Problem: err.Error(), Meaning: "the server does not start", Rejected: true})
 		return nil //nolint:nilerr // The error is a finding.
 	}
 	if !c.Repair {

@@ -78,14 +78,14 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 		from, registered, err := recovery.DecodeRegistryEntry(entry, catalog.New)
 		models[entry.Name] = registered.Created
 		if err != nil {
-			c.found(Finding{
+			c.add(Finding{
 				Model: entry.Name, Place: "its registry entry", Problem: err.Error(), Rejected: true,
 				Meaning: "the model is not served; import it from an export or a copy of a snapshot under another name",
 			})
 			return nil //nolint:nilerr // The error is a finding.
 		}
 		if entry.Rewinding != nil && c.Repair {
-			c.found(Finding{
+			c.add(Finding{
 				Model: entry.Name, Place: fmt.Sprintf("a restore of sequence %d", *entry.Rewinding), Problem: "it was interrupted",
 				Meaning: "the server completes it when it starts; nothing of the model is repaired before that",
 			})
@@ -102,7 +102,7 @@ func Store(ctx context.Context, disk storage.Store, o Options) ([]Finding, Check
 	return c.findings, c.checked, nil
 }
 
-func (c *checker) found(f Finding) { c.findings = append(c.findings, f) }
+func (c *checker) add(f Finding) { c.findings = append(c.findings, f) }
 
 func (c *checker) model(ctx context.Context, i examined) error {
 	unread, err := c.snapshots(i)
@@ -119,7 +119,7 @@ func (c *checker) model(ctx context.Context, i examined) error {
 	err = i.Handle.EachPending(ctx, func(p storage.Prediction) error {
 		c.checked.Pending++
 		if _, err := record.DecodePending(p.Value, i.Spec.Outputs); err != nil {
-			c.found(Finding{
+			c.add(Finding{
 				Model: i.id, Place: fmt.Sprintf("the pending prediction %q", p.ID), Problem: err.Error(),
 				Meaning: "its label is answered with STATE_CORRUPT until it expires",
 			})
@@ -127,7 +127,7 @@ func (c *checker) model(ctx context.Context, i examined) error {
 		return nil
 	})
 	if err != nil {
-		c.found(Finding{Model: i.id, Place: "the pending predictions", Problem: err.Error(), Meaning: "labels for them are not found"})
+		c.add(Finding{Model: i.id, Place: "the pending predictions", Problem: err.Error(), Meaning: "labels for them are not found"})
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (c *checker) snapshots(i examined) (unread bool, err error) {
 			}
 			f.Repaired = "renamed to " + name
 		}
-		c.found(f)
+		c.add(f)
 	}
 	return unread, nil
 }
@@ -218,7 +218,7 @@ func (c *checker) log(ctx context.Context, i examined) error {
 		}
 		f.Repaired = fmt.Sprintf("the log is cut behind sequence %d", good)
 	}
-	c.found(f)
+	c.add(f)
 	return nil
 }
 
@@ -235,7 +235,7 @@ func (c *checker) behind(ctx context.Context, i examined, last, snapshot uint64)
 		}
 		f.Repaired = fmt.Sprintf("the log goes on behind the snapshot of sequence %d", snapshot)
 	}
-	c.found(f)
+	c.add(f)
 	return nil
 }
 
@@ -254,7 +254,7 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 		c.checked.IDs++
 		if _, err := record.DecodeSeen(id.Value, i.Spec.Outputs); err != nil {
 			unreadable++
-			c.found(Finding{
+			c.add(Finding{
 				Model: i.id, Place: fmt.Sprintf("the id %q", id.ID), Problem: err.Error(),
 				Meaning: "an observation under it is answered with STATE_CORRUPT",
 			})
@@ -262,7 +262,7 @@ func (c *checker) ids(ctx context.Context, i examined) error {
 		return nil
 	})
 	if err != nil {
-		c.found(Finding{Model: i.id, Place: "the remembered ids", Problem: err.Error(), Meaning: "observations under ids that cannot be looked up are rejected"})
+		c.add(Finding{Model: i.id, Place: "the remembered ids", Problem: err.Error(), Meaning: "observations under ids that cannot be looked up are rejected"})
 		return nil //nolint:nilerr // The error is a finding.
 	}
 	if unreadable == 0 || !i.repair {

@@ -85,7 +85,7 @@ func restore(ctx context.Context, e storage.RegistryEntry, at time.Time) (Model,
 	if err != nil {
 		return m, err
 	}
-	entry, err := record.DecodeRegistryValue(e.Value) // The entry of recovery.DecodeEntry has no spec, and cannot be written.
+	entry, err := record.DecodeRegistryValue(e.Value) // The value of DecodeRegistryEntry has no spec, and cannot be written.
 	if err != nil {
 		return m, err
 	}
