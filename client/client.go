@@ -124,7 +124,7 @@ func Address(address string) (string, error) {
 	case net.ParseIP(host) != nil:
 		return net.JoinHostPort(host, DefaultPort), nil
 	case strings.HasSuffix(address, ":"):
-		return "", fmt.Errorf("address %q: there is no port behind the colon", address)
+		return "", fmt.Errorf("address %q: got no port after the colon, want HOST:PORT", address)
 	case strings.Contains(address, ":"):
 		return address, nil
 	default:

@@ -317,7 +317,7 @@ func TestParseRejects(t *testing.T) {
 		{"- a\n", `line 1: want an entry of fields`},
 		{good + "---\n[]\n", `line 4: got a second document, want one`},
 		{"- name: a\n  rôle: read\n", `line 2: field rôle: it is not known, want certificate, claim, concurrency, models, name, not-after, rate, role, sha256`},
-		{"- name: a\n  name: b\n", `line 2: field name: it is there twice`},
+		{"- name: a\n  name: b\n", `line 2: field name: got it twice, want it once`},
 		{"- name: [a]\n", `line 1: field name: want one value`},
 		{"- name: &x a\n  role: *x\n", `line 2: field role: want one value`},
 		{"- name:\n", `line 1: field name: want one value`},

@@ -208,7 +208,7 @@ func readEntry(node *yaml.Node) (Entry, error) {
 		case !ok:
 			return e, fmt.Errorf("%s: it is not known, want %s", at, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case given[name]:
-			return e, fmt.Errorf("%s: it is there twice", at)
+			return e, fmt.Errorf("%s: got it twice, want it once", at)
 		case name != "models" && !isScalar(value):
 			return e, fmt.Errorf("%s: want one value", at)
 		}

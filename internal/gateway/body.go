@@ -89,7 +89,7 @@ func wrongContent(r *http.Request, want, remedy string) error {
 
 func (g *Gateway) tooLarge() error {
 	return reject(http.StatusRequestEntityTooLarge, codes.ResourceExhausted, hindsightv1.ErrorReason_REQUEST_TOO_LARGE,
-		fmt.Sprintf("the body: got more than %d bytes, want at most so many (--max-message-bytes)", g.MaxMessageBytes))
+		fmt.Sprintf("the body: got more than the maximum of %d bytes (--max-message-bytes)", g.MaxMessageBytes))
 }
 
 // incomplete rejects a body that broke off, or did not arrive in time.

@@ -90,7 +90,7 @@ func (g *Gateway) notFound(r *http.Request) *failure {
 		field := strings.Trim(t.segments[3], "{}")
 		return invalid(field, hindsightv1.ErrorReason_INVALID_ID, fmt.Sprintf("%s: got nothing in the path %s, want an id", field, r.URL.Path))
 	}
-	message := "nothing is at " + r.Method + " " + r.URL.Path + "; GET /openapi.json lists what is there"
+	message := "nothing is at " + r.Method + " " + r.URL.Path + "; GET /openapi.json lists the calls"
 	if prefix, _, hasVerb := strings.Cut(r.URL.Path, ":"); hasVerb {
 		var verbs []string
 		for _, t := range g.table {

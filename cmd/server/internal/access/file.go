@@ -47,7 +47,7 @@ func readBounded(path string) ([]byte, error) {
 	case info.Mode().Perm()&0o002 != 0:
 		return nil, fmt.Errorf("%s: everybody may write it; chmod o-w", path)
 	case info.Size() > auth.MaxFile:
-		return nil, fmt.Errorf("%s: got more than %d bytes, want at most so many", path, auth.MaxFile)
+		return nil, fmt.Errorf("%s: got more than the maximum of %d bytes", path, auth.MaxFile)
 	}
 	return os.ReadFile(path) //nolint:gosec // The operator names the file.
 }

@@ -94,7 +94,7 @@ func (k *keys) fetch(ctx context.Context) (changed bool, err error) {
 		return false, fmt.Errorf("%s: %w", k.url, err)
 	}
 	if len(data) > maxKeys {
-		return false, fmt.Errorf("%s: got more than %d bytes, want at most so many", k.url, maxKeys)
+		return false, fmt.Errorf("%s: got more than the maximum of %d bytes", k.url, maxKeys)
 	}
 	if changed, err = k.take(data); err != nil {
 		return false, fmt.Errorf("%s: %w", k.url, err)

@@ -341,7 +341,7 @@ func TestBadFiles(t *testing.T) {
 		{"\n\ngrpc_address: :1\n", `FILE line 3: unknown key "grpc_address", did you mean "grpc-address"?`},
 		{"dataDir: x\n", `FILE line 1: unknown key "dataDir", did you mean "data-dir"?`},
 		{"config: other.yaml\n", `FILE line 1: unknown key "config"`},
-		{"max-models: 1\nmax-models: 2\n", `FILE line 2: key "max-models" is there twice`},
+		{"max-models: 1\nmax-models: 2\n", `FILE line 2: key "max-models": got it twice, want it once`},
 		{"max-models: [1, 2]\n", `FILE line 1: key "max-models": want one value`},
 		{"max-models:\n  a: 1\n", `FILE line 1: key "max-models": want one value`},
 		{"max-models:\n", `FILE line 1: key "max-models": want one value`},

@@ -50,7 +50,7 @@ func readFile(path value, table []setting) (map[string]value, error) {
 		case !known:
 			return nil, fmt.Errorf("%s: unknown key %q%s", at, name, hint(name, table))
 		case twice:
-			return nil, fmt.Errorf("%s: key %q is there twice", at, name)
+			return nil, fmt.Errorf("%s: key %q: got it twice, want it once", at, name)
 		case node.Kind != yaml.ScalarNode || node.Tag == "!!null":
 			return nil, fmt.Errorf("%s: key %q: want one value", at, name)
 		}
