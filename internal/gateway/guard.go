@@ -57,7 +57,7 @@ func (g *Guard) Require(role auth.Role, next http.Handler) http.Handler {
 		if err == nil {
 			err = p.Whole()
 		}
-		g.serve(w, r, p, role, err, next)
+		g.admit(w, r, p, role, err, next)
 	})
 }
 
@@ -87,7 +87,8 @@ func (a *answered) WriteHeader(code int) {
 	a.ResponseWriter.WriteHeader(code)
 }
 
-func (g *Guard) serve(w http.ResponseWriter, r *http.Request, p *auth.Principal, role auth.Role, err error, next http.Handler) {
+// admit serves a request of a principal that has the role and is below its limits, unless err is set.
+func (g *Guard) admit(w http.ResponseWriter, r *http.Request, p *auth.Principal, role auth.Role, err error, next http.Handler) {
 	if err == nil {
 		err = p.Has(role)
 	}
@@ -222,7 +223,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		case isCall(path):
 			next.ServeHTTP(w, r) // The gRPC server checks the call.
 		default:
-			g.Guard.serve(w, r, p, auth.Read, nil, next)
+			g.Guard.admit(w, r, p, auth.Read, nil, next)
 		}
 	})
 }

@@ -165,7 +165,7 @@ func remembered(request any) bool {
 
 // rejected reports whether access rejected the call.
 func rejected(err error) bool {
-	r := find(err)
+	r := rejectionOf(err)
 	return r != nil && (r.code == codes.Unauthenticated || r.code == codes.PermissionDenied ||
 		r.reason == hindsightv1.ErrorReason_RATE_LIMIT || r.reason == hindsightv1.ErrorReason_CONCURRENCY_LIMIT)
 }

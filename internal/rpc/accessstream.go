@@ -17,7 +17,7 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 	if err == nil && p != nil {
 		err = p.Has(rule.role)
 	}
-	checked := &checkedStream{tracedStream: tracedStream{stream, stream.Context()}, access: a, rule: rule, principal: p}
+	checked := &checkedStream{contextStream: contextStream{stream, stream.Context()}, access: a, rule: rule, principal: p}
 	if err == nil {
 		if p != nil {
 			checked.ctx = rule.carry(checked.ctx, p)
@@ -32,7 +32,7 @@ func (a *access) stream(service any, stream grpc.ServerStream, info *grpc.Stream
 
 // checkedStream checks each message of a stream, because a principal may expire during it.
 type checkedStream struct {
-	tracedStream
+	contextStream
 	access    *access
 	rule      *rule
 	principal *auth.Principal

@@ -32,7 +32,7 @@ func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (
 }
 
 func (m *models) ListAliases(ctx context.Context, r *hindsightv1.ListAliasesRequest) (*hindsightv1.ListAliasesResponse, error) {
-	groups, err := m.asked(ctx)
+	groups, err := m.listedGroups(ctx)
 	if err != nil {
 		return nil, err
 	}

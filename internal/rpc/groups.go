@@ -83,9 +83,9 @@ func (h hosts) together(field, name, with string) error {
 
 const asksAtOnce = 16
 
-// asked returns the groups that a list has: all groups, or the group of a forwarded list. It sets the trailer with
+// listedGroups returns the groups that a list has: all groups, or the group of a forwarded list. It sets the trailer with
 // the age of the oldest state.
-func (m *models) asked(ctx context.Context) ([]Group, error) {
+func (m *models) listedGroups(ctx context.Context) ([]Group, error) {
 	if m.forward == nil {
 		return m.groups.All(), nil
 	}

@@ -46,7 +46,7 @@ func (m *models) ListModels(ctx context.Context, r *hindsightv1.ListModelsReques
 	if err != nil {
 		return nil, err
 	}
-	groups, err := m.asked(ctx)
+	groups, err := m.listedGroups(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -116,12 +116,12 @@ func (l *Local) Stream(method string, stream grpc.ServerStream) error {
 	ctx, cancel := l.server.admission.bounded(stream.Context(), method)
 	defer cancel()
 	info := &grpc.StreamServerInfo{FullMethod: method, IsClientStream: m.stream.ClientStreams, IsServerStream: m.stream.ServerStreams}
-	return l.server.interceptors.stream(m.service, localStream{tracedStream{stream, ctx}}, info, m.stream.Handler)
+	return l.server.interceptors.stream(m.service, localStream{contextStream{stream, ctx}}, info, m.stream.Handler)
 }
 
 // localStream ends with its time, as a stream of gRPC does: a client of HTTP may be slow without end. A client that has
 // left ends its stream itself.
-type localStream struct{ tracedStream }
+type localStream struct{ contextStream }
 
 func (s localStream) late() error {
 	if err := s.ctx.Err(); errors.Is(err, context.DeadlineExceeded) {

@@ -64,8 +64,8 @@ func newMemberServer(
 	o *Options, predictions *predictions, models *models, tracing *tracing, admission *admission, recovered recovery.Option,
 ) *memberServer {
 	rejections, forward := &rejections{log: o.Log}, newForwarding(o, tracing, models.draining, true)
-	ownModels := *models
-	ownModels.forward = forward
+	memberModels := *models
+	memberModels.forward = forward
 	var in interceptors
 	if tracing != nil {
 		in.add(tracing.unary, tracing.stream)
@@ -79,7 +79,7 @@ func newMemberServer(
 		grpc.MaxRecvMsgSize(o.MaxMessageBytes), grpc.MaxSendMsgSize(o.MaxMessageBytes), grpc.WaitForHandlers(true),
 	)}
 	hindsightv1.RegisterPredictionServiceServer(s, predictions)
-	hindsightv1.RegisterModelServiceServer(s, &ownModels)
+	hindsightv1.RegisterModelServiceServer(s, &memberModels)
 	hindsightv1.RegisterClusterServiceServer(s, &clusters{groups: hosts{o.Groups}, forward: forward})
 	return s
 }

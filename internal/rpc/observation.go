@@ -18,7 +18,7 @@ func (p *predictions) Observe(ctx context.Context, r *hindsightv1.ObserveRequest
 	}
 	answers, err := ticket.Wait(ctx)
 	if err != nil {
-		return nil, alone(err)
+		return nil, withoutRow(err)
 	}
 	outcome := outcomeToProto(answers[0])
 	outcome.Model = named
@@ -45,7 +45,7 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 	}
 	o.Maker = target.Maker
 	if ticket, err = target.Submit(ctx, []engine.Observation{o}); err != nil {
-		return nil, "", alone(err)
+		return nil, "", withoutRow(err)
 	}
 	return ticket, target.Named(), nil
 }

@@ -49,7 +49,7 @@ func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest
 	}
 	answers, err := target.Predict(ctx, []engine.Row{{Features: r.GetFeatures(), Inputs: record, Horizon: int(r.GetHorizon())}}, o)
 	if err != nil {
-		return nil, alone(err)
+		return nil, withoutRow(err)
 	}
 	prediction := predictionToProto(answers[0])
 	prediction.Model = target.Named()

@@ -95,7 +95,8 @@ func table() []rejection {
 	}
 }
 
-func find(err error) *rejection {
+// rejectionOf returns the first row of the table for an error, nil without one.
+func rejectionOf(err error) *rejection {
 	for _, r := range table() {
 		if errors.Is(err, r.err) {
 			return &r
@@ -113,7 +114,7 @@ func StatusOf(err error) *status.Status {
 	if err == nil || errors.As(err, &carrier) {
 		return status.Convert(carrier) // What wraps a status is for the log.
 	}
-	r := find(err)
+	r := rejectionOf(err)
 	switch {
 	case r != nil:
 	case errors.Is(err, context.DeadlineExceeded):
@@ -217,7 +218,7 @@ func violations(fields model.FieldErrors) *errdetails.BadRequest {
 		violation := &errdetails.BadRequest_FieldViolation{
 			Field: short(field.Field), Description: fmt.Sprintf("got %s, want %s", short(field.Got), clip(field.Want, 2*maxQuoted)),
 		}
-		if r := find(field); r != nil {
+		if r := rejectionOf(field); r != nil {
 			violation.Reason = r.reason.String()
 		}
 		size += proto.Size(violation)
@@ -252,7 +253,8 @@ func atRow(err error, list string) error {
 	return moved.Err()
 }
 
-func alone(err error) error {
+// withoutRow returns the error of a call of one row without the number of the row.
+func withoutRow(err error) error {
 	var row *engine.RowError
 	if errors.As(err, &row) {
 		return row.Err

@@ -85,18 +85,18 @@ func (t *tracing) unary(ctx context.Context, request any, info *grpc.UnaryServer
 
 func (t *tracing) stream(service any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	ctx, span := t.start(stream.Context(), info.FullMethod)
-	err := handle(service, tracedStream{stream, ctx})
+	err := handle(service, contextStream{stream, ctx})
 	end(span, err)
 	return err
 }
 
-// tracedStream is a stream with its span in the context.
-type tracedStream struct {
+// contextStream is a stream with another context.
+type contextStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // It is what Context gives.
 }
 
-func (s tracedStream) Context() context.Context { return s.ctx }
+func (s contextStream) Context() context.Context { return s.ctx }
 
 // traceFields are the trace and the span of a log line.
 func traceFields(ctx context.Context) []zap.Field {

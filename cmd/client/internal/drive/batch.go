@@ -104,9 +104,7 @@ func (d *driver) fill(ctx context.Context, rows []*flight, size int) []*flight {
 		d.upcoming = nil
 		d.next++
 		d.result.Rounds++
-		if !f.round.Unlabelled {
-			f.known = true
-		}
+		f.known = !f.round.Unlabelled
 		rows = append(rows, f)
 		bytes += 8*len(f.round.Features) + proto.Size(f.round.Inputs)
 	}

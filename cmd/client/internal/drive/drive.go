@@ -141,9 +141,10 @@ type driver struct {
 	due      []*flight    // rounds whose labels are not sent, in the order of their labels
 	clock    float64      // the time of the stream
 	stop     error        // why no more rounds begin; io.EOF at the end of the stream
-	ahead    map[int]bool // closed rounds behind an open round
+	ahead    map[int]bool // passed rounds behind a round that is not
 }
 
+// flight is a round that has begun, or is the next to begin.
 type flight struct {
 	t     int
 	id    string
@@ -261,7 +262,6 @@ func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error 
 	if f.round.Unlabelled {
 		d.result.Unlabelled++
 		d.pass(f.t)
-		return nil
 	}
 	return nil
 }
@@ -276,10 +276,10 @@ func (d *driver) observe(ctx context.Context, m *client.Model, f *flight) error 
 	return d.acknowledge(f, outcome)
 }
 
-func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
+func (d *driver) acknowledge(f *flight, outcome *hindsightv1.Outcome) error {
 	r := d.result
 	r.Acknowledged++
-	d.pass(c.t)
+	d.pass(f.t)
 	if outcome.GetDuplicate() {
 		r.Duplicates++
 	}
@@ -291,13 +291,13 @@ func (d *driver) acknowledge(c *flight, outcome *hindsightv1.Outcome) error {
 		r.Served++
 	}
 	if evaluated(outcome) {
-		r.evaluate(c.round.Class, outcome)
+		r.evaluate(f.round.Class, outcome)
 	}
 	if d.options.OnObserved == nil {
 		return nil
 	}
-	if err := d.options.OnObserved(Observed{T: c.t, Labels: c.round.Labels, Class: c.round.Class, Outcome: outcome}); err != nil {
-		return fmt.Errorf("round %d: %w", c.t, err)
+	if err := d.options.OnObserved(Observed{T: f.t, Labels: f.round.Labels, Class: f.round.Class, Outcome: outcome}); err != nil {
+		return fmt.Errorf("round %d: %w", f.t, err)
 	}
 	return nil
 }
@@ -318,6 +318,7 @@ func (r *Result) evaluate(class string, outcome *hindsightv1.Outcome) {
 	}
 }
 
+// pass moves NextOffset over round t, once all rounds before are passed too.
 func (d *driver) pass(t int) {
 	r := d.result
 	d.ahead[t] = true
