@@ -32,9 +32,9 @@ func (c call) load(command string, extra ...*pflag.FlagSet) (settings config.Con
 	return settings, exitOK, false
 }
 
-// fail prints the error of a command, unless that is errFound, and returns the exit code.
+// fail prints the error of a command, unless that is errProblems, and returns the exit code.
 func (c call) fail(command string, err error) int {
-	if errors.Is(err, errFound) {
+	if errors.Is(err, errProblems) {
 		return exitFailed
 	}
 	if command != "" {
@@ -55,8 +55,8 @@ func usagef(format string, args ...any) error {
 	return callError{fmt.Errorf("usage: %w", fmt.Errorf(format, args...))}
 }
 
-// errFound is the error of a check that found problems, which its outcome describes.
-var errFound = errors.New("problems were found")
+// errProblems is the error of a check that found problems, which its outcome describes.
+var errProblems = errors.New("problems were found")
 
 // outcome is the result of a command, printed in JSON or by write.
 type outcome interface{ write(w io.Writer) }

@@ -32,7 +32,7 @@ func fsck(ctx context.Context, call call) int {
 		if err != nil {
 			return nil, callError{err}
 		}
-		all, found := []*report{}, error(nil)
+		all, problems := []*report{}, error(nil)
 		for _, group := range groups {
 			r, err := examine(ctx, store.GroupDirectory(c.DataDir, group.Number), *truncate, p)
 			if err != nil {
@@ -41,10 +41,10 @@ func fsck(ctx context.Context, call call) int {
 			r.Group = group.Number
 			all = append(all, &r)
 			if len(r.Findings) > 0 {
-				found = errFound
+				problems = errProblems
 			}
 		}
-		return outcomeOf(groups, all), found
+		return outcomeOf(groups, all), problems
 	})
 }
 

@@ -52,15 +52,15 @@ func verify(ctx context.Context, call call) int {
 		if err != nil {
 			return nil, err
 		}
-		all, groups, found := []*verified{}, []backup.Group{}, error(nil)
+		all, groups, problems := []*verified{}, []backup.Group{}, error(nil)
 		for _, from := range sources {
 			v, err := verifyBackup(ctx, from, p)
 			if v == nil {
 				return nil, from.m.Group.Wrap(err)
 			}
-			all, groups, found = append(all, v), append(groups, from.m.Group), cmp.Or(found, err)
+			all, groups, problems = append(all, v), append(groups, from.m.Group), cmp.Or(problems, err)
 		}
-		return outcomeOf(groups, all), found
+		return outcomeOf(groups, all), problems
 	})
 }
 
@@ -79,7 +79,7 @@ func verifyBackup(ctx context.Context, from source, p *progress) (_ *verified, e
 	p.end(fmt.Sprintf("%d files fetched", len(m.Files)))
 	if v.Damaged = append(v.Damaged, damaged...); len(damaged) > 0 {
 		v.Seconds = time.Since(started).Seconds()
-		return v, errFound
+		return v, errProblems
 	}
 	if err := os.WriteFile(dir+"/LOCK", nil, restoredFileMode); err != nil {
 		return nil, fmt.Errorf("verify: %w", err)
@@ -91,7 +91,7 @@ func verifyBackup(ctx context.Context, from source, p *progress) (_ *verified, e
 	r.DataDir = m.Name
 	v.Fsck, v.Seconds = &r, time.Since(started).Seconds()
 	if len(r.Findings) > 0 {
-		return v, errFound
+		return v, errProblems
 	}
 	return v, nil
 }
