@@ -249,7 +249,7 @@ func TestAnImportThatBreaksOff(t *testing.T) {
 	require.NoError(t, errors.Join(err, tcp.CloseWrite()))
 	answer, err := io.ReadAll(c)
 	require.NoError(t, err)
-	assert.Contains(t, string(answer), `"message":"the body did not come: unexpected EOF"`)
+	assert.Contains(t, string(answer), `"message":"the body broke off: unexpected EOF"`)
 	assert.Contains(t, string(answer), "BODY_INCOMPLETE")
 	h.call(t, "GET", "/v1/models/m", "").rejected(t, "the model", 404, "NOT_FOUND", "MODEL_NOT_FOUND", "", `"m"`)
 }
