@@ -87,7 +87,8 @@ DATA best<>+32(SB)/8, $0x3fff             // The count of a bin.
 DATA best<>+40(SB)/8, $0x4330000000000000 // 2⁵².
 DATA best<>+48(SB)/8, $0x4000000000000000 // 2⁶², and the number 2: λ.
 DATA best<>+56(SB)/8, $0x4331000000000000 // 2⁵² + 2⁴⁸.
-GLOBL best<>(SB), RODATA|NOPTR, $64
+DATA best<>+64(SB)/8, $0x432ffffffffffffc // 2⁵² − λ.
+GLOBL best<>(SB), RODATA|NOPTR, $72
 
 // A bin w = 2¹⁴ sum + count becomes two doubles: count + 2⁵² and, as |w| ≤ 2⁶²,
 // (w + 2⁶²) >> 14 = sum + 2⁴⁸ in the mantissa of 2⁵².
@@ -102,9 +103,12 @@ TEXT ·bestAVX2(SB), NOSPLIT, $0-56
 	MOVQ         at+48(FP), R9
 	VBROADCASTSD best<>+32(SB), Y3
 	VBROADCASTSD best<>+40(SB), Y4
-	VBROADCASTSD best<>+48(SB), Y5
+	VBROADCASTSD best<>+48(SB), Y7 // Σ w + 2⁶².
 	VBROADCASTSD best<>+56(SB), Y6
-	VMOVAPD      Y5, Y7        // Σ w + 2⁶².
+	VBROADCASTSD best<>+64(SB), Y5
+	VADDPD       Y7, Y1, Y1        // n + λ.
+	VADDPD       Y7, Y2, Y2        // The least n_l + λ.
+	VADDPD       Y7, Y1, Y1        // n + 2λ.
 	VPXOR        Y8, Y8, Y8    // Scores.
 	VPXOR        Y9, Y9, Y9    // Their codes.
 	VPXOR        Y10, Y10, Y10 // The code.
@@ -116,13 +120,11 @@ bin:
 	VPSRLQ    $14, Y7, Y12
 	VPOR      Y4, Y11, Y11
 	VPOR      Y4, Y12, Y12
-	VSUBPD    Y4, Y11, Y11          // n_l.
+	VSUBPD    Y5, Y11, Y11          // n_l + λ.
 	VSUBPD    Y6, Y12, Y12          // S_l.
-	VSUBPD    Y11, Y1, Y13          // n_r.
+	VSUBPD    Y11, Y1, Y13          // n_r + λ.
 	VSUBPD    Y12, Y0, Y14          // S_r.
 	VMINPD    Y11, Y13, Y15
-	VADDPD    Y5, Y11, Y11
-	VADDPD    Y5, Y13, Y13
 	VMULPD    Y12, Y12, Y12
 	VMULPD    Y14, Y14, Y14
 	VMULPD    Y11, Y14, Y14         // S_r² (n_l + λ).
