@@ -97,7 +97,7 @@ func (g *Gateway) incomplete(err error) error {
 	if g.drains() {
 		return shuttingDown()
 	}
-	says := "the body did not come: " + err.Error()
+	says := "the body broke off: " + err.Error()
 	if late := net.Error(nil); errors.As(err, &late) && late.Timeout() {
 		says = "the body did not arrive in time"
 	}
