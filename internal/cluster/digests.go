@@ -9,6 +9,7 @@ import (
 	"go.uber.org/zap"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
+	"hindsight/internal/clock"
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
 )
@@ -112,7 +113,7 @@ func (n *Node) compare(ctx context.Context, l *consensus.Log, c check) {
 			case decided:
 			}
 		}
-		if !open || pause(ctx, compareRetry) != nil {
+		if !open || !clock.Sleep(ctx, compareRetry) {
 			return
 		}
 	}

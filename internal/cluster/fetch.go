@@ -10,6 +10,7 @@ import (
 	"go.uber.org/zap"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
+	"hindsight/internal/clock"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/store"
 )
@@ -50,20 +51,9 @@ func (n *Node) fetchWhenBehind(ctx context.Context) {
 			return
 		}
 		n.log.Warn("this server has received no checkpoint of the owner, and tries again", zap.Duration("after", wait), zap.Error(err))
-		if pause(ctx, wait) != nil {
+		if !clock.Sleep(ctx, wait) {
 			return
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

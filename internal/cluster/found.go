@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
+	"hindsight/internal/clock"
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
 )
@@ -149,8 +150,8 @@ func (n *Node) foundOrJoin(ctx context.Context) error {
 			complained = now
 			n.log.Warn("no cluster yet: every server of --cluster-join has to answer once, with the same servers", zap.Strings("missing", missing))
 		}
-		if err := pause(ctx, meetInterval); err != nil {
-			return err
+		if !clock.Sleep(ctx, meetInterval) {
+			return context.Cause(ctx)
 		}
 	}
 }
@@ -187,7 +188,7 @@ func (h *Host) joinAgain(ctx context.Context, have []uint32) {
 				}
 			}
 		}
-		if pause(ctx, placeInterval) != nil {
+		if !clock.Sleep(ctx, placeInterval) {
 			return
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
+	"hindsight/internal/clock"
 	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/engine/storage"
 )
@@ -159,8 +160,8 @@ func (g *Group) Conn(ctx context.Context) (grpc.ClientConnInterface, error) {
 			}
 			return remote{conn, g, owner}, nil
 		}
-		if err := pause(ctx, searchPause); err != nil {
-			return nil, fmt.Errorf("cluster: no owner of group %d: %w: %w", g.number, storage.ErrNotOwner, err)
+		if !clock.Sleep(ctx, searchPause) {
+			return nil, fmt.Errorf("cluster: no owner of group %d: %w: %w", g.number, storage.ErrNotOwner, context.Cause(ctx))
 		}
 	}
 }

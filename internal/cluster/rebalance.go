@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
+	"hindsight/internal/clock"
 	"hindsight/internal/cluster/placement"
 	"hindsight/internal/engine/storage"
 )
@@ -227,8 +228,8 @@ func (h *Host) change(ctx context.Context, g *Group, r *clusterv1.ChangeGroupReq
 
 func (h *Host) until(ctx context.Context, done func() bool) error {
 	for !done() {
-		if err := pause(ctx, pollInterval); err != nil {
-			return err
+		if !clock.Sleep(ctx, pollInterval) {
+			return context.Cause(ctx)
 		}
 	}
 	return nil
@@ -244,7 +245,7 @@ func (h *Host) place(ctx context.Context) {
 		if err := h.placeAll(ctx, &begun); err != nil {
 			h.log.Debug("the founded groups wait for their members", zap.Error(err))
 		}
-		if pause(ctx, placeInterval) != nil {
+		if !clock.Sleep(ctx, placeInterval) {
 			return
 		}
 	}
