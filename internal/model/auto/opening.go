@@ -12,13 +12,14 @@ import (
 const openingRows = 300
 
 // opening answers the first rows of a stream: the ML-Poly mixture of the prediction of the
-// levels and of ridge regressions whose λ is chosen by leave-one-out. The levels know nothing
+// levels and of ridge regressions whose λ is chosen by leave-one-out, the last one a scaledFit. The levels know nothing
 // of the opening, and answer alone when it has ended. The regret against an expert of the
 // levels is the regret against the levels plus the regret of the levels. Until firstFit rows the ridge
 // regressions sleep.
 type opening struct {
-	// fit is nil before firstFit rows and after the end.
+	// fit and scaled are nil before firstFit rows and after the end.
 	fit     *ridgeFit
+	scaled  *scaledFit
 	outputs []openingOutput
 }
 
@@ -31,22 +32,26 @@ type openingOutput struct {
 	passed []compensated.Sum
 }
 
-// ridges is the number of ridge regressions of the opening, 0 without an opening: with lags
-// and without.
+// ridges is the number of ridge regressions of the opening, 0 without an opening: with lags,
+// without, and the scaled one.
 func (o Options) ridges() int {
 	switch {
 	case o.ridgeOrder() > mostOrder || openingRows*(o.inputs()+o.Outputs) > maxKept ||
 		o.planRefit(firstFit, firstLambda).checked == 0:
 		return 0
 	case o.lags() == 0:
-		return 1
+		return 1 + o.scaledRidges()
 	default:
-		return 2
+		return 2 + o.scaledRidges()
 	}
 }
 
+// plainRidges is the number of ridge regressions that are not scaled.
+func (l *Learner) plainRidges() int { return max(0, l.ridges-l.o.scaledRidges()) }
+
 func (l *Learner) ridgeNames() []string {
-	return []string{"affine/leave_one_out/lags", "affine/leave_one_out"}[2-l.ridges:]
+	from := 2 - l.plainRidges()
+	return []string{"affine/leave_one_out/lags", "affine/leave_one_out", "affine/leave_one_out/scaled"}[from:][:l.ridges]
 }
 
 func (o Options) newOpening(ridges int) (p opening) {
@@ -82,6 +87,8 @@ func (l *Learner) keptEnd() uint64 {
 type openingScratch struct {
 	// solved is R⁻ᵀz, row a row with its labels.
 	solved, row, priors []float64
+	// scaled and scaledRow are solved and row of the scaled fit.
+	scaled, scaledRow []float64
 	// said are the predictions of the experts by outputs, and answers their mixtures.
 	said, answers []float64
 	weights       []float64
@@ -98,6 +105,7 @@ func (l *Learner) newOpeningScratch() openingScratch {
 		solved: make([]float64, r), row: make([]float64, r+k), priors: make([]float64, k),
 		said: make([]float64, experts*k), answers: make([]float64, k),
 		weights: make([]float64, experts), awake: make([]bool, experts),
+		scaled: make([]float64, l.o.scaledOrder()), scaledRow: make([]float64, l.o.scaledOrder()+1),
 	}
 	s.awake[0] = true
 	return s
@@ -118,14 +126,28 @@ func (l *Learner) ask(s *scratch) {
 	}
 	f.fill(l, o.solved, s.inner, s.lags[:l.o.lags()*k], s.seen)
 	f.factor.Solve(o.solved, o.priors)
-	for at := 1; at <= l.ridges; at++ {
-		if at == l.ridges {
+	plain := l.plainRidges()
+	for at := 1; at <= plain; at++ {
+		if at == plain {
 			leadingSums(o.priors, f.factor, o.solved, l.o.leading())
 		}
 		for j, v := range o.priors {
 			o.of(j)[at] = l.mixers[j].cut(f.label(j, v))
 		}
 	}
+	if f := l.opening.scaled; f != nil {
+		l.fillScaled(s)
+		o.said[l.ridges] = l.mixers[0].cut(f.say(o.scaled, o.priors))
+	}
+}
+
+// fillScaled writes the features of the scaled fit.
+func (l *Learner) fillScaled(s *scratch) {
+	var columns []float64
+	if s.keyed != nil {
+		columns = s.keyed.columns
+	}
+	l.opening.scaled.fill(l, s.opening.scaled, s.inner, s.lags[:l.o.lags()], columns, s.seen)
 }
 
 // open mixes the predictions of the levels and of the ridges of an output, before n rows.
@@ -174,18 +196,30 @@ func (l *Learner) fitOpening(s *scratch, r row) {
 	p, k := &l.opening, l.o.Outputs
 	switch {
 	case l.n == openingRows:
-		p.fit = nil
+		p.fit, p.scaled = nil, nil
 		return
 	case l.n < firstFit:
 		return
 	case p.fit == nil:
-		p.fit = l.o.newRidgeFit()
+		l.beginFits()
+	}
+	weight := float64(r.weight*float64(l.n)) / l.weights.Sum
+	if f := p.scaled; f != nil && (!refitDue(l.n) || !f.refit(l)) {
+		l.fillScaled(s)
+		f.rotate(&s.opening, s.opening.scaled, r.y[0], weight)
 	}
 	if refitDue(l.n) && p.fit.refit(l) {
 		return
 	}
 	p.fit.fill(l, s.opening.solved, s.inner, s.lags[:l.o.lags()*k], r.seen)
-	p.fit.rotate(&s.opening, s.opening.solved, r.y, float64(r.weight*float64(l.n))/l.weights.Sum)
+	p.fit.rotate(&s.opening, s.opening.solved, r.y, weight)
+}
+
+func (l *Learner) beginFits() {
+	l.opening.fit = l.o.newRidgeFit()
+	if l.ridges > l.plainRidges() {
+		l.opening.scaled = l.o.newScaledFit()
+	}
 }
 
 // addOpening accounts for a row of an opening after n rows.
@@ -241,10 +275,13 @@ func (p *opening) visit(v *codec.Visitor, of *Learner, n uint64) {
 		}
 	}
 	if v.Reading() && len(p.outputs) > 0 && n >= firstFit && n < openingRows {
-		p.fit = of.o.newRidgeFit()
+		of.beginFits()
 	}
 	if v.Err() == nil && p.fit != nil {
 		p.fit.visit(v)
+	}
+	if v.Err() == nil && p.scaled != nil {
+		p.scaled.visit(v)
 	}
 }
 

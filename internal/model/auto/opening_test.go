@@ -81,29 +81,106 @@ type naiveOpening struct {
 	labels, weights [][]float64 // Labels by outputs.
 	total           float64
 	mixes           []*naivePoly
+	scaled          naiveScale
+}
+
+// naiveScale is a ridge regression of (y − offset)/scale or, if logs, of (log(1 + y/mean) − offset)/scale.
+type naiveScale struct {
+	lambda, mean, ratio, offset, scale float64
+	logs                               bool
+}
+
+func (s *naiveScale) learned(labels []float64) (scaled []float64) {
+	for _, y := range labels {
+		if s.logs {
+			y = math.Log1p(y / s.mean)
+		}
+		scaled = append(scaled, (y-s.offset)/s.scale)
+	}
+	return scaled
+}
+
+func (s *naiveScale) said(v float64) float64 {
+	if v = s.offset + s.scale*v; s.logs {
+		v = s.mean * (s.ratio*math.Exp(v) - 1)
+	}
+	return v
+}
+
+// choose is the scale and the λ of the least leave-one-out loss of the labels.
+func (n *naiveOpening) choose(labels []float64) (best naiveScale) {
+	weights, low, high, least := n.weights[0], slices.Min(labels), slices.Max(labels), math.Inf(1)
+	for _, logs := range []bool{false, true} {
+		s := naiveScale{logs: logs, mean: n.units[n.o.Dimension][0], ratio: 1, offset: n.units[n.o.Dimension][0], scale: n.units[n.o.Dimension][1]}
+		if logs {
+			s.offset, s.scale = 0, 1
+			s.offset, s.scale = weighted(s.learned(labels), weights)
+		}
+		for _, s.lambda = range []float64{0.1, 1, 3, 10, 30, 100, 300, 1000, 10000} {
+			var p []float64
+			product, square, loss := 0.0, 0.0, 0.0
+			for i, z := range n.features {
+				s.ratio = 1
+				v := math.Max(low, math.Min(high, s.said(ridgeOf(n.features, s.learned(labels), weights, i, len(z), s.lambda, z))))
+				p = append(p, v)
+				product, square = product+weights[i]*(v+s.mean)*(labels[i]+s.mean), square+weights[i]*(v+s.mean)*(v+s.mean)
+			}
+			for i, v := range p {
+				if logs {
+					s.ratio = product / square
+					v = math.Max(low, math.Min(high, s.ratio*(v+s.mean)-s.mean))
+				}
+				loss += weights[i] * (v - labels[i]) * (v - labels[i])
+			}
+			if loss < least {
+				least, best = loss, s
+			}
+		}
+	}
+	return best
+}
+
+// weighted are the mean and the deviation.
+func weighted(values, weights []float64) (mean, deviation float64) {
+	total := 0.0
+	for i, v := range values {
+		mean, total = mean+weights[i]*v, total+weights[i]
+	}
+	mean /= total
+	for i, v := range values {
+		deviation += weights[i] * (v - mean) * (v - mean)
+	}
+	return mean, math.Sqrt(deviation / total)
+}
+
+func (n *naiveOpening) firstLabels() (labels []float64) {
+	for _, r := range n.rows {
+		labels = append(labels, r.y[0])
+	}
+	return labels
 }
 
 func newNaiveOpening(o auto.Options) *naiveOpening {
 	n := &naiveOpening{naive: naive{o: o, inputs: moments.NewTable(o.Dimension), labels: moments.NewTable(o.Outputs)}, labels: make([][]float64, o.Outputs), weights: make([][]float64, 1)}
 	for range o.Outputs {
-		n.mixes = append(n.mixes, &naivePoly{regrets: make([]float64, 3), squares: make([]float64, 3)})
+		n.mixes = append(n.mixes, &naivePoly{regrets: make([]float64, n.experts()), squares: make([]float64, n.experts())})
 	}
 	return n
 }
 
-func (n *naiveOpening) scaled(at int, v float64) float64 {
+func (n *naiveOpening) unit(at int, v float64) float64 {
 	return (v - n.units[at][0]) / n.units[at][1]
 }
 
 func (n *naiveOpening) fill(x []float64, lags [][]float64) []float64 {
 	z := []float64{100}
 	for j, v := range x {
-		z = append(z, n.scaled(j, v))
+		z = append(z, n.unit(j, v))
 	}
 	for i := range n.o.Lags {
 		for j := range n.o.Outputs {
 			if i < len(lags) {
-				z = append(z, n.scaled(len(x)+j, lags[i][j]))
+				z = append(z, n.unit(len(x)+j, lags[i][j]))
 			} else {
 				z = append(z, 0)
 			}
@@ -112,12 +189,18 @@ func (n *naiveOpening) fill(x []float64, lags [][]float64) []float64 {
 	return z
 }
 
-// predict are the ridges of an output, with lags and without.
-func (n *naiveOpening) predict(x []float64, lags [][]float64, output int) (ridges [2]float64) {
+// experts are the levels and the ridges. The scaled one is of one output alone.
+func (n *naiveOpening) experts() int { return 3 + 1/n.o.Outputs }
+
+// predict are the ridges of an output, with lags, without, and the scaled one.
+func (n *naiveOpening) predict(x []float64, lags [][]float64, output int) (ridges []float64) {
 	z := n.fill(x, lags)
-	for i, m := range []int{len(z), 1 + len(x)} {
+	for _, m := range []int{len(z), 1 + len(x)} {
 		at := n.units[len(x)+output]
-		ridges[i] = at[0] + at[1]*ridgeOf(n.features, n.labels[output], n.weights[0], -1, m, n.lambda, z)
+		ridges = append(ridges, at[0]+at[1]*ridgeOf(n.features, n.labels[output], n.weights[0], -1, m, n.lambda, z))
+	}
+	if n.o.Outputs == 1 {
+		ridges = append(ridges, n.scaled.said(ridgeOf(n.features, n.scaled.learned(n.firstLabels()), n.weights[0], -1, len(z), n.scaled.lambda, z)))
 	}
 	return ridges
 }
@@ -149,12 +232,15 @@ func (n *naiveOpening) learn(x, y []float64, lags [][]float64, weight float64) {
 			least, n.lambda = loss, lambda
 		}
 	}
+	if len(y) == 1 {
+		n.scaled = n.choose(n.firstLabels())
+	}
 }
 
 func (n *naiveOpening) add(r naiveRow, weight float64) {
 	n.features, n.weights[0] = append(n.features, n.fill(r.x, r.lags)), append(n.weights[0], weight)
 	for j, y := range r.y {
-		n.labels[j] = append(n.labels[j], n.scaled(n.o.Dimension+j, y))
+		n.labels[j] = append(n.labels[j], n.unit(n.o.Dimension+j, y))
 	}
 }
 
@@ -188,6 +274,9 @@ func TestOpeningIsTheNaiveOpening(t *testing.T) {
 				for j := range c.outputs {
 					s.y = append(s.y, last+float64(j)*s.x[2])
 				}
+				if c.late > 0 {
+					s.y[0] = math.Exp(last / 3)
+				}
 				if c.weighted {
 					s.weight = 0.2 + rng.Float64()
 				}
@@ -204,7 +293,7 @@ func TestOpeningIsTheNaiveOpening(t *testing.T) {
 						want = math.Max(low[j], math.Min(high[j], want))
 						require.False(t, math.Abs(experts[1+i]-want) > 1e-6*(high[j]-low[j]), "row %d: ridge %d says %.12g, want %.12g", row, i, experts[1+i], want)
 					}
-					want := n.mixes[j].mix(experts, 3)
+					want := n.mixes[j].mix(experts, n.experts())
 					require.False(t, math.Abs(answer-want) > 1e-9*(high[j]-low[j]), "row %d: the opening says %.12g, want %.12g", row, answer, want)
 				}
 				if all = append(all, s); row < c.late {
@@ -213,7 +302,7 @@ func TestOpeningIsTheNaiveOpening(t *testing.T) {
 				s = all[row-c.late]
 				require.NoError(t, l.ObserveAdvised(&out, s.x, s.y, s.weight, s.advice))
 				for j, y := range s.y {
-					awake := 3
+					awake := n.experts()
 					if s.seen < 4 {
 						awake = min(s.seen, 1)
 					}
@@ -290,7 +379,7 @@ func TestRefitsAreWithinTheBudget(t *testing.T) {
 			}
 		}
 	}
-	assert.Equal(t, 2, auto.Ridges(auto.Options{Dimension: 10, Outputs: 1, Lags: 2, Microseconds: 500}))
+	assert.Equal(t, 3, auto.Ridges(auto.Options{Dimension: 10, Outputs: 1, Lags: 2, Microseconds: 500}))
 }
 
 // A sentinel in one input of 2 % of the first rows costs next to nothing: the ridges cut it as the

@@ -66,8 +66,10 @@ func refitDue(n uint64) bool {
 type refitPlan struct{ first, last, checked int }
 
 // planRefit plans a refit on n rows within twice the nominal time of an Observe.
-func (o Options) planRefit(n, lambda int) refitPlan {
-	r, k := uint64(o.ridgeOrder()), uint64(o.Outputs)
+func (o Options) planRefit(n, lambda int) refitPlan { return o.planFit(o.ridgeOrder(), n, lambda) }
+
+func (o Options) planFit(order, n, lambda int) refitPlan {
+	r, k := uint64(order), uint64(o.Outputs)
 	factor, row := r*r*r/6+k*r*r, r*r/2+r*k
 	budget, gram := uint64(2*flopsPerMicrosecond*o.Microseconds), uint64(n)*(r*r/2+r*k)
 	all := lambdaCount
@@ -98,7 +100,12 @@ func (o Options) newRidgeFit() *ridgeFit {
 // ridgeBytes is the memory of a fit with its scratch.
 func (o Options) ridgeBytes() uint64 {
 	r := o.ridgeOrder()
-	return qr.Bytes(r, o.Outputs) + 8*uint64(2*(o.Dimension+o.Outputs)+r+2*o.Outputs) + 64
+	each := qr.Bytes(r, o.Outputs) + 8*uint64(2*(o.Dimension+o.Outputs)+r+2*o.Outputs) + 64
+	if o.scaledRidges() > 0 {
+		r = o.scaledOrder()
+		each += qr.Bytes(r, 1) + 8*uint64(2*(o.Dimension+1)+2*r) + 128
+	}
+	return each
 }
 
 func (f *ridgeFit) scaled(at int, v float64) float64 {
@@ -162,19 +169,15 @@ func (f *ridgeFit) refit(l *Learner) bool {
 		return false
 	}
 	d, k, r := l.o.Dimension, l.o.Outputs, l.o.ridgeOrder()
-	for j := range d {
-		f.offsets[j], f.scales[j] = l.meanOf(j), l.scaleOf(j)
-	}
-	for j, scale := range l.labels.scale {
-		f.offsets[d+j], f.scales[d+j] = l.labels.Mean(j), scale
-	}
-	p := problem{order: r, leading: l.o.leading(), outputs: k, rows: make([]float64, (n+loops.Rows)*r)}
+	f.measure(l)
+	p := newProblem(r, k, n)
+	p.leading = l.o.leading()
 	for i, row := range l.kept {
 		f.fill(l, p.rows[i*r:][:r], l.innerOf(l.scratch, row.x), row.lags[:l.o.lags()*k], row.seen)
 		for j, y := range row.y {
-			p.labels = append(p.labels, f.scaled(d+j, y))
+			p.labels[i*k+j] = f.scaled(d+j, y)
 		}
-		p.weights = append(p.weights, float64(row.weight*float64(n))/l.weights.Sum)
+		p.weights[i] = float64(row.weight*float64(n)) / l.weights.Sum
 	}
 	least := math.Inf(1)
 	p.normal()
@@ -199,6 +202,17 @@ func (f *ridgeFit) refit(l *Learner) bool {
 	return true
 }
 
+// measure sets the offsets and scales as of now.
+func (f *ridgeFit) measure(l *Learner) {
+	d := l.o.Dimension
+	for j := range d {
+		f.offsets[j], f.scales[j] = l.meanOf(j), l.scaleOf(j)
+	}
+	for j, scale := range l.labels.scale {
+		f.offsets[d+j], f.scales[d+j] = l.labels.Mean(j), scale
+	}
+}
+
 // problem is a weighted least squares problem.
 type problem struct {
 	order, leading, outputs int
@@ -206,6 +220,13 @@ type problem struct {
 	rows, labels, weights []float64
 	// gram is Σ w z zᵀ, its upper triangle by rows, and right Σ w y z by outputs.
 	gram, right []float64
+}
+
+func newProblem(order, outputs, rows int) problem {
+	return problem{
+		order: order, outputs: outputs, rows: make([]float64, (rows+loops.Rows)*order),
+		labels: make([]float64, rows*outputs), weights: make([]float64, rows),
+	}
 }
 
 func (p *problem) normal() {

@@ -146,6 +146,9 @@ func (l *Learner) rescreen() {
 	}
 	if l.opens() && l.opening.fit != nil {
 		l.opening.fit.refit(l)
+		if l.opening.scaled != nil {
+			l.opening.scaled.refit(l)
+		}
 	}
 }
 

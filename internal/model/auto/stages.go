@@ -41,8 +41,9 @@ func (l *Learner) keep(r row, s *scratch) {
 	if l.n > l.keptEnd() {
 		return
 	}
+	all, d, k := slices.Concat(r.x, r.y, s.lags), len(r.x), len(r.y)
 	kept := row{
-		x: slices.Clone(r.x), y: slices.Clone(r.y), lags: slices.Clone(s.lags), seen: s.seen, weight: r.weight, counts: r.counts,
+		x: all[:d:d], y: all[d : d+k : d+k], lags: all[d+k:], seen: s.seen, weight: r.weight, counts: r.counts,
 	}
 	if s.keyed != nil {
 		kept.after = s.keyed.after
