@@ -126,6 +126,7 @@ func TestRejections(t *testing.T) {
 		{"a verb", "POST", "/v1/models/m:forget", "{}", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "/v1/models/m:VERB with one of undelete, restore, predictBatch, predict, observeBatch, observe, export"},
 		{"an empty verb", "POST", "/v1/models/m:", "{}", 404, "NOT_FOUND", "ROUTE_NOT_FOUND", "", "observe"},
 		{"a method", "PUT", "/v1/models", "{}", 405, "UNIMPLEMENTED", "METHOD_NOT_ALLOWED", "", "want GET, HEAD, POST"},
+		{"no duration", "POST", predict, `{"labelTtl":"1h"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `labelTtl: got "1h", want seconds such as "90s"`},
 		{"half a surrogate pair", "POST", predict, `{"predictionId":"\ud83d"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", "half of a surrogate pair"},
 		{"an unknown field", "POST", predict, `{"inptus":{}}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `"inptus", want model, features, predictionId`},
 		{"a text for a list", "POST", predict, `{"features":"1,2"}`, 400, "INVALID_ARGUMENT", "INVALID_JSON", "body", `column 13: features: got "1,2", want a list`},

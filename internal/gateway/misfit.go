@@ -10,7 +10,10 @@ import (
 	"strconv"
 	"strings"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -63,6 +66,13 @@ func misfit(m protoreflect.MessageDescriptor, value any, path string) string {
 	object, isObject := value.(map[string]any)
 	switch known := m.ParentFile().Package() == "google.protobuf"; {
 	case known && m.Name() != "Struct": // A text.
+		raw, _ := json.Marshal(value) // It was JSON.
+		switch {
+		case m.Name() == "Duration" && protojson.Unmarshal(raw, new(durationpb.Duration)) != nil:
+			return wants(path, value, `seconds such as "90s"`)
+		case m.Name() == "Timestamp" && protojson.Unmarshal(raw, new(timestamppb.Timestamp)) != nil:
+			return wants(path, value, `a time such as "2026-11-21T18:00:00Z"`)
+		}
 		return ""
 	case !isObject:
 		return wants(path, value, "an object")
