@@ -111,15 +111,6 @@ func (r *Reader) choose(s Selection) error {
 	return nil
 }
 
-// Features returns the names of the feature columns, in the order of the features.
-func (r *Reader) Features() []string {
-	names := make([]string, len(r.features))
-	for at, i := range r.features {
-		names[at] = r.table.Columns()[i]
-	}
-	return names
-}
-
 // Dimension returns the number of features.
 func (r *Reader) Dimension() int { return len(r.features) }
 
