@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 
 	"google.golang.org/protobuf/proto"
 
@@ -94,12 +95,7 @@ func (e *env) inferSpec(path string, o *stream.FileOptions, targetGiven, classes
 	}
 	e.notice(result.Columns, result.Notes, o)
 	spec = proto.CloneOf(result.Spec)
-	spec.Inputs = nil
-	for _, in := range result.Spec.GetInputs() {
-		if !o.Ignores(in.GetName()) {
-			spec.Inputs = append(spec.Inputs, in)
-		}
-	}
+	spec.Inputs = slices.DeleteFunc(spec.GetInputs(), func(in *hindsightv1.Input) bool { return o.Ignores(in.GetName()) })
 	if len(spec.GetInputs()) == 0 {
 		return nil, 0, command.Usagef("%s: no column can be an input", path)
 	}

@@ -27,31 +27,20 @@ func OpenFile(path string, o FileOptions) (*File, error) {
 	}
 	f := &File{rows: r}
 	f.read = f.readRow
-	if err := f.open(); err != nil {
+	if f.file, f.table, err = openTable(path, o.Delimiter); err != nil {
 		return nil, err
 	}
-	if o.Classes && f.Outputs() > 1 {
-		err = &dataset.Error{File: path, Line: 1, Err: errClasses}
-	} else {
+	f.reader, err = dataset.NewReader(f.table, dataset.Selection{Target: o.Target, Features: o.Features, Ignore: o.Ignore})
+	if err == nil && o.Classes && f.Outputs() > 1 {
+		err = f.table.AtHeader(errClasses)
+	}
+	if err == nil {
 		err = f.begin()
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
-}
-
-func (f *File) open() error {
-	file, table, err := openTable(f.path, f.options.Delimiter)
-	if err != nil {
-		return err
-	}
-	reader, err := dataset.NewReader(table, dataset.Selection{Target: f.options.Target, Features: f.options.Features, Ignore: f.options.Ignore})
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	f.file, f.table, f.reader = file, table, reader
-	return nil
 }
 
 // Dimension returns the number of features.

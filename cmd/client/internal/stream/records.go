@@ -55,10 +55,17 @@ func OpenRecords(path string, o RecordOptions) (*Records, error) {
 	}
 	r := &Records{rows: rows, declared: o.Inputs}
 	r.read = r.readRow
-	if err := r.open(); err != nil {
+	if r.file, r.table, err = openTable(path, o.Delimiter); err != nil {
 		return nil, err
 	}
-	if err = r.place(); err == nil {
+	r.targets, err = r.table.Targets(o.Target)
+	if err == nil && o.Classes && len(r.targets) > 1 {
+		err = r.table.AtHeader(errClasses)
+	}
+	if err == nil {
+		err = r.place()
+	}
+	if err == nil {
 		err = r.begin()
 	}
 	if err != nil {
@@ -82,23 +89,6 @@ func LikelyTarget(path string, delimiter rune) (target string, err error) {
 		return err
 	})
 	return target, err
-}
-
-func (r *Records) open() error {
-	file, table, err := openTable(r.path, r.options.Delimiter)
-	if err != nil {
-		return err
-	}
-	r.table = table
-	r.targets, err = table.Targets(r.options.Target)
-	if err == nil && r.options.Classes && len(r.targets) > 1 {
-		err = r.table.AtHeader(errClasses)
-	}
-	if err != nil {
-		return errors.Join(err, file.Close())
-	}
-	r.file = file
-	return nil
 }
 
 func (r *Records) place() error {
