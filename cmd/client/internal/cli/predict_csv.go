@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/csv"
 	"errors"
@@ -124,7 +125,7 @@ func (p *prediction) unlabelled(spec *hindsightv1.ModelSpec) (rows, []*infer.Col
 // are the columns of the first prediction.
 func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer) (n int, err error) {
 	out := csv.NewWriter(to)
-	var columns *predictionColumns
+	var first *hindsightv1.Prediction
 	for end := false; !end; {
 		batch, rows := &hindsightv1.PredictBatchRequest{Remember: new(bool), Horizon: uint32(n)}, 0
 		for rows < predictedRows && !end {
@@ -150,100 +151,62 @@ func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer
 			return n, fmt.Errorf("rows %d to %d: %w", n+1, n+rows, err)
 		}
 		for _, p := range predictions {
-			if columns == nil {
-				columns = newPredictionColumns(p)
-				_ = out.Write(columns.header()) // The writer keeps its error.
+			first = cmp.Or(first, p)
+			columns, cells := predictionCells(first, p)
+			if n++; n == 1 {
+				_ = out.Write(append([]string{"row"}, columns...)) // The writer keeps its error.
 			}
-			n++
-			_ = out.Write(append([]string{strconv.Itoa(n)}, columns.fields(p)...))
+			_ = out.Write(append([]string{strconv.Itoa(n)}, cells...))
 		}
 	}
 	out.Flush()
 	return n, out.Error()
 }
 
-type predictionColumns struct {
-	outputs     int
-	levels      []float64
-	probability bool
-	classes     []string
-}
-
-func newPredictionColumns(p *hindsightv1.Prediction) *predictionColumns {
-	c := &predictionColumns{outputs: max(1, len(p.GetValues())), probability: p.Probability != nil, classes: slices.Sorted(maps.Keys(p.GetScores()))}
-	for _, i := range p.GetIntervals() {
-		c.levels = append(c.levels, i.GetCoverage())
-	}
-	return c
-}
-
-func (c *predictionColumns) header() []string {
-	names := []string{"row"}
-	each := func(name string) {
-		for i := range c.outputs {
-			if c.outputs > 1 {
-				names = append(names, name+strconv.Itoa(i+1))
-			} else {
-				names = append(names, name)
-			}
-		}
-	}
-	each("prediction")
-	for _, level := range c.levels {
-		percent := "_" + strconv.FormatFloat(100*level, 'g', 6, 64)
-		if c.outputs > 1 {
-			percent += "_"
-		}
-		each("lower" + percent)
-		each("upper" + percent)
-	}
-	if c.probability {
-		names = append(names, "probability")
-	}
-	for _, class := range c.classes {
-		names = append(names, "probability_"+class)
-	}
-	return names
-}
-
-func (c *predictionColumns) fields(p *hindsightv1.Prediction) []string {
-	var fields []string
-	add := func(single bool, one float64, several []float64) {
+// predictionCells returns the columns of the first prediction of a file, and the cells of a prediction below them.
+func predictionCells(first, p *hindsightv1.Prediction) (columns, cells []string) {
+	add := func(column, cell string) { columns, cells = append(columns, column), append(cells, cell) }
+	outputs := max(1, len(first.GetValues()))
+	each := func(column, between string, single bool, one float64, several []float64) {
 		if single {
 			several = []float64{one}
 		}
-		for i := range c.outputs {
+		for i := range outputs {
+			name, cell := column, ""
+			if outputs > 1 {
+				name += between + strconv.Itoa(i+1)
+			}
 			if i < len(several) {
-				fields = append(fields, exact(several[i]))
-			} else {
-				fields = append(fields, "")
+				cell = exact(several[i])
+			}
+			add(name, cell)
+		}
+	}
+	if p.GetClass() != "" || len(first.GetScores()) > 0 {
+		add("prediction", p.GetClass())
+	} else {
+		each("prediction", "", p.Value != nil, p.GetValue(), p.GetValues())
+	}
+	for _, level := range first.GetIntervals() {
+		in := new(hindsightv1.Interval)
+		for _, i := range p.GetIntervals() {
+			if i.GetCoverage() == level.GetCoverage() {
+				in = i
 			}
 		}
+		percent := "_" + strconv.FormatFloat(100*level.GetCoverage(), 'g', 6, 64)
+		each("lower"+percent, "_", in.Lower != nil, in.GetLower(), in.GetLowers())
+		each("upper"+percent, "_", in.Upper != nil, in.GetUpper(), in.GetUppers())
 	}
-	if p.GetClass() != "" || len(c.classes) > 0 {
-		fields = append(fields, p.GetClass())
-	} else {
-		add(p.Value != nil, p.GetValue(), p.GetValues())
+	if first.Probability != nil {
+		add("probability", command.Optional(p.Probability, exact))
 	}
-	for _, level := range c.levels {
-		i := slices.IndexFunc(p.GetIntervals(), func(i *hindsightv1.Interval) bool { return i.GetCoverage() == level })
-		in := new(hindsightv1.Interval)
-		if i >= 0 {
-			in = p.GetIntervals()[i]
+	for _, class := range slices.Sorted(maps.Keys(first.GetScores())) {
+		cell := ""
+		if score, known := p.GetScores()[class]; known {
+			cell = exact(score)
 		}
-		add(in.Lower != nil, in.GetLower(), in.GetLowers())
-		add(in.Upper != nil, in.GetUpper(), in.GetUppers())
+		add("probability_"+class, cell)
 	}
-	if c.probability {
-		fields = append(fields, command.Optional(p.Probability, exact))
-	}
-	for _, class := range c.classes {
-		v, known := p.GetScores()[class]
-		text := ""
-		if known {
-			text = exact(v)
-		}
-		fields = append(fields, text)
-	}
-	return fields
+	return columns, cells
 }
