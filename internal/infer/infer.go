@@ -107,40 +107,16 @@ type Result struct {
 
 // SpecJSON is the JSON of the spec, a line for each input.
 func (r *Result) SpecJSON() ([]byte, error) {
-	var out bytes.Buffer
-	out.WriteString(`{"inputs": [`)
-	between := "\n  "
-	for _, in := range r.Spec.GetInputs() {
-		out.WriteString(between)
-		if err := compact(&out, in); err != nil {
-			return nil, fmt.Errorf("encode input %q: %w", in.GetName(), err)
-		}
-		between = ",\n  "
-	}
-	out.WriteString("\n]")
-	for name, m := range map[string]proto.Message{"classes": r.Spec.GetClasses(), "label": r.Spec.GetLabel()} { // A spec has one of them.
-		if !m.ProtoReflect().IsValid() {
-			continue
-		}
-		fmt.Fprintf(&out, `, %q: `, name)
-		if err := compact(&out, m); err != nil {
-			return nil, fmt.Errorf("encode the %s: %w", name, err)
-		}
-	}
-	if n := r.Spec.GetOutputs(); n > 0 {
-		fmt.Fprintf(&out, `, "outputs": %d`, n)
-	}
-	out.WriteString("}\n")
-	return out.Bytes(), nil
-}
-
-// compact appends the JSON of a message. The output of protojson itself has random spaces.
-func compact(out *bytes.Buffer, m proto.Message) error {
-	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	raw, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(r.Spec)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("encode the spec: %w", err)
 	}
-	return json.Compact(out, raw)
+	var out bytes.Buffer
+	if err := json.Compact(&out, raw); err != nil { // Protojson adds spaces at random.
+		return nil, fmt.Errorf("encode the spec: %w", err)
+	}
+	// No text has these letters: its quotes are escaped.
+	return append(bytes.ReplaceAll(out.Bytes(), []byte(`{"name":`), []byte("\n  {\"name\":")), '\n'), nil
 }
 
 // MarshalJSON implements json.Marshaler.

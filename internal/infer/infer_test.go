@@ -99,13 +99,12 @@ func TestAWholeSpec(t *testing.T) {
 	require.NoError(t, z.Close())
 	r, err := readCSV(&packed, infer.Options{Target: "y"})
 	require.NoError(t, err)
-	want := `{"inputs": [
+	want := `{"inputs":[
   {"name":"at","time":{"cycles":["CYCLE_HOUR_OF_DAY","CYCLE_DAY_OF_WEEK","CYCLE_DAY_OF_YEAR"],"trend":true}},
   {"name":"temp","numeric":{}},
   {"name":"city","categorical":{"max_categories":3}},
   {"name":"rain","boolean":{}},
-  {"name":"zip","categorical":{"key":true}}
-], "label": {"min":0}}
+  {"name":"zip","categorical":{"key":true}}],"label":{"min":0}}
 `
 	assert.Equal(t, want, specOf(t, r))
 	var why strings.Builder
