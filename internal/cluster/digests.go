@@ -66,7 +66,7 @@ func (r *repairs) begin(now time.Time) (next time.Time, ok bool) {
 func (n *Node) Compare(model string, index uint64, digest storage.Digest) {
 	select {
 	case n.checks <- check{model, index, digest}:
-	default: // Other comparisons are pending. A difference that lasts is found again.
+	default: // Other comparisons are pending. A difference that lasts shows again at the next digest.
 	}
 }
 

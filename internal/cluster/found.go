@@ -120,7 +120,7 @@ func (n *Node) has(index uint64) bool {
 	return max(base, n.local.Position().Index) >= index
 }
 
-// foundOrJoin, for group 0, returns when this server is a member, has founded a cluster, or has found a cluster to join.
+// foundOrJoin, for group 0, returns when this server is a member, has founded a cluster, or knows a cluster to join.
 //
 // A server founds a cluster only after every server of --cluster-join has answered and none is a member. So a server
 // that has lost its directory founds no second cluster. The server with models founds. If no server has models, the

@@ -221,7 +221,7 @@ func (g *Group) search(ctx context.Context) string {
 	return owner
 }
 
-// remote is a connection to an owner that a search has found. After a call that the server did not take, the next
+// remote is a connection to an owner that a search has located. After a call that the server did not take, the next
 // call searches again.
 type remote struct {
 	*grpc.ClientConn

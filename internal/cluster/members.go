@@ -134,7 +134,7 @@ func (s memberServer) Join(ctx context.Context, r *clusterv1.JoinRequest) (*clus
 	n.joining.Lock()
 	defer n.joining.Unlock()
 	if said.GetWrites() < n.local.Format() {
-		return nil, status.Errorf(codes.FailedPrecondition, "%s: %s reads at most format %d, the group has format %d: start version %s or a newer one there",
+		return nil, status.Errorf(codes.FailedPrecondition, "%s: %s reads at most format %d, the group has format %d: start version %s or a newer one on it",
 			ErrNewer, r.GetAddress(), said.GetWrites(), n.local.Format(), n.o.Version)
 	}
 	if err := n.admit(ctx, l, Member{ID: r.GetId(), Address: r.GetAddress(), Voter: r.GetCurrent() && n.mayVote(l.Members())}); err != nil {

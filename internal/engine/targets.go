@@ -169,8 +169,8 @@ type Routed struct {
 }
 
 // Route begins to route observations that are sent by a name. By an alias that has just been set, Route waits
-// until its models know what was sent by the alias before: an observation sent again is found where it was
-// learned.
+// until its models know what was sent by the alias before: the model that learned an observation recognizes it when it
+// is sent again.
 func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 	if err := e.asOwner(ctx); err != nil {
 		return Route{}, err

@@ -22,7 +22,7 @@ import (
 // too. It reports a failed commit to its logger alone.
 //
 // So the files that Pebble gets (guardFS) hide the error from it. The first
-// rejected write is kept here before Pebble goes on from it. After that nothing
+// rejected write is stored here before Pebble goes on from it. After that nothing
 // is changed on the disk, as if the power had been cut, and Pebble sees all
 // writes succeed. Only new tables are rejected, which Pebble can handle: it
 // keeps in memory what it cannot flush, so that reads stay right. Every commit

@@ -98,7 +98,7 @@ func (m *Model) setID(b *pebble.Batch, id *storage.ID) error {
 }
 
 // batched holds the times of the rows of an unfinished batch, so that an id that comes twice
-// in one call is found the second time. A batch of one row needs no map.
+// in one call is known the second time. A batch of one row needs no map.
 type batched map[string]int64
 
 func newBatched(rows int) batched {

@@ -240,7 +240,7 @@ func (l *Log) Failed() <-chan error { return l.failed }
 
 // Propose appends an entry, and gives one of three answers. Nil: the entry is committed, and this server has applied
 // it. ErrNotOwner of package storage: the entry is not in the log, and never will be. Any other error: the entry may
-// or may not be in the log. If this server owns the log after such an error, this server has applied the entry or
+// or may not be in the log. If this server owns the log after it, this server has applied the entry or
 // never will.
 func (l *Log) Propose(ctx context.Context, entry []byte) error {
 	if err := l.gate.enter(ctx); err != nil {

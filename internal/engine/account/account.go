@@ -238,8 +238,8 @@ func (a *Account) Summary() Summary {
 // age in rounds.
 func (a *Account) Discounted() Performance { return a.discounted }
 
-// overOutputs returns the statistics of a level over all outputs: means, and the least
-// of the least coverages.
+// overOutputs returns the statistics of a level over all outputs: means, and the smallest
+// LeastCoverage.
 func (a *Account) overOutputs(level int) interval.Statistics {
 	sum := a.intervals[0].Statistics(level)
 	for _, s := range a.intervals[1:] {

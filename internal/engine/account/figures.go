@@ -109,7 +109,7 @@ func (p *Performance) MAE(f *Figures) float64 { return f.Absolute / p.Weight }
 // Count returns the number of observations.
 func (p *Performance) Count() float64 { return p.Observations }
 
-// Visit visits all sums. Reading accepts sums of losses of magnitudes of at most most.
+// Visit visits all sums. Reading accepts sums of losses of magnitudes of at most limit.
 func (p *Performance) Visit(v *codec.Visitor, limit float64) {
 	v.Within(limit, &p.Observations)
 	p.Prequential.visit(v, limit)

@@ -49,7 +49,7 @@ type Alias struct {
 type Binding struct {
 	record.Alias
 	name string
-	// routing counts the requests that found this binding and have not queued their
+	// routing counts the requests that took this binding and have not queued their
 	// observations. Begin raises it while the table has the binding, and nobody afterwards.
 	routing sync.WaitGroup
 	// drained is closed after every observation sent by the previous binding is learned or

@@ -64,8 +64,8 @@ func (e RowErrors) Unwrap() []error {
 	return out
 }
 
-// CheckRows checks all rows of a call, up to the first error that names no field. Only the first row may have such an
-// error.
+// CheckRows checks all rows of a call, up to the first error that names no field. Only the first row may have an
+// error without a field.
 func CheckRows(rows int, check func(row int) error) error {
 	var rejected RowErrors
 	for n := 0; n < rows && len(rejected) < maxRowErrors; n++ {

@@ -141,7 +141,7 @@ func (s *snapshots) checkDue(ctx context.Context, keep int) (bool, error) {
 }
 
 // prune keeps the newest snapshots and the checked one, together so many, drops the others, and cuts the log behind the
-// oldest that stays. Until so many are kept, the log reaches back to its beginning. The caller holds disk.
+// oldest that stays. Until the store has so many, the log reaches back to its beginning. The caller holds disk.
 func (s *snapshots) prune(log storage.Log, keep int, keepFrom func(uint64) uint64) error {
 	sequences, err := s.store.Snapshots()
 	if err != nil || len(sequences) < keep {

@@ -22,7 +22,7 @@ type NystromOptions struct {
 	Frees bool
 }
 
-// Nystrom is PKAWV over a Nyström dictionary that KORS grows. A kept point joins the
+// Nystrom is PKAWV over a Nyström dictionary that KORS grows. A sampled point joins the
 // dictionary first and is then learned as an ordinary round in the larger space: in eq. (4)
 // H̃_t contains x_t. Observe draws; Predict only reads the dictionary.
 //
@@ -75,8 +75,8 @@ func (o NystromOptions) roundBytes(m int) uint64 {
 	return 3*24 + 8*uint64(o.Dictionary.Dimension+max(o.Outputs, 1)+1+m)
 }
 
-// Observe draws for x, grows if x is kept, and learns. A round costs the forecaster's Observe
-// and two forward solves in the dictionary; a growing one also O(m) a kept round.
+// Observe draws for x, grows if x is sampled, and learns. A round costs the forecaster's Observe
+// and two forward solves in the dictionary; a growing one also O(m) a round of the past.
 func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (n *Nystrom) consider(x []float64) {
 	if !n.dictionary.Consider(x) {
 		return
 	}
-	// a = Σφψ, corner = λ + Σψ² of each ridge, b = Σψy over the past that is kept.
+	// a = Σφψ, corner = λ + Σψ² of each ridge, b = Σψy over the past.
 	a, corners, b := make([]float64, m), slices.Clone(n.o.Lambdas), make([]float64, n.o.Outputs)
 	discounts := n.discounts()
 	for i := range n.past {
@@ -142,7 +142,7 @@ func (n *Nystrom) consider(x []float64) {
 	n.grow(a, corners, b)
 }
 
-// discounts are f^(t−s) of the kept past, nil if the forecaster forgets nothing.
+// discounts are f^(t−s) of the past, nil if the forecaster forgets nothing.
 func (n *Nystrom) discounts() []float64 {
 	if n.o.Forgetting == 1 || len(n.past) == 0 {
 		return nil
@@ -193,7 +193,7 @@ func (n *Nystrom) Report(o model.ReportOptions) model.Report {
 // projected: the features of every round are the features of the current dictionary.
 func (n *Nystrom) projected() bool { return n.dictionary.Fixed() || (n.o.Window > 0 && !n.cut) }
 
-// Visit visits the dictionary, the forecasters, the generator and the kept past. The
+// Visit visits the dictionary, the forecasters, the generator and the past. The
 // factors of the dictionary follow from it.
 func (n *Nystrom) Visit(v *codec.Visitor) {
 	if n.dictionary.VisitCentres(v); v.Reading() {
@@ -207,8 +207,8 @@ func (n *Nystrom) Visit(v *codec.Visitor) {
 	n.visitPast(v)
 }
 
-// kept is the number of past rounds after so many observations, and the place of the next.
-func (n *Nystrom) kept(observations uint64) (count, next uint64) {
+// pastAfter is the number of past rounds after so many observations, and the place of the next.
+func (n *Nystrom) pastAfter(observations uint64) (count, next uint64) {
 	window := uint64(n.o.Window)
 	if window == 0 || n.dictionary.Fixed() || n.complete() {
 		return 0, 0
@@ -216,13 +216,13 @@ func (n *Nystrom) kept(observations uint64) (count, next uint64) {
 	return min(observations, window), observations % window
 }
 
-// visitPast visits the kept past. A read fails unless the past fits the accounts.
+// visitPast visits the past. A read fails unless the past fits the accounts.
 func (n *Nystrom) visitPast(v *codec.Visitor) {
 	count, next := len(n.past), uint64(n.next)
 	v.Count(&count, 8*(n.dictionary.Dimension()+n.o.Outputs+1))
 	if v.Uint64(&next); v.Reading() {
 		observations := n.observations()
-		wantCount, wantNext := n.kept(observations)
+		wantCount, wantNext := n.pastAfter(observations)
 		if uint64(count) != wantCount || next != wantNext {
 			v.Corrupt("%d rounds of the past, the next at %d, after %d observations: want %d, the next at %d",
 				count, next, observations, wantCount, wantNext)

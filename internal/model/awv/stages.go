@@ -56,7 +56,7 @@ func (o StagesOptions) first() (order, columns, rows int) {
 //	ỹ = ŷ + Δỹ,  Δỹ the forecaster's of the labels y − ŷ and the features φ(x, ŷ/2√d)
 //
 // where ŷ, in the second line, is the first stage's prediction of the round. Φ(x) has a row an output, one π for all of
-// them; or each output has a π of its own, over (x_P, 1). An input of a found scaling has the mean
+// them; or each output has a π of its own, over (x_P, 1). An input of a learned scaling has the mean
 // square 1/4d, and the factor gives the same to ŷ of labels of the mean square 1.
 //
 // The labels and features of the second stage are known before its label, whatever the first stage

@@ -62,15 +62,15 @@ func taylor(c *completion, given *model.PKAWVTaylor) entry {
 const (
 	minAutoDegree, maxAutoDegree = 8, 40
 	autoDegreeError              = 1.0 / 362_880 // 1/9!: the error of degree 8 at one bandwidth.
-	// How far inputs go. A found scaling gives them a mean square norm of ¼.
-	foundRadius, givenRadius = 1.0, 3.0
+	// How far inputs go. A learned scaling gives them a mean square norm of ¼.
+	learnedRadius, givenRadius = 1.0, 3.0
 )
 
 // usefulDegree is the least degree, from 8 to 40, whose kernel has an error ≤ 1/9!, for
 // inputs of norm up to 1 where the server determines the scaling, and up to 3 where it is
 // given or none. A higher degree costs time and improves no prediction.
 func (c *completion) usefulDegree(sigma float64) int {
-	radius := foundRadius
+	radius := learnedRadius
 	if s := c.spec.Scaling; s != nil && (s.Fixed != nil || s.None != nil) {
 		radius = givenRadius
 	}

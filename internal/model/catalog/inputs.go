@@ -54,7 +54,7 @@ func (c *completion) addAt(err error) {
 //
 // It rejects inputs whose features may exceed the learner's limit after later observations:
 // what Check accepts, Observe learns. Numbers and vectors need no bound: their features are
-// those that Check saw, or, for a missing value, means of such features.
+// those that Check saw, or, for a missing value, means of these.
 func (c *completion) encoded(e entry) entry {
 	if c.schema == nil {
 		return e

@@ -1,4 +1,4 @@
 package feature
 
-// Probabilities are those with which the points were kept.
-func (s *Sampled) Probabilities() []float64 { return s.sampler.Kept() }
+// Probabilities are those with which the points were sampled.
+func (s *Sampled) Probabilities() []float64 { return s.sampler.Probabilities() }

@@ -8,11 +8,11 @@ import (
 )
 
 // KORS samples a dictionary by approximate ridge leverage scores. The weights
-// S = diag(1/√p_i) are fixed when a centre is kept. During its draw a new point is in the
+// S = diag(1/√p_i) are fixed when a centre is sampled. During its draw a new point is in the
 // dictionary with weight 1:
 //
 //	τ̃ = (1+ε)/μ · (k(x,x) − k̄ᵀ(SKS + μI)⁻¹k̄),   k̄ = Sk over both,
-//	p = min(βτ̃, 1),   kept with probability p, and then with weight 1/p
+//	p = min(βτ̃, 1),   sampled with probability p, and then with weight 1/p
 //
 // With e = k(x,x) − ‖c‖², c = (factor of SKS + μI)⁻¹ S k_m(x), the bracket is
 // e − e²/(e+μ), so that τ̃ = (1+ε) e/(e+μ): one forward solve a point.
@@ -20,9 +20,9 @@ import (
 // Source: KONS (ICML 2017), Algorithm 2, whose α is μ here.
 type KORS struct {
 	mu, epsilon, beta float64
-	// kept are the p_i, weights 1/√p_i.
-	kept, weights []float64
-	factor        *qr.Lower
+	// Probabilities are the p_i, weights 1/√p_i.
+	probabilities, weights []float64
+	factor                 *qr.Lower
 	// solved, rest and self are c, e and k(x,x) of the last point.
 	solved     []float64
 	rest, self float64
@@ -61,8 +61,8 @@ func (k *KORS) Probability(values []float64, self float64) float64 {
 	return math.Min(k.beta*leverage, 1)
 }
 
-// Keep adds the point of the last call of Probability, kept with probability p.
-func (k *KORS) Keep(p float64) {
+// Add adds the point of the last call of Probability, which was sampled with probability p.
+func (k *KORS) Add(p float64) {
 	weight := 1 / math.Sqrt(p)
 	row := k.solved
 	square := 0.0
@@ -75,25 +75,25 @@ func (k *KORS) Keep(p float64) {
 		corner = k.mu
 	}
 	k.factor.Append(row, math.Sqrt(corner))
-	k.kept, k.weights = append(k.kept, p), append(k.weights, weight)
+	k.probabilities, k.weights = append(k.probabilities, p), append(k.weights, weight)
 }
 
 // sameProbability is how far a probability may be from the probability on another machine.
 const sameProbability = 1e-6
 
-// Rejoin adds a point that was kept with probability p, in the order of Keep, and reports
+// Rejoin adds a point that was sampled with probability p, in the order of Add, and reports
 // whether p is the probability of the point. The same points make the same sampler bit for bit.
 func (k *KORS) Rejoin(values []float64, self, p float64) bool {
 	again := k.Probability(values, self)
 	if !(p > 0 && math.Abs(p-again) <= sameProbability*p) {
 		return false
 	}
-	k.Keep(p)
+	k.Add(p)
 	return true
 }
 
-// Kept are the probabilities with which the points were kept, not a copy: for encoding.
-func (k *KORS) Kept() []float64 { return k.kept }
+// Probabilities are the probabilities with which the points were sampled, not a copy: for encoding.
+func (k *KORS) Probabilities() []float64 { return k.probabilities }
 
 // Bytes is the memory of the sampler.
 func (k *KORS) Bytes() uint64 { return 8 * uint64(2*len(k.weights)+qr.LowerSize(k.factor.Order())) }

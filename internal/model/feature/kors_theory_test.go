@@ -37,7 +37,7 @@ func korsOver(k kernel.Kernel, points [][]float64, mu, epsilon, beta float64, se
 		if draws.Float64() >= p {
 			continue
 		}
-		sampler.Keep(p)
+		sampler.Add(p)
 		s.kept = append(s.kept, n)
 	}
 	return s

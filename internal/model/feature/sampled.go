@@ -40,16 +40,16 @@ func (o *SampledOptions) Cost() (centres int, mapBytes uint64, beside model.Cost
 }
 
 // Sampled is the Nyström map of a dictionary that KORS samples, or that is given. Its state
-// is the kept points, the probabilities with which they were kept and the generator; the
-// factors follow from these. A kept point in the span of the centres is no centre, but the
+// is the sampled points, their probabilities and the generator; the factors follow from these.
+// A sampled point in the span of the centres is no centre, but the
 // sampler knows it: otherwise the leverage of its like stays, and they are drawn again and again.
 type Sampled struct {
 	Nystrom
 
 	o       SampledOptions
 	sampler *KORS
-	// kept are the points that KORS kept, one after another.
-	kept []float64
+	// points are the sampled points, one after another.
+	points []float64
 	// draws draws from generator, whose state is part of the learner's.
 	generator *rand.PCG
 	draws     *rand.Rand
@@ -76,39 +76,38 @@ func NewSampled(o SampledOptions) *Sampled {
 // Fixed reports whether the dictionary is given and never grows.
 func (s *Sampled) Fixed() bool { return s.o.fixed() }
 
-// Full reports whether KORS has kept as many points as it may.
-func (s *Sampled) Full() bool { return len(s.sampler.Kept()) >= s.o.Capacity }
+// Full reports whether KORS has sampled as many points as it may.
+func (s *Sampled) Full() bool { return len(s.sampler.Probabilities()) >= s.o.Capacity }
 
-// Consider draws for a point, keeps it if it is drawn, and reports whether it became a centre. A
+// Consider draws for a point, adds it if it is drawn, and reports whether it became a centre. A
 // full or fixed dictionary does not draw. It costs m kernel values and m² multiply-adds.
 func (s *Sampled) Consider(x []float64) (grown bool) {
 	if s.Fixed() || s.Full() {
 		return false
 	}
-	m := len(s.sampler.Kept())
+	m := len(s.sampler.Probabilities())
 	if cap(s.values) < m {
 		s.values = make([]float64, m, 2*m+8)
 	}
 	s.values = s.values[:m]
-	s.kernel.Values(s.values, s.kept, x)
+	s.kernel.Values(s.values, s.points, x)
 	p := s.sampler.Probability(s.values, s.Self(x))
 	if !(s.draws.Float64() < p) {
 		return false
 	}
-	s.sampler.Keep(p)
-	s.kept = append(s.kept, x...)
+	s.sampler.Add(p)
+	s.points = append(s.points, x...)
 	return s.Grow(x)
 }
 
 // SamplerBytes is the memory of the sampler, which Bytes excludes.
-func (s *Sampled) SamplerBytes() uint64 { return s.sampler.Bytes() + 8*uint64(len(s.kept)) }
+func (s *Sampled) SamplerBytes() uint64 { return s.sampler.Bytes() + 8*uint64(len(s.points)) }
 
-// VisitCentres visits the kept points, or the given centres, and the probabilities with which
-// the points were kept. A read needs a dictionary that has sampled nothing. It keeps the points
-// again: the same arithmetic in the same order gives the same factors bit for bit. It rejects what
+// VisitCentres visits the sampled points and their probabilities, or the given centres. A read
+// needs a dictionary that has sampled nothing. It adds the points again: the same arithmetic in the same order gives the same factors bit for bit. It rejects what
 // is not a dictionary of KORS, and centres other than the given ones.
 func (s *Sampled) VisitCentres(v *codec.Visitor) {
-	d, centres, kept := s.o.Dimension, s.kept, s.sampler.Kept()
+	d, centres, probabilities := s.o.Dimension, s.points, s.sampler.Probabilities()
 	if s.Fixed() {
 		centres = s.centres
 	}
@@ -119,15 +118,15 @@ func (s *Sampled) VisitCentres(v *codec.Visitor) {
 		}
 		centres = make([]float64, m*d)
 		if !s.Fixed() {
-			kept = make([]float64, m)
+			probabilities = make([]float64, m)
 		}
 	}
 	v.Floats(centres)
-	v.Floats(kept)
+	v.Floats(probabilities)
 	if v.Reading() && s.Fixed() && !slices.EqualFunc(centres, s.centres, sameBits) {
 		v.Corrupt("%d centres, want those of the spec", m)
 	}
-	for i, p := range kept {
+	for i, p := range probabilities {
 		if !v.Reading() {
 			return
 		}
@@ -136,11 +135,11 @@ func (s *Sampled) VisitCentres(v *codec.Visitor) {
 			v.Corrupt("centre %d: %v", i, err)
 			return
 		}
-		s.kernel.Values(values, s.kept, centre)
+		s.kernel.Values(values, s.points, centre)
 		if !s.sampler.Rejoin(values, s.Self(centre), p) {
-			v.Corrupt("centre %d, kept with probability %g, is not one of a dictionary", i, p)
+			v.Corrupt("centre %d, sampled with probability %g, is not one of a dictionary", i, p)
 		}
-		s.kept = append(s.kept, centre...)
+		s.points = append(s.points, centre...)
 		s.Grow(centre)
 	}
 }

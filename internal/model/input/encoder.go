@@ -289,7 +289,7 @@ type categories struct {
 	names   []string
 	// counts are how often each was observed.
 	counts []uint64
-	// other counts the observations of categories that found no room.
+	// other counts the observations of categories without a column.
 	other uint64
 }
 

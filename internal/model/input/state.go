@@ -30,7 +30,7 @@ const (
 //	  all but categorical and text, if one was seen: low, high, mean in two parts, squares
 //	  time, if one was seen: seconds, nanoseconds (4 bytes), minutes of offset (2)
 //	  categorical by columns: how many (4 bytes), for each: length (2), text, count; and
-//	    how many found no column
+//	    how many have no column
 //	  all but time and text: the numbers of before (11), of recent (11), of open (11)
 //	  numeric, vector: the first numbers, in the order in which they came, as long as
 //	    fewer than 100 were seen; after that the 9 edges

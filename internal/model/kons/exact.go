@@ -381,7 +381,7 @@ func (e *Exact) sample(k *sketch, kernels []float64, self, scale float64) (enter
 	keeps := e.draws.Float64() < p
 	enters = e.draws.Float64() < math.Max(p, e.o.Gamma)
 	if keeps {
-		k.sampler.Keep(p)
+		k.sampler.Add(p)
 		k.places, k.scales = append(k.places, e.rounds()), append(k.scales, scale)
 	}
 	return enters

@@ -70,9 +70,9 @@ func (e *Exact) visitOutput(v *codec.Visitor, d *dual, t int) {
 // visitSketch visits KORS's rounds, out of t. A read samples them again, with the
 // probabilities that are read: see feature.KORS.Rejoin.
 func (e *Exact) visitSketch(v *codec.Visitor, k *sketch, t int) {
-	count, kept := len(k.places), k.sampler.Kept()
+	count, probabilities := len(k.places), k.sampler.Probabilities()
 	if v.Count(&count, 24); v.Reading() {
-		k.places, k.scales, kept = make([]int, count), make([]float64, count), make([]float64, count)
+		k.places, k.scales, probabilities = make([]int, count), make([]float64, count), make([]float64, count)
 	}
 	for i := range k.places {
 		v.Int(t, &k.places[i])
@@ -81,19 +81,19 @@ func (e *Exact) visitSketch(v *codec.Visitor, k *sketch, t int) {
 		}
 	}
 	v.FloatsWithin(maxScale, k.scales)
-	v.Floats(kept)
+	v.Floats(probabilities)
 	if !v.Reading() {
 		return
 	}
 	room := make([]float64, count)
-	for i, p := range kept {
+	for i, p := range probabilities {
 		x, scale := e.input(k.places[i]), k.scales[i]
 		for before := range i {
 			value := e.o.Kernel.At(e.input(k.places[before]), x)
 			room[before] = float64(float64(k.scales[before]*scale) * value)
 		}
 		if !k.sampler.Rejoin(room[:i], float64(float64(scale*scale)*e.o.Kernel.At(x, x)), p) {
-			v.Corrupt("round %d of KORS, kept with probability %g", i, p)
+			v.Corrupt("round %d of KORS, sampled with probability %g", i, p)
 			return
 		}
 	}

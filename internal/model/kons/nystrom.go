@@ -16,7 +16,7 @@ type NystromOptions struct {
 }
 
 // Nystrom takes online Newton steps over a Nyström dictionary that KORS grows. A point
-// that is kept is added before its round. In the new feature w is 0, so that Observe scores
+// that is sampled is added before its round. In the new feature w is 0, so that Observe scores
 // the prediction from the previous dictionary. With Restart, as in the paper, Observe scores
 // the prediction 0 in the round of a new point.
 //
@@ -50,7 +50,7 @@ func NystromCost(o NystromOptions) model.Cost {
 	return c
 }
 
-// Observe draws for x, grows if x is kept, and takes the step. A round costs a round
+// Observe draws for x, grows if x is sampled, and takes the step. A round costs a round
 // of Newton and two forward solves in the dictionary; a growing one moves the factor once.
 func (n *Nystrom) Observe(o *model.Outcome, x, y []float64, weight float64) error {
 	if err := n.Check(x, y, weight); err != nil {

@@ -83,7 +83,7 @@ func (s suite) random(t *testing.T) {
 	g.compare()
 }
 
-// pick is a model that is there, or empty.
+// pick is a model of the store, or empty.
 func (g *game) pick() string {
 	all := slices.Sorted(maps.Keys(g.plain))
 	if len(all) == 0 {

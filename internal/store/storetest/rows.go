@@ -155,8 +155,8 @@ func (s suite) pendingCount(t *testing.T) {
 	count(2)
 }
 
-// Calls for the same few ids at once: in the end as many are counted as are
-// there, and between them the count is possible.
+// Calls for the same few ids at once: in the end as many are counted as the store
+// has, and between them the count is possible.
 func (s suite) pendingAtOnce(t *testing.T) {
 	b := s.open(t)
 	seed := newSeed(t)

@@ -17,7 +17,7 @@ import (
 )
 
 // Backend is a store under test, and the two ways in which it ends. Both give
-// the store that is there afterwards; the one before is not used any more.
+// the store of the directory afterwards; the one before is not used any more.
 type Backend struct {
 	Store storage.Store
 	// Kill ends the process: what was written stays.
@@ -146,7 +146,7 @@ func names(t *testing.T, s storage.Store) []string {
 	return out
 }
 
-// record is a record that is told from any other by its data.
+// record is a record that differs from any other in its data.
 func record(first, last uint64) storage.Record {
 	return storage.Record{First: first, Last: last, Data: fmt.Appendf(nil, "record %d-%d", first, last)}
 }

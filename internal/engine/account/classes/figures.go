@@ -74,7 +74,7 @@ func (p *Performance) add(by *Performance, times float64) {
 // Count returns the number of observations.
 func (p *Performance) Count() float64 { return p.Observations }
 
-// Visit visits all sums. Reading accepts magnitudes of at most most.
+// Visit visits all sums. Reading accepts magnitudes of at most limit.
 func (p *Performance) Visit(v *codec.Visitor, limit float64) {
 	v.Within(limit, &p.Observations)
 	p.Prequential.visit(v, limit)

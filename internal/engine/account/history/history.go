@@ -18,9 +18,9 @@ import (
 const (
 	// MaxPoints bounds the points, the open one included.
 	MaxPoints = 256
-	// MaxMarks bounds the changes that are kept, the newest ones.
+	// MaxMarks bounds the changes in a history: the newest ones.
 	MaxMarks = 100
-	// MaxExperts bounds the experts whose weights are kept, the first ones.
+	// MaxExperts bounds the experts with weights in a history: the first ones.
 	MaxExperts = 64
 )
 
