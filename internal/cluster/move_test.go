@@ -39,7 +39,7 @@ func TestMoveKeepsPendingPredictions(t *testing.T) {
 				for k := 0; !moved.Load(); k++ {
 					id := fmt.Sprintf("%d-%d-%d", round, w, k)
 					if err := m.PutPending([]storage.Prediction{{ID: id, Expiry: time.Now().Add(time.Hour), Minted: true}}); err != nil {
-						assert.ErrorIs(t, err, storage.ErrNotOwner)
+						assert.True(t, errors.Is(err, storage.ErrNotOwner) || errors.Is(err, storage.ErrUnknown), err) // A busy machine elects.
 						return
 					}
 					put <- id

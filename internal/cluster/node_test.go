@@ -27,7 +27,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	clusters := "4" // The tests wait for elections more than they work.
+	clusters := "6" // The tests wait for elections more than they work.
 	if modeltest.RaceDetector {
 		clusters = "2"
 	}
