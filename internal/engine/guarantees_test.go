@@ -285,12 +285,12 @@ func (g *game) check(s *engine.Stats, late int) {
 	}
 }
 
-// Every regret stays below its certificate, and the certificate below its guarantee, after every round of
-// hostile streams, whatever the learner, its loss and its scaling, with and without late labels.
+// Every regret stays below its certificate, and the certificate below its guarantee, all along hostile streams,
+// whatever the learner, its loss and its scaling, with and without late labels.
 func TestGuaranteesHoldOnHostileStreams(t *testing.T) {
 	rounds, every := 90, 11
 	if isLong() {
-		rounds, every = 300, 3
+		rounds, every = 300, 7
 	}
 	scalings := map[string]*model.Scaling{"none": model.Unscaled(), "running": {Running: &model.RunningScaling{}}}
 	comparisons := 0
