@@ -47,7 +47,7 @@ func (n *Numbers) Declare(unit string) {
 
 // Unit returns the unit of the numbers, empty if it is a flag of some of them.
 func (n *Numbers) Unit() string {
-	if n.isFlag(n.unit) {
+	if n.isFlag(n.unit) && !n.Converts() {
 		return ""
 	}
 	return n.unit
@@ -64,8 +64,8 @@ func (n *Numbers) Units() (unit, other string, unlike int) { return n.unit, n.ot
 // PT1H2M3S or 1h 2m 3s is its seconds. The other cells decide of six kinds of numbers:
 //
 //   - 12 kg is 12, and 12000 beside 500 g: numbers of several units are converted into seconds, months, bytes, grams, metres
-//     or inches;
-//   - 9:15 is minutes and seconds, and hours and minutes beside 10:30 PM;
+//     or inches; 1:02:03 has the unit s;
+//   - 9:15 is minutes and seconds, and hours and minutes beside 10:30 PM, or of a spec of hours;
 //   - P1D is a number beside PT1H, and else a code;
 //   - (1999) is -1999, and 1999 in a column of years in parentheses;
 //   - <0.05 is 0.05 if most numbers of the column are no bounds, or all are bounds of one sign;
@@ -118,16 +118,17 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 	return n.inUnit(v, plain, w.unit, text), nil
 }
 
-// clock returns the seconds of a time of the day or of a duration, without the half of the day as a unit. Other texts stay
-// as they are.
+// clock returns the digits. Those of a time of the day or of a duration are converted into seconds, and s becomes the unit.
 func (n *Numbers) clock(w *written) string {
 	text := w.digits
 	if len(text) == len("18.30.00") && text[2] == '.' && text[5] == '.' {
 		text = strings.ReplaceAll(text, ".", ":")
 	}
 	if strings.HasPrefix(text, "P") {
-		if n.table.survey(); n.declared || n.clocks > 0 {
-			return isoSeconds(text)
+		n.table.survey()
+		if total := isoSeconds(text); total != text && (n.declared || n.clocks > 0) {
+			w.unit = "s"
+			return total
 		}
 	}
 	half := halfOf(w.unit)
@@ -138,15 +139,17 @@ func (n *Numbers) clock(w *written) string {
 		return text
 	}
 	plain := seconds(text, half, false)
-	switch {
-	case plain == text:
+	if plain == text {
 		return w.digits
-	case half != "":
-		w.unit = ""
-	case strings.Count(text, ":") == 1:
-		if n.table.survey(); n.halves > 0 {
+	}
+	size, base := sizeOf(cmp.Or(w.unit, n.fixed))
+	if half == "" && strings.Count(text, ":") == 1 {
+		if n.table.survey(); n.halves > 0 || base == "s" && size == 3600 {
 			plain = seconds(text, "", true)
 		}
+	}
+	if half != "" || w.unit == "" || base == "s" { // Also 1:30 h.
+		w.unit = "s"
 	}
 	return plain
 }
@@ -245,6 +248,12 @@ func (n *Numbers) look(cell string) {
 	}
 	if strings.HasPrefix(w.digits, "P") && strings.Contains(w.digits, "T") && isoSeconds(w.digits) != w.digits {
 		n.clocks++
+	}
+	if n.clock(&w) != w.digits {
+		n.exact++
+		n.countUnit(w.unit)
+		n.lookAtUnit(w.unit)
+		return
 	}
 	plain, m := digits(w.digits)
 	if m == eitherComma {

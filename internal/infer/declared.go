@@ -112,6 +112,11 @@ func (c *column) declare(out *Column) error {
 			swap := fmt.Sprintf("its cells are read as %s, and day and month could also be swapped", best.form)
 			out.odd, out.Reason = true, strings.TrimPrefix(out.Reason+"; "+swap, "; ")
 		}
+		if c.ordered != nil && best.daily && best.form.isOrdered(!*c.ordered) {
+			first := map[bool]string{false: "month", true: "day"}[*c.ordered]
+			other := fmt.Sprintf("its cells are read as %s, because not all are dates with the %s first, as the spec has it", best.form, first)
+			out.odd, out.Reason = true, strings.TrimPrefix(out.Reason+"; "+other, "; ")
+		}
 	default:
 	}
 	return nil
