@@ -257,7 +257,7 @@ func options(dimension int) auto.Options {
 
 // level1 is a smaller budget, without room for level 2.
 func level1(o auto.Options) auto.Options {
-	const opening = 3 // The most numbers that the opening adds to the advice of an output.
+	const opening = 4 // The most numbers that the opening adds to the advice of an output.
 	for {
 		sizes := auto.AdviceSizes(o)
 		if slices.Max(sizes)-sizes[0] <= opening*o.Outputs {
