@@ -43,6 +43,9 @@ Never start the servers listed as "without" with their present directories: half
 the old cluster beside the new one. Empty their directories, and start them with
 --cluster-join to add them to the new cluster.`
 
+const groupsNote = `
+When they have joined, run "hindsight cluster rebalance": a recovered group may have this server alone before.`
+
 const missingNote = `
 Nobody has the models of the groups %v afterwards, because this directory does not have these groups.
 To keep them, recover each remaining server, start it alone, without --cluster-join, and back it up to the
@@ -85,6 +88,9 @@ func clusterCommand(c call) int {
 		}
 		last := all[len(all)-1]
 		last.note = recoveredNote
+		if last.Group > 0 {
+			last.note += groupsNote
+		}
 		if len(*only) == 0 && len(lacks) > 0 {
 			last.note = fmt.Sprintf(missingNote, lacks) + "\n" + last.note
 		}

@@ -326,6 +326,29 @@ func TestGroupsOfALostDirectory(t *testing.T) {
 	haveGroups(t, 1, machines...)
 }
 
+// TestRecoveredGroupsSpread: after the loss of two servers of three, the groups of the remaining server spread over the servers that
+// join in their place.
+func TestRecoveredGroupsSpread(t *testing.T) {
+	t.Parallel()
+	machines := startBalanced(t, 3)
+	add(t, 1, machines...)
+	haveGroups(t, 1, machines...)
+	for k, m := range machines {
+		m.close()
+		if k > 0 {
+			require.NoError(t, os.RemoveAll(m.dir))
+		}
+	}
+	for g := range uint32(groups + 1) {
+		_, err := cluster.Recover(store.GroupDirectory(machines[0].dir, g), store.Options{}, "", func(*cluster.Survivor) bool { return true })
+		require.NoError(t, err)
+	}
+	for _, m := range machines {
+		m.start(t)
+	}
+	haveGroups(t, 1, machines...)
+}
+
 // TestKilledWhileRemoved: a server that was killed while it was removed from a group starts again, removes its part, and
 // does not join the group again.
 func TestKilledWhileRemoved(t *testing.T) {

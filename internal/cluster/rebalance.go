@@ -40,6 +40,11 @@ func (h *Host) Rebalance(ctx context.Context, leaving []string) (step placement.
 	if !h.groups[0].Owns() {
 		return step, 0, fmt.Errorf("cluster: rebalance: %w", storage.ErrNotOwner)
 	}
+	for _, server := range leaving { // The name of no member does not end the founding.
+		if _, err := find(h.members(), server); err != nil {
+			return step, 0, err
+		}
+	}
 	inside, cancel := within(ctx, stepTimeout)
 	defer cancel()
 	if err = h.until(inside, h.rebalancing.TryLock); err == nil {
@@ -258,7 +263,7 @@ func (h *Host) place(ctx context.Context) {
 func (h *Host) endFounding() error {
 	h.spread.Store(true)
 	if n := h.groups[0].node.Load(); n != nil {
-		return n.local.SetGroupsSpread()
+		return n.local.SetGroupsSpread(true)
 	}
 	return nil
 }

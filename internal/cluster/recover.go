@@ -35,7 +35,8 @@ func Unapplied(directory string, local *store.Store, o store.Options) (changes i
 }
 
 // Recover makes a stopped server the only member of its cluster, if confirm returns true. Entries that only other
-// members have are lost. Recover returns the Survivor that it has shown to confirm.
+// members have are lost. Its groups are founded groups again: the servers that join get their share of them. Recover returns
+// the Survivor that it has shown to confirm.
 func Recover(directory string, o store.Options, address string, confirm func(*Survivor) bool) (_ *Survivor, err error) {
 	o.Member = true
 	local, err := store.Open(directory, o) // Open first replaces the store by a complete checkpoint.
@@ -70,6 +71,9 @@ func Recover(directory string, o store.Options, address string, confirm func(*Su
 	}
 	if !confirm(s) {
 		return s, nil
+	}
+	if err := local.SetGroupsSpread(false); err != nil {
+		return s, err
 	}
 	return s, consensus.Recover(storage, s.Self)
 }

@@ -92,12 +92,17 @@ func (s *Store) SetGroups(n int) error {
 	return s.syncDirectory(s.path(memberDirectory))
 }
 
-// GroupsSpread reports whether SetGroupsSpread was called.
+// GroupsSpread returns what SetGroupsSpread has set, false before.
 func (s *Store) GroupsSpread() (bool, error) { return s.exists(s.path(spreadFile)) }
 
-// SetGroupsSpread durably keeps that the founding of the groups has ended. The caller has called Member.
-func (s *Store) SetGroupsSpread() error {
-	if err := s.writeFile(s.path(spreadFile), nil); err != nil {
+// SetGroupsSpread durably keeps whether the founding of the groups has ended. The caller has called Member.
+func (s *Store) SetGroupsSpread(spread bool) (err error) {
+	if spread {
+		err = s.writeFile(s.path(spreadFile), nil)
+	} else {
+		err = s.removeAll(s.path(spreadFile))
+	}
+	if err != nil {
 		return fmt.Errorf("store: %w", err)
 	}
 	return s.syncDirectory(s.path(memberDirectory))
