@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -175,24 +174,16 @@ func (e *env) emitModels(models []*hindsightv1.Model, deleted bool) error {
 	if deleted {
 		header = append(header, "deleted")
 	}
-	list := struct {
-		Models []json.RawMessage `json:"models"`
-	}{make([]json.RawMessage, len(models))}
-	rows := make([][]any, len(models))
-	for i, m := range models {
-		raw, err := encode(m)
-		if err != nil {
-			return err
-		}
-		list.Models[i] = raw
-		rows[i] = []any{m.GetId(), m.GetLearner(), m.GetSpec().GetDimension(), m.GetSequence(), when(m.GetCreateTime())}
-		if m.GetDeleteTime() != nil {
-			rows[i] = append(rows[i], when(m.GetDeleteTime()))
-		} else if deleted {
-			rows[i] = append(rows[i], nil)
-		}
+	all := func(m []*hindsightv1.Model) proto.Message {
+		return &hindsightv1.ListModelsResponse{Models: m, TotalSize: int64(len(m))}
 	}
-	return e.EmitRows(list, header, rows)
+	return showList(e, all, header, func(m *hindsightv1.Model) []any {
+		row := []any{m.GetId(), m.GetLearner(), m.GetSpec().GetDimension(), m.GetSequence(), when(m.GetCreateTime())}
+		if m.GetDeleteTime() != nil {
+			return append(row, when(m.GetDeleteTime()))
+		}
+		return append(row, nil)[:len(header)]
+	})(models, nil)
 }
 
 func (e *env) modelDelete() verb {

@@ -46,25 +46,22 @@ func (p *prediction) learn(ctx context.Context, e *env, c *client.Client) (err e
 	return nil
 }
 
-func (p *prediction) checkRows() (err error) {
+func (p *prediction) checkRows() error {
 	if p.csv == "" {
 		return nil
 	}
+	rows := 0
 	source, _, err := p.unlabelled(p.spec)
-	if err != nil {
+	if err == nil {
+		rows, err = count(source)
+	}
+	switch {
+	case err != nil:
 		return &command.UsageError{Err: err}
+	case rows == 0:
+		return &command.UsageError{Err: stream.NoRow(p.csv)}
 	}
-	defer func() { err = errors.Join(err, source.Close()) }()
-	for asked := 0; ; asked++ {
-		switch _, err := source.Next(); {
-		case errors.Is(err, io.EOF) && asked == 0:
-			return &command.UsageError{Err: stream.NoRow(p.csv)}
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return &command.UsageError{Err: err}
-		}
-	}
+	return nil
 }
 
 func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) error {
