@@ -123,7 +123,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	line, _ := t.csv.FieldPos(0)
 	t.end = line + strings.Count(header[0], "\n")
 	if t.described > 0 {
-		t.notes = append(t.notes, fmt.Sprintf("%d rows below the names of the columns are left out: they are texts where numbers follow", t.described))
+		t.notes = append(t.notes, fmt.Sprintf("rows below the names of the columns are left out, because numbers follow their texts: %d", t.described))
 	}
 	if titles > 0 {
 		t.notes = append(t.notes, fmt.Sprintf("the first line of the table is line %d: what precedes it is left out", line))

@@ -470,7 +470,7 @@ func (c *column) odd(values int) string {
 	rare := func(s *spot) bool { return s.count > 0 && 2*s.count < values }
 	best := c.bestTime()
 	switch {
-	case best != nil && 2*(best.fits+best.open) > values && best.odd.count > 0:
+	case best != nil && 2*(best.fits+best.open) > values && best.odd.count > 0 && c.looksDated(best.form, values):
 		return fmt.Sprintf("%d of %d cells are times of one form, and %s is none", best.fits+best.open, values, c.place(&best.odd))
 	case c.mixed(values) && c.words.count > 0 && !c.wordsDiffer():
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is none", c.numbers, values, c.place(&c.words))
