@@ -51,7 +51,7 @@ test("classes, semicolons, decimal commas and gaps", () => visit(it, "#/csv", { 
     return `${i % 9 === 8 ? "NA" : v.toFixed(3).replace(".", ",")};${v > 0.5 ? "high" : "low"}`;
   });
   await choose(page, "levels.csv", `value;y\n${lines.join("\n")}`);
-  await page.getByText("8 cells are empty").waitFor();
+  await page.getByText("8 cells are missing values").waitFor();
   await fits(page);
   await page.getByRole("button", { name: /^Create, and learn/ }).click();
   await page.getByText("levels has learned 80 rows.").waitFor();
@@ -124,7 +124,7 @@ test("a column says which cell made it what it is, and a cell of another kind is
   await choose(page, "odd.csv", `x;price;amount;id;kind;y\n${lines.join("\n")}`);
   for (const why of [
     'numbers from 0.5 to 69.5; "oops" in line 52 is no number, and is taken for a missing value', "numbers from 12.5 to 1234", '"1.500" is ambiguous',
-    "ids, because no number has all integers from 2^53 on, 2 categories", "texts, 2 categories; 1 cell is empty", "numbers from 10.5 to 1000",
+    "ids, because no number has all integers from 2^53 on, 2 categories", "texts, 2 categories; 1 cell is a missing value", "numbers from 10.5 to 1000",
   ]) await page.getByRole("cell", { name: why }).waitFor();
   const kinds = await page.getByRole("combobox").evaluateAll((all) => all.map((e) => e.value));
   assert.deepEqual(kinds, ["numeric", "numeric", "none", "categorical", "categorical", "label"]);
