@@ -351,8 +351,6 @@ func (c *column) decide(rows int) *Column {
 		out.Kind, out.Reason = LeftOut, "every cell is empty"
 	case c.unnamed:
 		out.Kind, out.Reason = LeftOut, "the file gives it no name, as pandas does for the index; give it one if it is an input"
-	case values == 0:
-		c.decideCategory(out)
 	case c.isBoolean(values):
 		out.Kind, out.gaps = Boolean, true
 		out.Reason = fmt.Sprintf("%d cells are true and %d false", c.truths, values-c.truths)
@@ -373,13 +371,11 @@ func (c *column) decide(rows int) *Column {
 		out.Input = declareNames(n)
 	case c.ambiguous.count > 0 && areFew(c.words.count, values):
 		out.Kind, out.Reason = LeftOut, c.unclear().Error()
-	case c.isNumber(values) && areFew(values-c.numbers-c.beyond, values):
+	case c.isNumber(values) && (areFew(values-c.numbers-c.beyond, values) || c.hardlyRepeats() || c.isMeasure()):
 		c.decideNumber(out)
 	case c.numbers == values && c.integers == values && c.huge.count > 0:
 		c.decideCategory(out)
 		out.gaps = true
-	case c.isNumber(values) && (c.hardlyRepeats() || c.isMeasure()):
-		c.decideNumber(out)
 	default:
 		c.decideCategory(out)
 	}

@@ -40,14 +40,12 @@ type contestant struct {
 	classes  []string
 }
 
-func (a *contestant) mean() float64 { return mean(a.losses) }
-
-func mean(values []float64) float64 {
+func (a *contestant) mean() float64 {
 	var sum float64
-	for _, v := range values {
-		sum += v
+	for _, loss := range a.losses {
+		sum += loss
 	}
-	return sum / float64(len(values))
+	return sum / float64(len(a.losses))
 }
 
 // add adds an observation. All learners answer the first before any label, so that its loss says nothing of them.

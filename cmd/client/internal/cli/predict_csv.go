@@ -134,11 +134,10 @@ func predictRows(ctx context.Context, m *client.Model, source rows, to io.Writer
 				return n, err
 			case round.Inputs != nil:
 				batch.Inputs = append(batch.Inputs, round.Inputs)
-				rows++
 			default:
 				batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: round.Features})
-				rows++
 			}
+			rows = len(batch.GetInputs()) + len(batch.GetRows())
 		}
 		if rows == 0 {
 			break
