@@ -19,7 +19,7 @@ func advices() []struct{ part, advice string } {
 		{"tls: certificate required", certificateRequired},
 		{"tls: expired certificate", "the certificate of the client has expired: renew it"},
 		{"tls: unknown certificate authority", "the server does not trust the CA of the client's certificate"},
-		{"tls: bad certificate", "the server does not take the client's certificate: it must be one for clients, and of a CA that the server trusts"},
+		{"tls: bad certificate", "the server does not take the client's certificate: it must be a certificate for clients, from a CA that the server trusts"},
 		{"tls: protocol version not supported", "the server speaks TLS 1.2 and 1.3"},
 	}
 }

@@ -86,8 +86,7 @@ func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string
 	return map[string]string{"authorization": "Bearer " + text}, nil
 }
 
-// RequireTransportSecurity implements credentials.PerRPCCredentials. The library
-// keeps to it.
+// RequireTransportSecurity implements credentials.PerRPCCredentials. The library obeys it.
 func (b bearer) RequireTransportSecurity() bool { return !b.plain }
 
 var _ credentials.PerRPCCredentials = bearer{}

@@ -47,7 +47,7 @@ func (b *backedUp) write(w io.Writer) {
 		fmt.Fprintf(w, "removed %d older backups and %d files of %s\n", b.RemovedBackups, b.RemovedFiles, megabytes(b.RemovedBytes))
 	}
 	if b.Stopped {
-		fmt.Fprintf(w, "warning: the backup is that of one stopped server of a cluster: it lacks what the other servers have acknowledged "+
+		fmt.Fprintf(w, "warning: the backup is of one stopped server of a cluster: it lacks what the other servers have acknowledged "+
 			"since, and %d changes of the server's own log: start the server, and back up again\n", b.Unapplied)
 	}
 }
@@ -134,7 +134,7 @@ func takeInto(
 
 // copyOut copies a checkpoint to a place. It returns when the checkpoint is gone.
 func copyOut(at *checkpoint, place *backup.Place, about backup.Manifest, p *progress) (backup.Taken, error) {
-	models, identity, err := sequences(at.gone, at.directory, store.Options{})
+	models, identity, err := modelsOf(at.gone, at.directory, store.Options{})
 	if err != nil {
 		return backup.Taken{}, fmt.Errorf("the checkpoint: %w", err)
 	}
@@ -151,8 +151,8 @@ func (p *progress) copied(at backup.Progress) {
 	})
 }
 
-// sequences returns the models and the identity of a directory that no server has open.
-func sequences(ctx context.Context, dir string, o store.Options) (_ []backup.Model, identity string, err error) {
+// modelsOf returns the models and the identity of a directory that no server has open.
+func modelsOf(ctx context.Context, dir string, o store.Options) (_ []backup.Model, identity string, err error) {
 	disk, waiting, err := store.Inspect(dir, o) //nolint:contextcheck // A directory is opened whole or not at all.
 	if err != nil {
 		return nil, "", err

@@ -45,7 +45,7 @@ func (s *server) watchDisk(ctx context.Context, disk *store.Store, server *rpc.S
 			zap.Uint64("free_bytes", free), zap.NamedError("space", err), zap.Error(disk.Failed()))
 		return nil
 	}
-	s.log.Error("the disk is full: the server ends, to be started again, when there is room", zap.Uint64("wanted_bytes", diskRoom))
+	s.log.Error("the disk is full: the server ends, to be started again, when it has room", zap.Uint64("wanted_bytes", diskRoom))
 	again := time.NewTicker(diskInterval)
 	defer again.Stop()
 	for {

@@ -97,14 +97,14 @@ func (r *report) inspect(dir string, truncate bool) (*store.Store, error) {
 	if tail := new(store.TailError); errors.As(err, &tail) {
 		f := check.Finding{
 			Place: tail.Log, Problem: err.Error(), Rejected: true,
-			Meaning: "the server does not start, and nothing else was checked; with the log cut there it would go on without the commits behind, acknowledged ones among them",
+			Meaning: "the server does not start, and nothing else was checked; with the log cut at this byte it would go on without the later commits, acknowledged ones among them",
 		}
 		if truncate {
 			if err := store.CutTail(dir, store.Options{}); err != nil {
 				return nil, fmt.Errorf("repair: %w", err)
 			}
 			f.Repaired = fmt.Sprintf("cut at byte %d", tail.Whole)
-			f.Meaning = "the server goes on without the commits behind, acknowledged ones among them"
+			f.Meaning = "the server goes on without the later commits, acknowledged ones among them"
 		}
 		r.Findings = append(r.Findings, f)
 		if !truncate {

@@ -107,7 +107,7 @@ func watchTotals(m *metrics.Metrics, pendingLimit float64, read func() []engine.
 		row("hindsight_models", "Models that the server holds.", sum(func(t engine.Totals) int { return t.Models })),
 		row("hindsight_models_memory_bytes", "Memory of the states of all models.", sum(func(t engine.Totals) int64 { return t.ResidentBytes })),
 		row("hindsight_pending_labels_all", "Pending predictions of all models.", sum(func(t engine.Totals) int64 { return t.Pending })),
-		row("hindsight_pending_labels_all_limit", "Most pending predictions of all models: --max-pending. Absent without a limit.", func([]engine.Totals) float64 {
+		row("hindsight_pending_labels_all_limit", "Maximum of pending predictions of all models: --max-pending. Absent without a limit.", func([]engine.Totals) float64 {
 			if pendingLimit > 0 {
 				return pendingLimit
 			}

@@ -132,12 +132,12 @@ func fetch(ctx context.Context, from source, dir string, p *progress) error {
 		}
 		return err
 	}
-	found, _, err := sequences(ctx, dir, store.Options{Restoring: true})
+	found, _, err := modelsOf(ctx, dir, store.Options{Restoring: true})
 	if err != nil {
 		return err
 	}
 	if !slices.Equal(found, m.Models) {
-		return fmt.Errorf("%w: its models are not those of its manifest", errDamaged)
+		return fmt.Errorf("%w: its models differ from its manifest", errDamaged)
 	}
 	return nil
 }

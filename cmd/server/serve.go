@@ -38,15 +38,15 @@ const (
 	sweepInterval = time.Second
 	// The owner of a group compares a part of a model with the other servers in this interval.
 	checkInterval = 10 * time.Second
-	// So many ids of observations are remembered at any age.
+	// At least minKnownIDs ids of observations are remembered, whatever their age.
 	minKnownIDs = 1_000_000
-	// One batch has at most this many rows, and one model this many queued observations.
+	// One batch has at most maxBatchRows rows, and one model maxQueue queued observations.
 	maxBatchRows, maxQueue = 4096, 1024
-	// One model may have this part of the pending predictions of all models.
+	// One model may have 1/pendingShare of the pending predictions of all models.
 	pendingShare = 4
 	// A model that has learned is snapshotted after this interval at the latest.
 	snapshotInterval = 5 * time.Minute
-	// Calls in flight have this long to end.
+	// Calls in flight have drainTimeout to end.
 	drainTimeout = 10 * time.Second
 	// Regrets are solved in the background in this share of one CPU.
 	reportCPU = 0.05

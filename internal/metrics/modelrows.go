@@ -52,7 +52,7 @@ func modelRows() []modelRow {
 		{"hindsight_loss_total", losses, counter, served, func(m *figures.Live) float64 { return m.Served.Loss }},
 		{"hindsight_observations_total", "Observations learned, or set aside by the label gate.", counter, nil, func(m *figures.Live) float64 { return float64(m.Observations) }},
 		{"hindsight_pending_labels", "Pending predictions.", gauge, nil, func(m *figures.Live) float64 { return float64(m.Pending) }},
-		{"hindsight_pending_labels_limit", "Most pending predictions: the model's limit, else a quarter of --max-pending.", gauge, nil, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }},
+		{"hindsight_pending_labels_limit", "Maximum of pending predictions: the model's limit, else a quarter of --max-pending.", gauge, nil, func(m *figures.Live) float64 { return known(m.PendingLimit > 0, float64(m.PendingLimit)) }},
 		{"hindsight_predictions_total", "Predictions answered.", counter, nil, func(m *figures.Live) float64 { return float64(m.Predictions) }},
 		{"hindsight_read_only", "1 when the model does not learn: storage failed or the state is corrupt.", gauge, nil, func(m *figures.Live) float64 { return Flag(m.ReadOnly) }},
 		{"hindsight_recent_skill", "Served skill over the last 1000 to 1050 evaluated observations; of a classifier, of its errors.", gauge, nil, recentSkill},

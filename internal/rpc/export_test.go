@@ -71,7 +71,7 @@ func AccessTable() string {
 		}
 	}
 	var b strings.Builder
-	b.WriteString("| call | least role | the models that it names | left out of the answer | audited |\n" +
+	b.WriteString("| call | minimum role | the models that it names | left out of the answer | audited |\n" +
 		"|---|---|---|---|---|\n")
 	var rows []string
 	calls := map[string][]string{}

@@ -89,8 +89,8 @@ func (a *Access) Audit() func(*auth.Record) {
 	return a.audit.record
 }
 
-// Run follows changes until the context ends. It logs and counts an invalid file, and keeps what
-// it read before.
+// Run follows changes until the context ends. It logs and counts an invalid file. The content
+// that it read before stays.
 func (a *Access) Run(ctx context.Context) error {
 	if a.Auth == nil {
 		return nil

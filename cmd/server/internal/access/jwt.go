@@ -165,16 +165,16 @@ func (k *keys) verify(token string) (auth.Claims, error) {
 	if err != nil || len(parsed.Headers) != 1 {
 		return auth.Claims{}, fmt.Errorf("%w: it is no JWT of an algorithm with a public key", auth.ErrInvalid)
 	}
-	found := (*set)[parsed.Headers[0].KeyID]
-	if len(found) != 1 || (found[0].Algorithm != "" && found[0].Algorithm != parsed.Headers[0].Algorithm) {
+	matching := (*set)[parsed.Headers[0].KeyID]
+	if len(matching) != 1 || (matching[0].Algorithm != "" && matching[0].Algorithm != parsed.Headers[0].Algorithm) {
 		return auth.Claims{}, fmt.Errorf("%w: no key of the server has its kid and its algorithm", auth.ErrInvalid)
 	}
 	var claims jwt.Claims
 	all := map[string]any{}
-	if err := parsed.Claims(found[0].Key, &claims, &all); err != nil {
+	if err := parsed.Claims(matching[0].Key, &claims, &all); err != nil {
 		return auth.Claims{}, fmt.Errorf("%w: its signature is not of the key", auth.ErrInvalid)
 	}
-	return auth.Claims{Subject: claims.Subject, Expires: expiry(&claims), Withdrawn: found[0].withdrawn, All: all}, k.check(&claims)
+	return auth.Claims{Subject: claims.Subject, Expires: expiry(&claims), Withdrawn: matching[0].withdrawn, All: all}, k.check(&claims)
 }
 
 func expiry(c *jwt.Claims) time.Time {

@@ -43,11 +43,11 @@ func (p *Place) claim(ctx context.Context, store string, now time.Time) error {
 	if !errors.Is(err, bucket.ErrExists) {
 		return fmt.Errorf("claim the place: %w", err)
 	}
-	return p.held(ctx, store)
+	return p.checkOwner(ctx, store)
 }
 
-// held returns ErrHeld unless the place belongs to a store.
-func (p *Place) held(ctx context.Context, store string) error {
+// checkOwner returns ErrHeld unless the place belongs to a store.
+func (p *Place) checkOwner(ctx context.Context, store string) error {
 	from, err := p.bucket.Read(ctx, leaseKey)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", leaseKey, err)

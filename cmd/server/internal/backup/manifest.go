@@ -23,7 +23,7 @@ import (
 
 // Sentinels of reading a place.
 var (
-	// ErrDamaged: the bytes of the backup are not those that were written.
+	// ErrDamaged: the bytes of the backup differ from the bytes that were written.
 	ErrDamaged = errors.New("the backup is damaged")
 	// ErrVersion: an older or a newer build of the server made the backup.
 	ErrVersion = errors.New("another build of the server made the backup")
@@ -140,7 +140,7 @@ func (f *File) check() error {
 	return nil
 }
 
-// lockFile is created by whoever opens a database.
+// Every program that opens a database creates lockFile.
 const lockFile = "LOCK"
 
 func belongs(name string) bool {

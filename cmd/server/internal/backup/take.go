@@ -68,9 +68,8 @@ type Taken struct {
 }
 
 // Take backs up a directory of a store, which does not change. It fails with ErrHeld if the place belongs to another
-// store. About has the fields of the manifest but
-// its files and its name. The name is the time, or follows the name of the newest backup if the
-// clock was set back, so that the last backup taken is the newest.
+// store. About has the fields of the manifest but its files and its name. The name is the time. If the clock was set
+// back, the name follows the name of the newest backup, so that the last backup taken is the newest.
 func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, report Report) (Taken, error) {
 	m := &about
 	if err := p.claim(ctx, store, m.Created); err != nil {
@@ -92,7 +91,7 @@ func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, rep
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	if err = p.has(ctx, m); err == nil {
+	if err = p.checkObjects(ctx, m); err == nil {
 		err = p.bucket.Sync()
 	}
 	if err == nil {
@@ -101,9 +100,9 @@ func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, rep
 	if err != nil {
 		return Taken{}, fmt.Errorf("backup: %w", err)
 	}
-	// Whoever has removed the lease or objects meanwhile may have damaged the backup.
-	if err = p.has(ctx, m); err == nil {
-		err = p.held(ctx, store)
+	// Another program that has removed the lease or objects meanwhile may have damaged the backup.
+	if err = p.checkObjects(ctx, m); err == nil {
+		err = p.checkOwner(ctx, store)
 	}
 	if err != nil {
 		return Taken{}, errors.Join(fmt.Errorf("backup: the place has changed meanwhile: %w", err), p.remove(ctx, manifests+m.Name+extension))
@@ -111,7 +110,8 @@ func (p *Place) Take(ctx context.Context, store, dir string, about Manifest, rep
 	return taken, nil
 }
 
-func (p *Place) has(ctx context.Context, m *Manifest) error {
+// checkObjects fails unless the place has all files of a backup.
+func (p *Place) checkObjects(ctx context.Context, m *Manifest) error {
 	objects, err := p.objects(ctx)
 	for _, f := range m.Files {
 		if size, ok := objects[key(f.SHA256)]; err == nil && (!ok || size != f.Bytes) {
@@ -164,17 +164,17 @@ func (p *Place) objects(ctx context.Context) (map[string]int64, error) {
 	return out, err
 }
 
-func (p *Place) put(ctx context.Context, dir string, m *Manifest, there map[string]int64, report Report) (Taken, error) {
+func (p *Place) put(ctx context.Context, dir string, m *Manifest, present map[string]int64, report Report) (Taken, error) {
 	taken := Taken{Manifest: m}
 	var mu sync.Mutex
 	// claim reports whether to write a file. It is true for the first of equal files.
 	claim := func(f *File) bool {
 		mu.Lock()
 		defer mu.Unlock()
-		if size, ok := there[key(f.SHA256)]; ok && size == f.Bytes {
+		if size, ok := present[key(f.SHA256)]; ok && size == f.Bytes {
 			return false
 		}
-		there[key(f.SHA256)] = f.Bytes
+		present[key(f.SHA256)] = f.Bytes
 		taken.NewFiles++
 		taken.NewBytes += f.Bytes
 		return true

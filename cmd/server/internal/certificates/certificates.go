@@ -1,4 +1,4 @@
-// Package certificates keeps the server's TLS certificate and key and the CAs of its
+// Package certificates has the server's TLS certificate and key and the CAs of its
 // clients. It applies changed files without a restart: a handshake uses the newest files, and a
 // connection closes when the TLS certificate of its client becomes invalid.
 //
