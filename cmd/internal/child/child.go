@@ -114,12 +114,11 @@ func (s *Server) run() {
 		s.err = err
 		return
 	}
-	s.read(log)
+	s.readLog(log)
 	s.err = s.cmd.Wait()
 }
 
-// read reads the log to its end.
-func (s *Server) read(log io.Reader) {
+func (s *Server) readLog(log io.Reader) {
 	lines := bufio.NewScanner(log)
 	lines.Buffer(nil, longestLine)
 	serves := false

@@ -68,7 +68,7 @@ func Main(run func(ctx context.Context, args []string, stdin io.Reader, stdout, 
 func (p *Program) Root(root *cobra.Command) {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return p.start() }
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return p.checkFlags() }
 	root.Args = cobra.ArbitraryArgs // Group rejects them.
 	root.RunE = Group
 	root.PersistentFlags().BoolVar(&p.json, "json", false, "print one JSON document instead of a table")
@@ -91,8 +91,7 @@ func (p *Program) ServerFlags(flags *pflag.FlagSet) {
 	p.server = true
 }
 
-// start checks the shared flags.
-func (p *Program) start() error {
+func (p *Program) checkFlags() error {
 	if p.server && p.Timeout <= 0 {
 		return Usagef("--timeout must be positive, not %v", p.Timeout)
 	}
@@ -222,7 +221,6 @@ func (p *Program) unreachable(err error, message string) string {
 		p.Address, message, addressEnv)
 }
 
-// exitCode returns the exit code of an error.
 func (p *Program) exitCode(ctx context.Context, err error) int {
 	var (
 		usage *UsageError

@@ -38,7 +38,7 @@ func (c *connection) flags(flags *pflag.FlagSet) {
 		env := "HINDSIGHT_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
 		flags.StringVar(field, name, os.Getenv(env), usage+"; or "+env)
 	}
-	// A value that is no boolean is rejected by start.
+	// A value that is no boolean is rejected by checkFlags.
 	encrypted, _ := strconv.ParseBool(os.Getenv(tlsEnv))
 	flags.BoolVar(&c.tls, "tls", encrypted, "use TLS; --ca, --cert and --server-name imply it; or HINDSIGHT_TLS=true")
 	text(&c.files.CA, "ca", "CA file for verifying the server's certificate (PEM); empty uses the system's CAs")
@@ -49,7 +49,6 @@ func (c *connection) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&c.plaintextToken, "token-in-plaintext", false, "send the token to another machine without TLS")
 }
 
-// options returns the options of client.Dial.
 func (c *connection) options() []client.Option {
 	var options []client.Option
 	if c.tls || c.files != (client.TLS{}) {

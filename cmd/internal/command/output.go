@@ -45,7 +45,6 @@ func (p *Program) EmitRows(document any, header []string, rows [][]any) error {
 	return p.Emit(document, func(w *Page) { w.Rows(header, rows) })
 }
 
-// page writes the page of human.
 func (p *Program) page(human func(*Page)) error {
 	w := newPage(p.Stdout)
 	human(w)

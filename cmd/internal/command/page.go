@@ -75,7 +75,6 @@ func (p *Page) Rows(header []string, rows [][]any) {
 	}
 }
 
-// cells writes values for people.
 func cells(values []any) []string {
 	out := make([]string, len(values))
 	for i, v := range values {

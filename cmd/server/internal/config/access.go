@@ -39,8 +39,8 @@ func keySet(field *string) kind {
 	})
 }
 
-// checkAccess rejects a setting that needs another. It returns the name of the setting, and
-// the expected value.
+// checkAccess returns the name of the first setting that contradicts another, and the expected value. It returns "" if
+// none does, as the other checks do.
 func (c Config) checkAccess() (name, want string) {
 	jwt := c.JWTKeys != ""
 	switch {

@@ -133,10 +133,7 @@ func Load(args []string, lookupEnv func(string) (string, bool), extra ...*pflag.
 			return Config{}, v.reject(s.name, s.want)
 		}
 	}
-	if err := c.check(chosen); err != nil {
-		return Config{}, err
-	}
-	for _, check := range []func() (string, string){c.checkAccess, c.checkCluster} {
+	for _, check := range []func() (name, want string){c.checkServing, c.checkAccess, c.checkCluster} {
 		if name, want := check(); name != "" {
 			return Config{}, chosen(name, "").reject(name, want)
 		}
@@ -144,20 +141,18 @@ func Load(args []string, lookupEnv func(string) (string, bool), extra ...*pflag.
 	return c, nil
 }
 
-// check rejects contradicting settings.
-func (c Config) check(chosen func(name, standard string) value) error {
-	reject := func(name, want string) error { return chosen(name, "").reject(name, want) }
+func (c Config) checkServing() (name, want string) {
 	switch {
 	case samePort(c.GRPCAddress, c.HTTPAddress):
-		return reject("http-address", fmt.Sprintf("another port than grpc-address, %q", c.GRPCAddress))
+		return "http-address", fmt.Sprintf("another port than grpc-address, %q", c.GRPCAddress)
 	case c.TLSCert != "" && c.TLSKey == "":
-		return reject("tls-key", "the file of the key, because tls-cert is set")
+		return "tls-key", "the file of the key, because tls-cert is set"
 	case c.TLSCert == "" && c.TLSKey != "":
-		return reject("tls-cert", "the file of the certificate, because tls-key is set")
+		return "tls-cert", "the file of the certificate, because tls-key is set"
 	case c.TLSCert == "" && c.TLSClientCA != "":
-		return reject("tls-cert", "the file of the certificate, because tls-client-ca is set")
+		return "tls-cert", "the file of the certificate, because tls-client-ca is set"
 	}
-	return nil
+	return "", ""
 }
 
 // Origins returns the origins of CORSOrigins.
