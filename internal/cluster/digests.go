@@ -40,7 +40,7 @@ type check struct {
 type repairs struct {
 	mu   sync.Mutex
 	last time.Time
-	// pause is the least time after last until the next repair.
+	// pause is the smallest time after last until the next repair.
 	pause time.Duration
 }
 

@@ -74,7 +74,7 @@ type Member struct {
 // Marks say when a log is cut. A zero field is the default.
 type Marks struct {
 	// Threshold is the number of entries between two marks. Trailing is the number of entries that the log keeps
-	// before a mark. Interval is the least time between two marks.
+	// before a mark. Interval is the smallest time between two marks.
 	Threshold, Trailing uint64
 	Interval            time.Duration
 }

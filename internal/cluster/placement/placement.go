@@ -48,7 +48,7 @@ type Step struct {
 //	the servers have numbers of groups that differ by at most 1
 //	the servers own numbers of groups that differ by at most 1, if the members allow it
 //
-// Of the memberships the least number moves. Equal inputs give equal steps. Cost: O(groups·servers) for each step.
+// As few memberships as possible move. Equal inputs give equal steps. Cost: O(groups·servers) for each step.
 func Plan(groups []Group, servers []string) []Step {
 	p := newPlan(groups, servers)
 	if len(servers) == 0 {
@@ -101,7 +101,7 @@ func without(servers, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(servers), func(s string) bool { return slices.Contains(others, s) })
 }
 
-// leastLoaded returns the server with the least of something, of several the one with the highest score for a group.
+// leastLoaded returns the server with the smallest number, of several the one with the highest score for a group.
 func leastLoaded(of map[string]int, servers []string, group int) string {
 	return slices.MinFunc(servers, func(a, b string) int {
 		return cmp.Or(cmp.Compare(of[a], of[b]), cmp.Compare(score(b, group), score(a, group)))

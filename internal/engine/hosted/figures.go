@@ -41,7 +41,7 @@ func FiguresOf(m *machine.Machine, stats model.Stats) Figures {
 	return f
 }
 
-// resting are the Figures of a model at rest, in less memory: rare is nil of most models.
+// resting are the Figures of a model at rest, in less memory: rare is nil for most models.
 type resting struct {
 	stats model.Stats
 	sums  account.Sums

@@ -431,7 +431,7 @@ func (f *Forecaster) effectiveDimension() float64 {
 	return float64(f.factor.Order()) - f.factor.TraceInverse(f.ridge, nil)
 }
 
-// minDiagonal is the least diagonal entry of a factor in √λ, with a margin for rounding:
+// minDiagonal is the smallest diagonal entry of a factor in √λ, with a margin for rounding:
 // the ridge is λ, or at least λ/1000 if the forecaster forgets.
 const minDiagonal = 1e-5
 

@@ -12,7 +12,7 @@ func (f *Forecaster) Class() (c regret.Class, known bool) {
 	return regret.Class{Lambda: f.o.Lambda, Maps: []feature.Map{f.features}}, true
 }
 
-// Class is the functions with the least ridge, whose L* is the least.
+// Class is the functions with the smallest ridge, whose L* is the smallest.
 func (r *Ridges) Class() (c regret.Class, known bool) {
 	return regret.Class{Lambda: slices.Min(r.lambdas), Maps: []feature.Map{r.features}}, true
 }

@@ -32,7 +32,7 @@ const MaxPrefixes = 64
 //
 //	loss ≤ loss_m + E_m ≤ L*_m + C_m + E_m
 //
-// for every m and every sequence. L* = L*_r of all r features is the least of the L*_m:
+// for every m and every sequence. L* = L*_r of all r features is the smallest of the L*_m:
 //
 //	loss − L* ≤ min_m (C_m + E_m + L*_m − L*)
 //

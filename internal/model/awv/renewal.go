@@ -33,7 +33,7 @@ func newRenewal(r int, o Options) *renewal {
 	return n
 }
 
-// ridgeFloor is the least Λ_ii/λ.
+// ridgeFloor is the smallest Λ_ii/λ.
 const ridgeFloor = 1e-3
 
 // renewedPerRound is the number n of coordinates renewed per round: until its turn a ridge

@@ -19,7 +19,7 @@ import (
 // of its own. Each forecaster has the bits of the plain one of its ridge. A single ridge has no
 // mixture.
 //
-// L* is the least of the L*_k, and the best function in hindsight is the function of its ridge. With the
+// L* is the smallest of the L*_k, and the best function in hindsight is the function of its ridge. With the
 // certificate C_k of a forecaster, and the certificate E_k of the mixture against it,
 //
 //	loss − L* ≤ min_k (C_k + E_k + L*_k − L*)
@@ -214,7 +214,7 @@ func (r *Ridges) AddOutput() {
 	}
 }
 
-// best is the first ridge with the least L*.
+// best is the first ridge with the smallest L*.
 func (r *Ridges) best() (number int) {
 	smallest := math.Inf(1)
 	for k, f := range r.forecasters {
@@ -280,7 +280,7 @@ func (r *Ridges) Size() uint64 {
 	return RidgesCost(r.features.Size(), r.forecasters[0].o, r.lambdas, r.features.Bytes()).StateBytes
 }
 
-// Report is the report of the least L*, with the regret of the mixture. Experts are the ridges.
+// Report is the report of the smallest L*, with the regret of the mixture. Experts are the ridges.
 func (r *Ridges) Report(o model.ReportOptions) model.Report { return r.report(r.Stats(), o, true) }
 
 func (r *Ridges) report(s model.Stats, o model.ReportOptions, projected bool) model.Report {

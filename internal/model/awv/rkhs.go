@@ -30,7 +30,7 @@ func (f *Forecaster) kernelError() float64 {
 	return math.Max(0, left.Value()) + rounding
 }
 
-// hindsightRKHS is at most L*_H, the least Σω(y−f(x))² + λ‖f‖² over all functions f of the
+// hindsightRKHS is at most L*_H, the smallest Σω(y−f(x))² + λ‖f‖² over all functions f of the
 // kernel's space. It is NaN unless the features approximate a kernel and forget nothing.
 //
 // If the features are projections of the kernel's features, 0 ⪯ K − K̃ ⪯ rI, and

@@ -104,7 +104,7 @@ func (c *Softmax) Learn(probabilities []float64, classes []Point, truth int, wei
 	}
 }
 
-// solve overwrites b by A⁻¹b and returns the least pivot, at least a₀ to rounding as A ≥ a₀I.
+// solve overwrites b by A⁻¹b and returns the smallest pivot, at least a₀ to rounding as A ≥ a₀I.
 func (c *Softmax) solve(b *Point) (pivot float64) {
 	m := c.a
 	pivot = math.Inf(1)

@@ -66,7 +66,7 @@ const (
 	learnedRadius, givenRadius = 1.0, 3.0
 )
 
-// usefulDegree is the least degree, from 8 to 40, whose kernel has an error ≤ 1/9!, for
+// usefulDegree is the smallest degree, from 8 to 40, whose kernel has an error ≤ 1/9!, for
 // inputs of norm up to 1 where the server determines the scaling, and up to 3 where it is
 // given or none. A higher degree costs time and improves no prediction.
 func (c *completion) usefulDegree(sigma float64) int {

@@ -13,7 +13,7 @@ const (
 	maxRidges = 16
 )
 
-// ridges completes λ by one ridge, or several, which replace it, and returns the least.
+// ridges completes λ by one ridge, or several, which replace it, and returns the smallest.
 func (c *completion) ridges(
 	lambda **float64, several *model.Ridges, one func(name string, field **float64, otherwise float64) float64,
 ) (float64, []float64) {

@@ -68,7 +68,7 @@ func (n *Nystrom) Kernels(z, x []float64) {
 	n.kernel.Values(z, n.centres, x)
 }
 
-// independence is the least part of k(c,c) of a new centre outside the span of the others.
+// independence is the smallest part of k(c,c) of a new centre outside the span of the others.
 const independence = 1e-10
 
 // Grow adds a centre and returns true, unless the centre lies in the span of the others to

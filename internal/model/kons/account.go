@@ -65,7 +65,7 @@ func (a *account) follow(o *Options, y, target float64) {
 	}
 }
 
-// powerOfTwo is the least power of two ≥ v > 0.
+// powerOfTwo is the smallest power of two ≥ v > 0.
 func powerOfTwo(v float64) float64 {
 	fraction, exponent := math.Frexp(v)
 	if fraction == 0.5 {
@@ -138,7 +138,7 @@ func (o *Options) accountBytes() int {
 	return 8 * numbers
 }
 
-// minDiagonal is the least diagonal entry of a factor relative to √αΩ, with room for
+// minDiagonal is the smallest diagonal entry of a factor relative to √αΩ, with room for
 // rounding.
 const minDiagonal = 1e-5
 

@@ -22,7 +22,7 @@ type ExactOptions struct {
 	Options
 	Kernel    kernel.Kernel
 	Dimension int
-	// Gamma is γ in (0, 1], the least probability with which a round enters the matrix.
+	// Gamma is γ in (0, 1], the smallest probability with which a round enters the matrix.
 	Gamma float64
 	// Epsilon and Beta are the parameters of KORS, which estimates leverages for γ < 1.
 	Epsilon, Beta float64

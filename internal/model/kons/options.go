@@ -54,7 +54,7 @@ type Options struct {
 	Outputs int
 	// Low and High are the range of the labels, for the squared loss alone. The learner
 	// learns labels less its middle, C is half its width, and a label outside counts as
-	// the nearest end in the step. Low = High is no range: C is the least power of two that
+	// the nearest end in the step. Low = High is no range: C is the smallest power of two that
 	// no label has exceeded.
 	Low, High float64
 	// Clip is C of the other losses.

@@ -61,7 +61,7 @@ func (f *ridged) reset(alpha, unit float64) {
 	f.low = n
 }
 
-// raise raises the least ridges to αΩ by rows √(α(Ω−Ω_i)) e_i of label 0, and calls raised with
+// raise raises the smallest ridges to αΩ by rows √(α(Ω−Ω_i)) e_i of label 0, and calls raised with
 // the rotated labels of each. It overwrites row, features and labels, and priors.
 func (f *ridged) raise(row, priors []float64, o *Options, unit float64, raised func(labels []float64, r qr.Rotation)) {
 	r := f.Order()

@@ -43,7 +43,7 @@ func (r *Raker) gradient(p int, f, y, norm float64) float64 {
 //
 //	regret ≤ loss − L_p + ‖θ̂‖²/2η + (η/2) G_p + (λΩ − λ)‖θ̂‖²,  Ω = Σω
 //
-// The expert with the least bound counts. Rounds before an expert's first one have losses of 0
+// The expert with the smallest bound counts. Rounds before an expert's first one have losses of 0
 // in L_p, which no loss of θ̂ is below.
 //
 // Source: AdaRaker (JMLR 2019), Lemmas 1 and 3.

@@ -220,7 +220,7 @@ func (r *Raker) tracked() []kernelMoments {
 }
 
 // best solves for the best fixed function of the best kernel of each output. Ridge and
-// factor of the solution belong to the kernel with the least sum of losses.
+// factor of the solution belong to the kernel with the smallest sum of losses.
 func (r *Raker) best(pause func()) solution {
 	energies := make([]float64, len(r.accounts))
 	for j := range energies {

@@ -7,7 +7,7 @@ import (
 	"hindsight/internal/model/losses"
 )
 
-// proximal is the p in [−limit, limit] with the least ℓ(p) + σ/2 (v−p)², and σ(1 − dp/dv), how fast
+// proximal is the p in [−limit, limit] with the smallest ℓ(p) + σ/2 (v−p)², and σ(1 − dp/dv), how fast
 // σ(v−p) grows with v. In one dimension p is the minimum without the limit, cut to it.
 func proximal(loss losses.Loss, v, y, sigma, limit float64) (p, curvature float64) {
 	if loss == losses.Squared {

@@ -51,7 +51,7 @@ const (
 	lassoKappa, firmKappa = 0.25, 0.5
 
 	discount = 0.99 // Of the mean square of misses.
-	// The least mean square of misses: labels have a deviation of about 1.
+	// The smallest mean square of misses: labels have a deviation of about 1.
 	leastNoise = 1e-12
 	// Most that a weight and a sum of products may be.
 	maxWeight, maxProduct = 1e30, 1e60

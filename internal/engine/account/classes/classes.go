@@ -195,7 +195,7 @@ func (a *Account) count(p Prediction, class int) {
 }
 
 // learn updates the baselines. Of equally frequent classes the majority is the one with
-// the least number.
+// the smallest number.
 func (a *Account) learn(class int) {
 	a.last = class
 	if a.majority == model.NoClass {

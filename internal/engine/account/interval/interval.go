@@ -46,7 +46,7 @@ const (
 	scores = 100
 	// The number of observations of the recent coverage.
 	recent = 1000
-	// The number of observations of the least coverage.
+	// The number of observations of the smallest coverage.
 	window = 500
 	// The number of words that hold recent bits.
 	ringWords = (recent + 63) / 64
@@ -62,7 +62,7 @@ const (
 	decay = 0.95
 	// The discount of the discounted coverage.
 	fading = 0.999
-	// The least σ, as a share of the plain mean.
+	// The smallest σ, as a share of the plain mean.
 	floor = 0.2
 	// A larger score counts as maxScore in B and in σ, because one outlier would decide both
 	// for ever. Trackers compare the score itself.
@@ -326,7 +326,7 @@ type Statistics struct {
 	RecentCoverage float64
 	// DiscountedCoverage weighs an interval by 0.999 to the power of its age.
 	DiscountedCoverage float64
-	// LeastCoverage is the least coverage of 500 consecutive intervals. The first 500
+	// LeastCoverage is the smallest coverage of 500 consecutive intervals. The first 500
 	// intervals are left out, so it is unknown before 1,000.
 	LeastCoverage float64
 	// MeanWidth is the mean width, in the units of the label.
