@@ -40,8 +40,10 @@ type Numbers struct {
 	laps          bool // 5'12" is 5 minutes and 12 seconds.
 }
 
-// Declare says that the cells are numbers, by a spec and not by the other cells. The unit may be empty.
+// Declare says that the cells are numbers, by a spec and not by the other cells. The unit may be empty, and is read as that of a
+// cell: lbs is lb.
 func (n *Numbers) Declare(unit string) {
+	unit = cmp.Or(split("1 "+strings.TrimSpace(unit)).unit, unit)
 	n.declared, n.fixed, n.unit, n.laps = true, unit, unit, unit == "s"
 }
 
@@ -309,7 +311,7 @@ func (n *Numbers) lookAtUnit(unit string) {
 	}
 }
 
-// countUnit counts the unit of a number. The most frequent one is the unit of the column.
+// countUnit counts the unit of a number. The most frequent one is the unit of the column, but of a spec with a unit.
 func (n *Numbers) countUnit(unit string) {
 	if n.units == nil {
 		n.units = make(map[string]int)
@@ -317,7 +319,7 @@ func (n *Numbers) countUnit(unit string) {
 	if n.united++; n.units[unit] > 0 || len(n.units) < maxUnits {
 		n.units[unit]++
 	}
-	if n.units[unit] > n.units[n.unit] {
+	if n.fixed == "" && n.units[unit] > n.units[n.unit] {
 		n.unit = unit
 	}
 }

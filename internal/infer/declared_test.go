@@ -98,6 +98,7 @@ func TestLaterFiles(t *testing.T) {
 		{"9 °C,8 °C", "50 °F,60 °F", 0.0, `"50 °F" is no number of °C, the unit of the spec`},
 		{"9 °C,8 °C", "9 °C,7 °C,6 °C,5 °C,50 °F", 9.0, `"50 °F" in line 6 is no number of the unit °C, and is taken for a missing value`},
 		{"$5,$7", "€5,€6", 5.0, "its cells are of €, and the spec is of $: they are taken as they are"},
+		{"9 kg,8 kg", "€5", 0.0, `"€5" is no number of kg, the unit of the spec`},
 		{"5,7", "5 g,6 g", 5.0, "its cells are of g, and the spec names no unit: they are taken as they are"},
 		{"25/12/2024,03/04/2024", "03/04/2024,05/06/2024", "2024-04-03T00:00:00Z", ""},
 		{"12/25/2024,03/04/2024", "03/04/2024,05/06/2024", "2024-03-04T00:00:00Z", ""},
@@ -111,6 +112,15 @@ func TestLaterFiles(t *testing.T) {
 		assert.Equal(t, c.want, got, c)
 		assert.Contains(t, fmt.Sprint(later.Columns["c"].Notice(), err), c.says, c)
 	}
+	for unit, cells := range map[string]string{"lbs": "5 lb,16 oz", "Hours": "5 h,60 min", "furlongs": "5 furlongs,1", "US$": "US$5,1"} {
+		spec := &hindsightv1.ModelSpec{Inputs: inputs(t, fmt.Sprintf(`[{"name": "c", "numeric": {"unit": %q}}]`, unit))}
+		got, notices, err := infer.Values("c,y\n"+strings.ReplaceAll(cells, ",", ",1\n")+",1\n", "csv", infer.Options{Target: "y"}, spec)
+		assert.True(t, err == nil && got == "[5,1]\n[1,1]\n" && notices == nil, "%s: %s, %v, %v", unit, got, notices, err)
+	}
+	odd := &hindsightv1.ModelSpec{Inputs: inputs(t, `[{"name": "c", "numeric": {"unit": "$"}}]`)}
+	_, notices, err := infer.Values("c,y\n€5,1\n", "csv", infer.Options{Target: "y"}, odd)
+	require.NoError(t, err)
+	assert.Equal(t, []string{"c is a number: its cells are of €, and the spec is of $: they are taken as they are"}, notices)
 	two := read(t, "a,b\n03/04/2024,25/12/2024\n", infer.Options{}).Columns
 	v, err := two[0].Value("03/04/2024")
 	assert.True(t, err == nil && v == "2024-04-03T00:00:00Z" && strings.Contains(two[0].Reason, ", as other dates of the file"), "%v %+v", v, two[0])
@@ -355,7 +365,7 @@ func TestCells(t *testing.T) {
 			continue
 		}
 		if c.Values != nil {
-			lines, err := infer.Values(text, "a.csv", infer.Options{}, r.Spec)
+			lines, _, err := infer.Values(text, "a.csv", infer.Options{}, r.Spec)
 			var want strings.Builder
 			for _, v := range c.Values {
 				row := json.NewEncoder(&want)
@@ -415,7 +425,7 @@ func TestValues(t *testing.T) {
 		{"y", classes, `["2026-11-21T18:00:00Z",1.5,null,"up"] ["2026-11-22T18:00:00Z",null,null,null] ["2026-11-23T18:00:00Z",2.5,null,"none"] `},
 		{"n", numbers, `[null,1.5,"a",null] [null,null,"b",null] [null,2.5,"c",null] `},
 	} {
-		got, err := infer.Values(text, "csv", infer.Options{Target: c.target}, c.spec)
+		got, _, err := infer.Values(text, "csv", infer.Options{Target: c.target}, c.spec)
 		got = strings.ReplaceAll(got, "\n", " ")
 		assert.True(t, err == nil && got == c.want, "%s: %s, %v, want %s", c.target, got, err, c.want)
 	}
@@ -425,7 +435,7 @@ func TestValues(t *testing.T) {
 		`csv: line 2, column 3 (id): "a" is no number`:           {Inputs: inputs(t, `[{"name": "id", "numeric": {}}]`), Classes: &hindsightv1.Classes{}},
 		`csv: line 2, column 4 (y): "up" is no number`:           {Inputs: inputs(t, `[{"name": "n", "numeric": {}}]`)},
 	} {
-		got, err := infer.Values(text, "csv", infer.Options{Target: "y"}, spec)
+		got, _, err := infer.Values(text, "csv", infer.Options{Target: "y"}, spec)
 		assert.True(t, err != nil && strings.Contains(err.Error(), says), "%s, %v, want %s", got, err, says)
 	}
 }

@@ -14,22 +14,22 @@ import (
 )
 
 // Values returns the values of a CSV file by a spec, which may be the spec of Read: for each row a line with an
-// array in JSON of the values of all columns. Errors call the file name.
-func Values(text, name string, o Options, spec *hindsightv1.ModelSpec) (string, error) {
+// array in JSON of the values of all columns. The notices are those of the columns; see Column.Notice. Errors call the file name.
+func Values(text, name string, o Options, spec *hindsightv1.ModelSpec) (lines string, notices []string, err error) {
 	table, err := dataset.NewTable(strings.NewReader(text), name, 0)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	targets, err := table.Targets(o.Target)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	declared := slices.Clone(spec.GetInputs())
 	for _, in := range declared {
 		if i, err := table.Column(in.GetName()); err != nil {
-			return "", err
+			return "", nil, err
 		} else if slices.Contains(targets, i) {
-			return "", table.AtColumn(i, fmt.Errorf("%q is an input and a target", in.GetName()))
+			return "", nil, table.AtColumn(i, fmt.Errorf("%q is an input and a target", in.GetName()))
 		}
 	}
 	if spec.GetClasses() == nil {
@@ -39,29 +39,34 @@ func Values(text, name string, o Options, spec *hindsightv1.ModelSpec) (string, 
 	}
 	again, err := dataset.NewTable(strings.NewReader(text), name, 0)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	how, err := Declared(again, declared)
 	if err != nil {
-		return "", err
+		return "", nil, err
+	}
+	for _, in := range declared {
+		if notice := how.Columns[in.GetName()].Notice(); notice != "" {
+			notices = append(notices, notice)
+		}
 	}
 	var out bytes.Buffer
-	lines := json.NewEncoder(&out)
-	lines.SetEscapeHTML(false)
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
 	for {
 		record, err := table.Read()
 		if errors.Is(err, io.EOF) {
-			return out.String(), nil
+			return out.String(), notices, nil
 		}
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
 		values, err := how.row(table, targets, record)
 		if err != nil {
-			return "", err
+			return "", nil, err
 		}
-		if err := lines.Encode(values); err != nil {
-			return "", fmt.Errorf("encode a row: %w", err)
+		if err := encoder.Encode(values); err != nil {
+			return "", nil, fmt.Errorf("encode a row: %w", err)
 		}
 	}
 }

@@ -52,7 +52,11 @@ func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse,
 		if spec == nil {
 			spec = result.Spec
 		}
-		out.Values, err = infer.Values(r.GetCsv(), csvField, o, spec)
+		var notices []string
+		out.Values, notices, err = infer.Values(r.GetCsv(), csvField, o, spec)
+		if r.GetSpec() != nil { // Those of the inferred spec belong to the columns.
+			out.Notes = append(out.Notes, notices...)
+		}
 	}
 	return out, err
 }
