@@ -2,7 +2,6 @@
 package clients_test
 
 import (
-	"bytes"
 	"context"
 	"os"
 	"os/exec"
@@ -17,26 +16,6 @@ import (
 
 	"hindsight/internal/servertest"
 )
-
-// TestBlockingPython checks that the blocking Python client is what its tool writes from the
-// client for asyncio.
-func TestBlockingPython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("python3 is not installed")
-	}
-	written := t.TempDir()
-	out, err := exec.CommandContext(t.Context(), python, "python/tools/blocking.py", written).CombinedOutput()
-	require.NoError(t, err, "blocking.py\n%s", out)
-	files, err := os.ReadDir(written)
-	require.True(t, err == nil && len(files) != 0, "blocking.py wrote no file: %v", err)
-	for _, file := range files {
-		want, err := os.ReadFile(filepath.Join(written, file.Name()))
-		require.NoError(t, err)
-		got, err := os.ReadFile(filepath.Join("python/hindsight", file.Name()))
-		assert.True(t, err == nil && bytes.Equal(got, want), "hindsight/%s does not belong to hindsight/aio/%[1]s; run: python3 clients/python/tools/blocking.py", file.Name())
-	}
-}
 
 // TestPython runs the tests of the Python client against the server of this module. The
 // target test-python of the Makefile runs the same tests alone.
