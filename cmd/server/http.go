@@ -41,7 +41,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *server) openWeb(level http.Handler) {
 	handler := s.routes(level)
 	if takesEveryCall(s.config, s.http.Addr()) {
-		handler = gateway.LocalHosts(s.config.Origins(), handler)
+		handler = gateway.LocalHosts(s.config.Origins(), s.rejected, handler)
 	}
 	s.web = &http.Server{
 		Handler: gateway.BoundBodies(handler), ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout, WriteTimeout: writeTimeout,

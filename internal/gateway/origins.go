@@ -53,8 +53,8 @@ func (g *Gateway) cors(next http.Handler) http.Handler {
 // LocalHosts rejects requests to a host that is neither an address, nor localhost, nor the host of
 // one of the origins. It protects a server that accepts every call on the loopback interface
 // from DNS rebinding: a page of another host points its name to the loopback interface, and the browser takes
-// the server for the page's host.
-func LocalHosts(origins []string, next http.Handler) http.Handler {
+// the server for the page's host. The function rejected receives the reason of a rejection.
+func LocalHosts(origins []string, rejected func(reason string), next http.Handler) http.Handler {
 	if slices.Contains(origins, "*") {
 		return next
 	}
@@ -66,8 +66,10 @@ func LocalHosts(origins []string, next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if host := hostOf(r); !isLocal(host) && !named[host] {
-			write(w, crossOrigin(fmt.Sprintf(
-				"this server takes every call of this machine, but none for the host %q: call localhost, name its origin in --cors-origins, or give the server --tokens", host)))
+			f := crossOrigin(fmt.Sprintf(
+				"this server takes every call of this machine, but none for the host %q: call localhost, name its origin in --cors-origins, or give the server --tokens", host))
+			rejected(f.reason())
+			write(w, f)
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -419,10 +419,11 @@ func TestLocalHosts(t *testing.T) {
 		r.Host = host
 		r.Header.Set("Origin", "http://"+host)
 		w := httptest.NewRecorder()
-		gateway.LocalHosts(origins, answered).ServeHTTP(w, r)
-		assert.True(t, w.Code == want && (want != http.StatusForbidden || strings.Contains(w.Body.String(), "CROSS_ORIGIN")), "host %q: %d %s, want %d", host, w.Code, w.Body, want)
+		counted := ""
+		gateway.LocalHosts(origins, func(reason string) { counted = reason }, answered).ServeHTTP(w, r)
+		assert.True(t, w.Code == want && (want != http.StatusForbidden || strings.Contains(w.Body.String(), "CROSS_ORIGIN") && counted == "CROSS_ORIGIN"), "host %q: %d %s, want %d", host, w.Code, w.Body, want)
 		w = httptest.NewRecorder()
-		gateway.LocalHosts([]string{"*"}, answered).ServeHTTP(w, r)
+		gateway.LocalHosts([]string{"*"}, nil, answered).ServeHTTP(w, r)
 		assert.Equal(t, http.StatusNoContent, w.Code, "host %q with all origins", host)
 	}
 }
