@@ -191,7 +191,12 @@ func TestPrometheus(t *testing.T) {
 	names := m.firing(t)
 	assert.LessOrEqual(t, len(names), 0, "of a server that is well: %v", names)
 	variables := strings.NewReplacer("$instance", ".*", "$model", "m", "$__rate_interval", "1m")
-	for panel, queries := range dashboardQueries(t) {
+	panels := dashboardQueries(t)
+	eventually(t, "observations of a commit", func() bool {
+		got, _ := m.value(t, variables.Replace(panels["hindsight: storage, Observations of a commit"][0]))
+		return got != ""
+	})
+	for panel, queries := range panels {
 		for _, query := range queries {
 			assert.NoError(t, m.get(t, "/api/v1/query?query="+url.QueryEscape(variables.Replace(query)), new(any)), panel)
 		}
