@@ -106,15 +106,15 @@ func (m *Model) load() error {
 	if err != nil {
 		return ErrClosed
 	}
+	copied = sync.OnceFunc(copied)
+	defer copied()
 	// Snapshots captured before the model left memory may not be written yet.
 	if err := m.snapshots.lock(env.Lifetime); err != nil {
-		copied()
 		return ErrClosed
 	}
 	defer m.snapshots.unlock()
 	started := env.Now()
 	if err := m.snapshots.dropSuspects(recovery.EndOfLog); err != nil {
-		copied()
 		return m.id.storagef("remove snapshots that differ from the log", err)
 	}
 	r, replay, err := m.recover()

@@ -56,8 +56,8 @@ func (m *Model) CompleteRestore(ctx context.Context, sequence uint64) error {
 	return nil
 }
 
-// Restore restores the state at a sequence, and lets the store forget what came after it. The entry of
-// the model becomes next with the Rewind, or not at all. Called with the sequence of a Rewind that did not
+// Restore restores the state at a sequence, and lets the store forget what came after it. The registry
+// value of the model becomes next with the Rewind, or not at all. Called with the sequence of a Rewind that did not
 // end, Restore completes that Rewind. It runs at the model's turn.
 func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.RegistryValue) error {
 	copies := int64(copiesOf) // The snapshot, and its state beside the present one.
@@ -94,14 +94,30 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Regis
 	if ctx.Err() != nil {
 		return m.id.errorf(fmt.Sprintf("restore sequence %d", sequence), context.Cause(ctx))
 	}
+	if err := m.rewind(context.WithoutCancel(ctx), rewind, next); err != nil {
+		return err
+	}
+	m.digests.mu.Lock()
+	m.digests.cancel()
+	m.digests.mu.Unlock()
+	m.Publish(r, took)
+	m.journal.followRewind()
+	m.snapshots.epoch.Add(1) // A concurrent report may have read the state before the restore in the epoch of the rewind.
+	m.owner.Restored(sequence)
+	return nil
+}
+
+// rewind rewinds the store and registers next. After an error of unknown outcome the model is broken until the same
+// Restore is called again.
+func (m *Model) rewind(ctx context.Context, r storage.Rewind, next *record.RegistryValue) error {
 	m.owner.Restoring()
 	m.snapshots.epoch.Add(1)
 	m.journal.restoring = true
 	// What is registered after a Rewind of unknown outcome must not take the epoch back.
 	before := m.registered.Swap(next)
-	err = m.journal.store.Rewind(context.WithoutCancel(ctx), rewind)
+	err := m.journal.store.Rewind(ctx, r)
 	if err != nil {
-		err = m.id.storagef(fmt.Sprintf("rewind to sequence %d", sequence), err)
+		err = m.id.storagef(fmt.Sprintf("rewind to sequence %d", r.Sequence), err)
 		if m.journal.replicated && m.env.Store.Failed() == nil {
 			// If a replicated log was rewound, Rewound follows.
 			m.journal.restoring = false
@@ -114,13 +130,6 @@ func (m *Model) Restore(ctx context.Context, sequence uint64, next *record.Regis
 		return err
 	}
 	m.journal.restoring = false
-	m.digests.mu.Lock()
-	m.digests.cancel()
-	m.digests.mu.Unlock()
-	m.Publish(r, took)
-	m.journal.followRewind()
-	m.snapshots.epoch.Add(1) // A concurrent report may have read the state before the restore in the epoch of the rewind.
-	m.owner.Restored(sequence)
 	return nil
 }
 
