@@ -49,7 +49,7 @@ func (n *Numbers) Declare(unit string) {
 
 // Unit returns the unit of the numbers, empty if it is a flag of some of them.
 func (n *Numbers) Unit() string {
-	if n.isFlag(n.unit) && !n.Converts() {
+	if n.isFlag(n.unit) && !n.converts() {
 		return ""
 	}
 	return n.unit
@@ -165,7 +165,7 @@ func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 		n.table.survey()
 	}
 	if _, base := sizeOf(unit); base != "" && n.fixed == "" {
-		if n.table.survey(); n.Converts() {
+		if n.table.survey(); n.converts() {
 			if converted, ok := convert(v, unit, n.base); ok {
 				n.unit = n.base
 				return strconv.FormatFloat(converted, 'f', -1, 64)
@@ -226,10 +226,13 @@ func (t *Table) decimal(plain string) string {
 	return plain
 }
 
-// Converts reports whether numbers are converted into the base unit of the column.
-func (n *Numbers) Converts() bool {
+// converts reports whether numbers are converted into the base unit of the column.
+func (n *Numbers) converts() bool {
+	if n.several || !n.by60 || n.base == "" {
+		return n.several
+	}
 	minute, _ := convert(1, "m", n.base)
-	return n.fixed == "" && (n.several || n.by60 && n.base != "" && n.size != minute)
+	return n.size != minute
 }
 
 func (n *Numbers) look(cell string) {
