@@ -27,13 +27,14 @@ type memory struct {
 }
 
 const (
-	// The columns of trees share sharedEighths/8 of the credit of one column in proportion to their weights in
-	// b; each earns 1/8 to 1. A column whose weight was below leastUse for idleRounds rounds earns
-	// idleEighths/8.
-	leastUse      = 1e-3
-	idleRounds    = 1000
-	idleEighths   = 1
-	sharedEighths = 20
+	// The columns of trees share sharedCredit of the credit of one column in proportion to their weights in
+	// b; each earns idleCredit to trees.Whole. A column whose weight was below leastUse for r >= idleRounds rounds
+	// earns idleCredit·idleRounds/r, at least leastCredit.
+	leastUse     = 1e-3
+	idleRounds   = 1000
+	sharedCredit = 20 * idleCredit
+	idleCredit   = trees.Whole / 8
+	leastCredit  = trees.Whole / 64
 	// Idle neighbors are asked for trialRounds of trialPeriod rounds.
 	trialRounds, trialPeriod = 64, 512
 )
@@ -83,7 +84,7 @@ type memoryScratch struct {
 	crossed   []uint32
 	corners   []corner
 	neighbors *neighbors.Scratch
-	eighths   []int
+	shares    []int
 	// sums are the sums of the trees for the row, if known.
 	sums  []int64
 	known bool
@@ -94,7 +95,7 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 	columns := v.layout().Columns()
 	s := memoryScratch{
 		columns: make([]float64, columns), row: make([]float32, columns),
-		codes: make([]int64, v.discrete()), crossed: make([]uint32, v.crossed()), eighths: make([]int, len(l.columns)),
+		codes: make([]int64, v.discrete()), crossed: make([]uint32, v.crossed()), shares: make([]int, len(l.columns)),
 		sums: make([]int64, len(l.columns)),
 	}
 	if l.neighbors {
@@ -171,7 +172,7 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
 	if !s.known || served != q.v {
 		sums = nil
 	}
-	m.forest.Observe(s.eighths, sums)
+	m.forest.Observe(s.shares, sums)
 }
 
 // credit finds the shares of the columns' credit and whether the neighbors are used before
@@ -187,11 +188,11 @@ func (m *memory) credit(s *memoryScratch, n uint64, weights []float64) {
 		}
 		switch {
 		case n-m.used[c] >= idleRounds:
-			s.eighths[c] = idleEighths
+			s.shares[c] = max(leastCredit, int(idleCredit*idleRounds/(n-m.used[c])))
 		case together > 0:
-			s.eighths[c] = max(idleEighths, min(8, int(float64(sharedEighths*w/together)+0.5)))
+			s.shares[c] = max(idleCredit, min(trees.Whole, int(float64(sharedCredit*w/together)+0.5)))
 		default:
-			s.eighths[c] = 8
+			s.shares[c] = trees.Whole
 		}
 	}
 	if m.lineup.neighbors {
@@ -212,7 +213,7 @@ func (m *memory) begin(l *Learner, output int, served []float64) {
 	m.view.units(offsets, units, l, unit)
 	m.window.Begin(offsets, units)
 	for c := range m.used {
-		m.used[c], s.eighths[c] = l.n, 8
+		m.used[c], s.shares[c] = l.n, trees.Whole
 	}
 	m.nearUsed = l.n
 	q := query{units: unit}

@@ -98,8 +98,11 @@ func (c *cuts) sort(count int) []int64 {
 }
 
 // renew sets the cut points of an input at the quantiles of the first filled slots, and
-// their codes.
+// their codes, if a bin of the present ones has more than twice its share of the slots.
 func (c *cuts) renew(input int, w *window.Window, filled int) {
+	if c.balanced(input, filled) {
+		return
+	}
 	for slot := range filled {
 		c.keys[slot] = int64(ordered(w.At(slot, input)))<<slotBits | int64(slot)
 	}
@@ -130,6 +133,15 @@ func (c *cuts) renew(input int, w *window.Window, filled int) {
 		}
 		codes[k&(1<<slotBits-1)] = uint8(lanes * at)
 	}
+}
+
+// balanced reports whether no bin of an input has more than twice its share of the first filled slots.
+func (c *cuts) balanced(input, filled int) bool {
+	var counts [groupSize]int
+	for _, code := range c.codes[input*c.slots:][:filled] {
+		counts[code]++
+	}
+	return slices.Max(counts[:]) <= 2*filled/bins
 }
 
 // between is a cut point c with a ≤ c < b.

@@ -130,7 +130,8 @@ func (f *Forest) oldLeaves(old *tree) (units int64) {
 	j := &f.fit
 	all := int(min(j.start, uint64(f.w.Slots())))
 	end := all
-	if units = unitsLeaves(old.size, f.filled()); !old.present {
+	units = unitsLeaves(old.size, f.filled())
+	if _, _, exact := f.cuts.splits(old); !exact {
 		end, units = min(j.at+chunk, all), unitsValue*chunk
 	}
 	f.leavesOf(old, j.old, j.at, end)
@@ -149,7 +150,7 @@ func (f *Forest) bag(r *ring) (units int64) {
 	slots := uint64(f.w.Slots())
 	count := min(j.start, uint64(f.w.Capacity()))
 	said := old.said()
-	slot, bits, rows, taken, total := int((j.start-count)%slots), uint64(0), g.rows[:slots], 0, int64(0)
+	slot, bits, rows, taken, total, squares := int((j.start-count)%slots), uint64(0), g.rows[:slots], 0, int64(0), 0.0
 	for i := range count {
 		if i%4 == 0 {
 			bits = g.rng.Uint64()
@@ -158,7 +159,10 @@ func (f *Forest) bag(r *ring) (units int64) {
 		packed := pack(r.residuals[slot] - j.mean + said[j.old[slot]])
 		is := number(float32(bits&0xffff+1) <= inBag*f.w.Counts[slot]) // Never of a row of less than 1/inBag.
 		g.packed[slot], rows[taken] = packed, uint16(slot)
-		total += packed & -int64(is)
+		packed &= -int64(is)
+		total += packed
+		coarse := float64(sumOf(packed))
+		squares += float64(coarse * coarse)
 		taken += is
 		bits >>= 16
 		if slot++; slot == int(slots) {
@@ -166,7 +170,7 @@ func (f *Forest) bag(r *ring) (units int64) {
 		}
 	}
 	g.rows = rows[:taken]
-	g.begin(total)
+	g.begin(total, squares)
 	return unitsBag * int64(count)
 }
 

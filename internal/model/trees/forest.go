@@ -216,9 +216,9 @@ func (f *Forest) price(r *ring) int64 {
 }
 
 // Observe learns the newest row of the window and works on the trees. Column c earns
-// eighths[c]/8 of the credit; nil is 8 for all. The sums are the sums of Predict for the row,
+// shares[c]/Whole of the credit; nil is Whole for all. The sums are the sums of Predict for the row,
 // since the last Observe, or nil.
-func (f *Forest) Observe(eighths []int, sums []int64) {
+func (f *Forest) Observe(shares []int, sums []int64) {
 	slot := f.w.Slot(0)
 	f.newest.known = false
 	f.n++
@@ -235,12 +235,12 @@ func (f *Forest) Observe(eighths []int, sums []int64) {
 		} else {
 			r.residuals[slot] -= sumTrees(&r.trees, f.row)
 		}
-		share := int64(8)
-		if eighths != nil {
-			share = int64(eighths[c])
+		share := int64(Whole)
+		if shares != nil {
+			share = int64(shares[c])
 		}
 		if f.n >= leastRows {
-			r.credit = min(mostCredit*f.price(r), r.credit+creditRound*share/8)
+			r.credit = min(mostCredit*f.price(r), r.credit+creditRound*share/Whole)
 		}
 	}
 	f.workOn()
@@ -333,12 +333,6 @@ func (f *Forest) startCuts() {
 	f.nextCuts = f.n + f.n/2 + 1
 	if half := uint64(f.w.Capacity()+1) / 2; f.n >= 2*half {
 		f.nextCuts = f.n + half
-	}
-	for c := range f.rings {
-		for i := range f.rings[c].trees {
-			t := &f.rings[c].trees[i]
-			t.present = t.size == 1
-		}
 	}
 	f.job, f.cutInput = cutting, 0
 }

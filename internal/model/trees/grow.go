@@ -11,7 +11,7 @@ const (
 	countMask = 1<<countBits - 1
 	fineBits  = 12 // Of a residual, which a histogram does not add.
 	mostPack  = 1<<35 - 1
-	leastGain = 1 // In (2⁻²⁰ s)².
+	leastGain = 1 // In (2⁻²⁰ s)², also without residuals.
 )
 
 // pack is a row in a histogram: its residual and the count 1.
@@ -54,6 +54,7 @@ type grower struct {
 	histograms []int64
 	free       []int // Places without a leaf.
 	leaves     []open
+	least      float64 // Every split gains more.
 	deck       []uint16
 	rng        rand.PCG
 }
@@ -77,8 +78,9 @@ func places(slots int) int { return slots/(6*smallLeaf) + spare + 1 }
 // spare is the number of places that a split may take.
 const spare = 2
 
-// begin makes the root of the rows, whose sum is packed.
-func (g *grower) begin(packed int64) {
+// begin makes the root of the rows, whose sum is packed, given the sum of the squares of their residuals.
+func (g *grower) begin(packed int64, squares float64) {
+	g.least = max(leastGain, squares/float64(max(1, len(g.rows))))
 	g.free = g.free[:0]
 	for place := range cap(g.free) {
 		g.free = append(g.free, place)
@@ -218,9 +220,9 @@ func (g *grower) find(leaf int, leastSide float64, c *cuts) {
 	}
 }
 
-// widest is the leaf of the largest gain, or −1 without a gain.
+// widest is the leaf of the largest gain, or −1 if no split gains enough.
 func (g *grower) widest() int {
-	at, most := -1, float64(leastGain)
+	at, most := -1, g.least
 	for i := range g.leaves {
 		if g.leaves[i].gain > most {
 			at, most = i, g.leaves[i].gain
@@ -263,5 +265,4 @@ func (g *grower) finish(t *tree) {
 		sum, count := float64(sumOf(l.packed)), float64(countOf(l.packed))
 		t.nodes[l.node] = leaf(int64(math.RoundToEven(float64(sum*(shrinkage*(1<<fineBits))) / (count + lambda))))
 	}
-	t.present = true
 }

@@ -1,6 +1,7 @@
 package trees_test
 
 import (
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -48,8 +49,6 @@ type naiveTree struct {
 	cut         float32
 	left, right *naiveTree
 	value       int64
-	// current says that the cut points of the root's tree are among the present cut points.
-	current bool
 }
 
 // naiveStep is a step of a job: it returns its units, and whether it must run again.
@@ -64,7 +63,7 @@ func newNaiveForest(o trees.Options, w *window.Window) *naiveForest {
 	for _, kind := range o.Columns {
 		c := &naiveColumn{kind: kind}
 		for range 64 {
-			c.trees = append(c.trees, &naiveTree{current: true})
+			c.trees = append(c.trees, &naiveTree{})
 		}
 		f.columns = append(f.columns, c)
 	}
@@ -87,6 +86,11 @@ func (t *naiveTree) size() int64 {
 		return 1
 	}
 	return 1 + t.left.size() + t.right.size()
+}
+
+// current reports whether the cut points of a tree are among the present cut points.
+func (f *naiveForest) current(t *naiveTree) bool {
+	return t.left == nil || slices.Contains(f.cuts[t.input], t.cut) && f.current(t.left) && f.current(t.right)
 }
 
 func (c *naiveColumn) sum(x []float32) (sum int64) {
@@ -178,17 +182,17 @@ func (f *naiveForest) price(c *naiveColumn) int64 {
 	return 4 * int64(len(f.window(f.capacity))) * int64(f.drawn(c.kind)) * 7 / 10
 }
 
-func (f *naiveForest) observe(r naiveRow, eighths []int) {
+func (f *naiveForest) observe(r naiveRow, shares []int) {
 	f.rows = append(f.rows, r)
 	f.counted += float64(r.counts)
 	f.mean += float64(float64(r.counts)*(r.label-f.mean)) / f.counted
 	for i, c := range f.columns {
-		share := int64(8)
-		if eighths != nil {
-			share = int64(eighths[i])
+		share := int64(64)
+		if shares != nil {
+			share = int64(shares[i])
 		}
 		if len(f.rows) >= 32 {
-			c.credit = min(4*f.price(c), c.credit+20_000*share/8)
+			c.credit = min(4*f.price(c), c.credit+20_000*share/64)
 		}
 	}
 	left := int64(f.o.Work)
@@ -220,14 +224,16 @@ func (f *naiveForest) begin() bool {
 		if f.cutsDue = n + n/2 + 1; n >= 2*half {
 			f.cutsDue = n + half
 		}
-		for _, c := range f.columns {
-			for _, t := range c.trees {
-				t.current = t.left == nil
-			}
-		}
 		for j := range f.rows[0].x {
 			f.steps = append(f.steps, func() (int64, bool) {
-				f.cuts[j] = quantiles(f.window(f.capacity+window.Slack), j)
+				rows, share := f.window(f.capacity+window.Slack), map[int]int{}
+				for _, r := range rows {
+					at, _ := slices.BinarySearch(f.cuts[j], r.x[j])
+					share[at]++
+				}
+				if slices.Max(slices.Collect(maps.Values(share))) > len(rows)/32 {
+					f.cuts[j] = quantiles(rows, j)
+				}
 				return 15 * f.filled(), false
 			})
 		}
@@ -312,7 +318,7 @@ func (f *naiveForest) fit(c *naiveColumn) {
 	old := c.trees[c.made%64]
 	at := int64(0)
 	f.steps = append(f.steps, func() (int64, bool) {
-		if old.current {
+		if f.current(old) {
 			return old.size() * f.filled() / 40, false
 		}
 		at = min(at+1024, f.filled())
@@ -379,7 +385,7 @@ func (f *naiveForest) grow(kind trees.Kind, bag []sample, inputs []int) *naiveTr
 		most, least = 127, 2
 	}
 	groups := int64(len(inputs)+3) / 4
-	root := &naiveTree{current: true}
+	root := &naiveTree{}
 	leaves := []*naiveLeaf{{node: root, samples: bag}}
 	for range groups {
 		f.queue(3 * int64(len(bag)))
@@ -393,10 +399,15 @@ func (f *naiveForest) grow(kind trees.Kind, bag []sample, inputs []int) *naiveTr
 		}
 	}
 	search(leaves[0])
+	enough := 0.0
+	for _, s := range bag {
+		enough += float64(float64(s.residual) * float64(s.residual))
+	}
+	enough = max(1, enough/float64(max(1, len(bag))))
 	for len(leaves) < most {
 		var widest *naiveLeaf
 		for _, l := range leaves {
-			if l.gain > 1 && (widest == nil || l.gain > widest.gain) {
+			if l.gain > enough && (widest == nil || l.gain > widest.gain) {
 				widest = l
 			}
 		}

@@ -72,7 +72,6 @@ func (r *ring) visit(v *codec.Visitor) {
 func (t *tree) visit(v *codec.Visitor, r *ring) {
 	splits := t.size / 2
 	v.Int(r.kind.leaves()-1, &splits)
-	v.Bool(&t.present)
 	if v.Reading() {
 		t.size = 2*splits + 1
 	}

@@ -14,8 +14,6 @@ type node struct {
 // tree is a tree of a ring. Children stand behind their parent.
 type tree struct {
 	nodes []node
-	// present: the current cut points of the forest contain all cut points of the tree.
-	present bool
 	// size is the number of nodes, at least 1.
 	size int
 }
@@ -23,15 +21,15 @@ type tree struct {
 // newTree is the tree 0, with space for leaves.
 func newTree(leaves int) tree {
 	most := 2*leaves - 1
-	return tree{nodes: make([]node, most), present: true, size: 1}
+	return tree{nodes: make([]node, most), size: 1}
 }
 
 func (t *tree) clear() {
-	t.nodes[0], t.size, t.present = node{}, 1, true
+	t.nodes[0], t.size = node{}, 1
 }
 
 func (t *tree) copy(u *tree) {
-	t.size, t.present = u.size, u.present
+	t.size = u.size
 	copy(t.nodes, u.nodes[:u.size])
 }
 

@@ -12,7 +12,8 @@
 //
 //	S_l²/(n_l + λ) + S_r²/(n_r + λ) − S²/(n + λ),  λ = 2,
 //
-// is largest. Ties go to the lower input, then the lower cut point, then the older leaf. A
+// is largest, and gains more than the mean square of the residuals in the bag, else it is
+// noise. Ties go to the lower input, then the lower cut point, then the older leaf. A
 // leaf says ν S/(n + λ), ν = 0.2. With fixed partitions this is block coordinate descent on
 // ½Σ(y − Σf_j)² + ½(1/ν − 1)Σ_jΣ_i f_j(x_i)², kernel ridge regression in the kernel of the
 // leaves: repeated refits need not overfit, and ν sets the ridge.
@@ -35,8 +36,9 @@
 // the number of its steps: Visit runs the steps again, so a restored model continues bit for
 // bit at any round.
 //
-// Inputs have at most 64 bins. Cut points are midpoints at the quantiles of the rows, anew at
-// row 16, at each factor 1.5, and every half capacity once the window is full. A tree stores
+// Inputs have at most 64 bins. Cut points are midpoints at the quantiles of the rows. They are
+// due at row 16, at each factor 1.5, and every half capacity once the window is full, for the
+// inputs with a bin of more than twice its share of the rows. A tree stores
 // values, not bins, so it outlives the cut points. Random draws are keyed by the seed, the
 // column and the number of the tree.
 //
@@ -76,6 +78,8 @@ const Kinds = 5
 const (
 	// Trees is the number of trees of a column.
 	Trees = 64
+	// Whole is the share of a column that earns all of its credit.
+	Whole = 64
 	// MaxInputs is the largest number of inputs of a model.
 	MaxInputs = 1 << 15
 

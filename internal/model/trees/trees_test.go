@@ -327,13 +327,6 @@ func TestLeavesEqualTheirTwin(t *testing.T) {
 	}
 }
 
-func BenchmarkBest(b *testing.B) {
-	h, total := histogram(rand.New(rand.NewPCG(5, 6)), 5000)
-	for b.Loop() {
-		trees.Best(&h, 63, total, 5)
-	}
-}
-
 func BenchmarkAddRows(b *testing.B) {
 	const slots = 8192
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -457,16 +450,16 @@ func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
 	for c := range want {
 		require.True(t, got[c] == want[c] && sums[c] == wantSums[c], "row %d, column %d: %v of %d, want %v of %d", p.w.Count(), c, got[c], sums[c], want[c], wantSums[c])
 	}
-	var eighths []int
+	var shares []int
 	if rng.IntN(2) == 0 {
-		eighths = []int{8, 1, 8, 4, 8}
+		shares = []int{64, 1, 64, 32, 64}
 	}
 	if rng.IntN(2) == 0 {
 		sums = nil
 	}
 	p.w.Add(p.columns, seen, after, y, v, counts)
-	p.f.Observe(eighths, sums)
-	p.naive.observe(naiveRow{x: row, label: y, served: v, counts: p.w.Counts[p.w.Slot(0)]}, eighths)
+	p.f.Observe(shares, sums)
+	p.naive.observe(naiveRow{x: row, label: y, served: v, counts: p.w.Counts[p.w.Slot(0)]}, shares)
 }
 
 // restore continues with a forest that was read from the state.
