@@ -3,6 +3,8 @@ package cli
 import (
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/internal/command"
 )
@@ -33,36 +35,26 @@ memory. "model stats --help" explains the skill.`,
 		},
 		run: func(c *call) error {
 			page, err := c.client.ListPage(c.ctx(), request)
-			if err != nil {
-				return err
-			}
-			raw, err := encode(page)
-			if err != nil {
-				return err
-			}
+			all := func([]*hindsightv1.Model) proto.Message { return page }
 			header := []string{"id", "learner", "observations", "per_second", "served_loss", "served_skill", "regret", "state"}
-			return e.EmitRows(raw, header, topRows(page.GetModels()))
+			return showList(e, all, header, topRow)(page.GetModels(), err)
 		},
 	}
 }
 
-func topRows(models []*hindsightv1.Model) [][]any {
-	rows := make([][]any, len(models))
-	for i, m := range models {
-		s := m.GetSummary()
-		loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
-		var perSecond, regret any
-		state := ""
-		if s != nil {
-			perSecond = s.GetObservationRate()
-		}
-		if s != nil && s.Regret != nil {
-			regret = s.GetRegret()
-		}
-		if s.GetState() != hindsightv1.ModelSummary_STATE_UNSPECIFIED {
-			state = strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
-		}
-		rows[i] = []any{m.GetId(), m.GetLearner(), m.GetSequence(), perSecond, loss, skill, regret, state}
+func topRow(m *hindsightv1.Model) []any {
+	s := m.GetSummary()
+	loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
+	var perSecond, regret any
+	state := ""
+	if s != nil {
+		perSecond = s.GetObservationRate()
 	}
-	return rows
+	if s != nil && s.Regret != nil {
+		regret = s.GetRegret()
+	}
+	if s.GetState() != hindsightv1.ModelSummary_STATE_UNSPECIFIED {
+		state = strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
+	}
+	return []any{m.GetId(), m.GetLearner(), m.GetSequence(), perSecond, loss, skill, regret, state}
 }
