@@ -163,13 +163,21 @@ func isCurrency(unit string) bool {
 	return strings.ContainsAny(unit, currencies) || slices.Contains(codes, unit)
 }
 
-// singular cuts the s of a plural, as of yrs and Months. It does not cut the s of ms.
+// singular cuts the s of a plural, as of yrs and Months. It does not cut the s of ms. Of two spellings of a unit, such as KG and kg,
+// it returns one.
 func singular(unit string) string {
-	if len(unit) > 3 {
-		if lower := strings.ToLower(unit); lower != unit {
-			if _, base := others(strings.TrimSuffix(lower, "s")); base != "" {
-				unit = lower
-			}
+	switch unit {
+	case "℃", "ºC":
+		return "°C"
+	case "℉", "ºF":
+		return "°F"
+	case "pct", "percent":
+		return "%"
+	}
+	if lower := strings.ToLower(unit); lower != unit && len(unit) > 1 {
+		_, known := sizeOf(unit)
+		if _, base := sizeOf(strings.TrimSuffix(lower, "s")); known == "" && base != "" {
+			unit = lower
 		}
 	}
 	if utf8.RuneCountInString(unit) > 2 {

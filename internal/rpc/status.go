@@ -118,7 +118,7 @@ func StatusOf(err error) *status.Status {
 	switch {
 	case r != nil:
 	case errors.Is(err, context.DeadlineExceeded):
-		return status.New(codes.DeadlineExceeded, "the deadline passed; an observation already accepted is learned all the same, send it again under its id")
+		return status.New(codes.DeadlineExceeded, "the deadline passed; a change that was accepted is made all the same: send an observation again under its id")
 	case errors.Is(err, context.Canceled):
 		return status.New(codes.Canceled, "canceled by the client")
 	default:
