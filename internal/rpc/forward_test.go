@@ -15,6 +15,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zaptest/observer"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -193,9 +195,10 @@ func TestTransfersAreForwarded(t *testing.T) {
 	assert.Equal(t, "MODEL_EXISTS", reason(status.Convert(err)), err)
 }
 
-// Without an owner, changes wait within their deadline, and reads are answered.
+// Without an owner, changes wait within their deadline, and reads are answered. The log has no error.
 func TestNoOwner(t *testing.T) {
-	p := servePair(t)
+	core, lines := observer.New(zap.ErrorLevel)
+	p := servePair(t, func(o *rpc.Options) { o.Log = zap.New(core) })
 	p.both(t)
 	conn := p.ofReplica.conn.Swap(nil)
 	err := inTime(t, func(ctx context.Context) error { return errOf(p.replica.Observe(ctx, observation(1))) })
@@ -222,6 +225,8 @@ func TestNoOwner(t *testing.T) {
 	assert.True(t, err == nil || reason(status.Convert(err)) == "NOT_OWNER", "observe after an election: %v", err)
 	// An owner that is not ready yet is asked again.
 	p.ofOwner.owns.Store(false)
+	err = inTime(t, func(ctx context.Context) error { return errOf(p.replica.Observe(ctx, observation(1))) })
+	assert.True(t, reason(status.Convert(err)) == "NOT_OWNER" && lines.Len() == 0, "an owner that is not ready: %v, lines %v", err, lines.All())
 	go func() {
 		_, err := p.replica.Observe(t.Context(), observation(2))
 		answered <- err

@@ -61,7 +61,7 @@ func (r *rejections) report(ctx context.Context, method string, err error) error
 	case codes.Internal, codes.Unavailable, codes.DataLoss, codes.Unknown:
 		// Shutting down, an election and a stream that broke off are no faults.
 		brokeOff := s.Code() == codes.Unavailable && ctx.Err() != nil
-		if !brokeOff && !errors.Is(err, engine.ErrClosed) && !errors.Is(err, engine.ErrNotOwner) {
+		if !brokeOff && !errors.Is(err, engine.ErrClosed) && !notOwner(err) {
 			level, message = zap.ErrorLevel, "call failed"
 		}
 	default: // The client gets the reason.
