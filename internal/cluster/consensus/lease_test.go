@@ -21,6 +21,7 @@ import (
 // TestConfirm: an owner whose lease ran out asks a majority, and a server that another one has replaced, or that
 // reaches no majority, does not confirm.
 func TestConfirm(t *testing.T) {
+	t.Parallel()
 	servers := found(t)
 	for n, s := range servers {
 		got := s.Confirm(t.Context())
@@ -257,6 +258,7 @@ func (c *slow) Write(p []byte) (int, error) {
 }
 
 func TestALargeEntryPassesASlowLink(t *testing.T) {
+	t.Parallel()
 	servers := found(t, func(s *server) {
 		s.calm = true
 		s.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -301,4 +303,25 @@ func TestStall(t *testing.T) {
 		}
 		assert.Equal(t, c.want, s.Stalled(now.Add(c.after), c.leads), "%v %v", c.name, c.after)
 	}
+}
+
+func TestAbortEndsADialToAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	stream, err := consensus.Listen(listen(t, "127.0.0.1:0"), nil, func(error) {})
+	require.NoError(t, err)
+	hung := listen(t, "127.0.0.1:0")
+	dial, abort := consensus.NewLayer(stream)
+	ended := make(chan error, 1)
+	go func() { ended <- dial("a", hung.Addr().String(), time.Hour) }()
+	conn, err := hung.Accept()
+	require.NoError(t, err)
+	abort()
+	select {
+	case err := <-ended:
+		require.ErrorIs(t, err, context.Canceled)
+	case <-time.After(patience):
+		t.Error("the dial goes on")
+	}
+	require.ErrorIs(t, dial("a", hung.Addr().String(), time.Hour), context.Canceled)
+	require.NoError(t, errors.Join(conn.Close(), hung.Close(), stream.Close()))
 }
