@@ -31,7 +31,8 @@ type written struct {
 	bound, inner bool
 }
 
-// magnitude is the exponent of a word for a thousand and more, or empty. A single letter has no space before.
+// magnitude is the exponent of a word for a thousand and more, or empty. A single letter has no space before, but of
+// amounts of a currency.
 func magnitude(word string, spaced bool) string {
 	if spaced && len(word) == 1 {
 		return ""
@@ -105,7 +106,8 @@ func (w *written) cutSign(text string) string {
 
 // cutUnit adds the unit behind the digits, in which a word for a thousand and more is the magnitude, and Dr of accounts a minus.
 func (w *written) cutUnit(unit string, spaced bool) {
-	word := strings.TrimRight(unit, currencies)
+	word := strings.TrimRight(unit, currencies+" ")
+	rest := strings.TrimLeft(unit[len(word):], " ")
 	switch {
 	case w.unit == "" && strings.EqualFold(word, "dr"):
 		w.minus = "-"
@@ -115,8 +117,8 @@ func (w *written) cutUnit(unit string, spaced bool) {
 	case len(unit) > maxFlag && strings.ToLower(unit) == unit: // 12-month
 		w.digits = strings.TrimSuffix(w.digits, "-")
 	}
-	if w.magnitude = magnitude(word, spaced); w.magnitude != "" {
-		unit = unit[len(word):]
+	if w.magnitude = magnitude(word, spaced && w.unit == "" && rest == ""); w.magnitude != "" {
+		unit = rest
 	}
 	w.unit += singular(ordinal.ReplaceAllString(unit, ""))
 }
@@ -166,6 +168,9 @@ func isCurrency(unit string) bool {
 // singular cuts the s of a plural, as of yrs and Months. It does not cut the s of ms. Of two spellings of a unit, such as KG and kg,
 // it returns one.
 func singular(unit string) string {
+	if after, ok := strings.CutPrefix(unit, "μ"); ok { // Of Greek, in place of the sign of micro.
+		unit = "µ" + after
+	}
 	switch unit {
 	case "℃", "ºC":
 		return "°C"
