@@ -59,6 +59,7 @@ type fakeCluster struct {
 	age    atomic.Int64
 	conn   atomic.Pointer[grpc.ClientConn]
 	other  atomic.Bool
+	member atomic.Bool
 	mu     sync.Mutex
 	turned chan struct{}
 	// calls are the changes of the cluster.
@@ -84,6 +85,9 @@ func (c *fakeCluster) Owner() (id, address string) {
 	if c.other.Load() {
 		return "c", "192.0.2.3:7"
 	}
+	if !c.member.Load() {
+		return "192.0.2.1:7", "192.0.2.1:7"
+	}
 	return "a", "192.0.2.1:7"
 }
 
@@ -96,9 +100,9 @@ func (c *fakeCluster) Turned() <-chan struct{} {
 	return c.turned
 }
 
-// turn makes another server the owner.
-func (c *fakeCluster) turn() {
-	c.other.Store(true)
+// turn sets other: another server is the owner, or member: this server joins the group.
+func (c *fakeCluster) turn(set *atomic.Bool) {
+	set.Store(true)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.turned != nil { // Nobody waits before the first call of Turned, which then finds the new owner.

@@ -312,7 +312,7 @@ func (f *forwarding) underOwner(ctx context.Context, g Group, called string, dra
 		defer close(ended)
 		for ctx.Err() == nil {
 			turned := g.Cluster.Turned()
-			owner, _ := g.Cluster.Owner()
+			_, owner := g.Cluster.Owner()
 			if owner != "" && owner != called {
 				clock.Sleep(ctx, graceTime)
 				cancel()
@@ -328,14 +328,15 @@ func (f *forwarding) underOwner(ctx context.Context, g Group, called string, dra
 	return ctx, func() { cancel(); <-ended }
 }
 
-// conn returns a connection to the owner of a group, and the id of the owner.
+// conn returns a connection to the owner of a group, and the owner's address: unlike the id, a server that is no member of the
+// group knows the address too.
 func (f *forwarding) conn(search context.Context, g Group) (conn grpc.ClientConnInterface, owner string, err error) {
 	for {
-		owner, _ = g.Cluster.Owner()
+		_, owner = g.Cluster.Owner()
 		if conn, err = g.Cluster.Conn(search); err != nil {
 			return nil, "", fmt.Errorf("%w: %w", engine.ErrNotOwner, err)
 		}
-		if now, _ := g.Cluster.Owner(); now == owner && now != "" { // Otherwise the connection may be to another owner.
+		if _, now := g.Cluster.Owner(); now == owner && now != "" { // Otherwise the connection may be to another owner.
 			return conn, owner, nil
 		}
 	}

@@ -327,13 +327,15 @@ func inTime(t *testing.T, call func(context.Context) error) error {
 	}
 }
 
-// A call to an owner that hangs ends when another server has become the owner.
+// A call to an owner that hangs ends when another server has become the owner, and not when this server joins the group and
+// learns the owner's id.
 func TestTheOwnerHangs(t *testing.T) {
 	listener := must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	called := make(chan struct{}, 2)
+	called, ended := make(chan struct{}, 2), make(chan struct{}, 2)
 	hung := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error {
 		called <- struct{}{}
 		<-stream.Context().Done()
+		ended <- struct{}{}
 		return nil
 	}))
 	var served sync.WaitGroup
@@ -350,7 +352,13 @@ func TestTheOwnerHangs(t *testing.T) {
 	turned.Go(func() {
 		<-called
 		<-called
-		c.turn()
+		c.turn(&c.member)
+		select {
+		case <-ended:
+			t.Error("a call ended while the owner stayed")
+		case <-time.After(time.Second):
+		}
+		c.turn(&c.other)
 	})
 	_, err = s.Observe(t.Context(), observation(1))
 	assert.Equal(t, "OUTCOME_UNKNOWN", reason(status.Convert(err)), "observe: %v", err)
