@@ -59,6 +59,7 @@ func automatic(c *completion, given *model.Auto) entry {
 		if c.schema != nil {
 			e.level.Tokens, e.level.Buckets = c.schema.Tokens(), c.buckets()
 		}
+		e.level.Squared = c.squared()
 		for _, key := range o.Keys {
 			e.level.Keys = append(e.level.Keys, key.Feature)
 		}

@@ -115,6 +115,28 @@ func (c *completion) keys() (keys []auto.Key) {
 	return keys
 }
 
+// squared are the features that are numbers: of numeric inputs and vectors, or all without named inputs.
+func (c *completion) squared() (features []int) {
+	if c.schema == nil {
+		for j := range c.spec.Dimension {
+			features = append(features, j)
+		}
+	}
+	for i, in := range c.spec.Inputs {
+		from, to := c.schema.Span(i)
+		switch {
+		case in.Numeric != nil:
+			to = from + 1 // The indicator of a missing number follows.
+		case in.Vector == nil:
+			continue
+		}
+		for j := from; j < to; j++ {
+			features = append(features, j)
+		}
+	}
+	return features
+}
+
 func (c *completion) keysHaveEffects() bool {
 	outputs := c.spec.Outputs
 	if classes := c.spec.Classes; classes != nil {

@@ -74,15 +74,15 @@ func (l *Level) learnMixture(s *Scratch, class int, weight float64) {
 
 func (l *Level) learnEach(s *Scratch, class int, total, weight float64) {
 	if class == len(l.logits) {
-		l.logits = append(l.logits, newNewton(len(s.z), startOdds(total, weight)))
+		l.logits = append(l.logits, newNewton(len(s.curves), startOdds(total, weight)))
 	}
 	for k := range l.logits {
 		truth := 0.0
 		if k == class {
 			truth = 1
 		}
-		odds, _ := l.logits[k].predict(s.z)
-		l.logits[k].learn(s.product, s.z, odds, truth, weight)
+		odds, _ := l.logits[k].predict(s.curves)
+		l.logits[k].learn(s.product, s.curves, odds, truth, weight)
 	}
 }
 
@@ -90,7 +90,7 @@ func (l *Level) learnEach(s *Scratch, class int, total, weight float64) {
 // regression begins with the first row of class 1.
 func (l *Level) learnPair(s *Scratch, now float64, class, classes int, total, weight float64) {
 	if len(l.logits) == 0 {
-		l.logits = append(l.logits, newNewton(len(s.z), startOdds(total, weight)))
+		l.logits = append(l.logits, newNewton(len(s.curves), startOdds(total, weight)))
 	}
 	if classes < 2 {
 		s.resize(2)
@@ -103,7 +103,7 @@ func (l *Level) learnPair(s *Scratch, now float64, class, classes int, total, we
 	if l.keys != nil {
 		l.keys.learn(s.keys, s.odds[0], float64(class), weight)
 	}
-	l.logits[0].learn(s.product, s.z, now, float64(class), weight)
+	l.logits[0].learn(s.product, s.curves, now, float64(class), weight)
 }
 
 // startOdds are the log-odds of a class that weighs so much after rows that weigh total.

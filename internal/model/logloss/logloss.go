@@ -3,7 +3,7 @@
 // about a class of one row in a hundred. The experts are
 //
 //	calibrated   the probabilities of the learner below
-//	logistic     online Newton logistic regression on the numbers of a row: see newton
+//	logistic     online Newton logistic regression on the numbers of a row and their squares: see newton
 //	effects      the logistic regression with effects of keys, for two classes
 //	conditional  normal densities given the class: see conditional
 //	multinomial  above 64 numbers, naive Bayes on those that count something: see multinomial
@@ -44,6 +44,8 @@ type Options struct {
 	// Dimension is the number of inputs. Keys are those whose values are keys, in order.
 	Dimension int
 	Keys      []int
+	// Squared are the numbers whose squares logistic regressions have as far as that is cheap, in order.
+	Squared []int
 	// Tokens is the number of tokens behind the inputs: see texts. Buckets are the inputs, ascending, that count
 	// the words of a bucket: tokens replace these inputs.
 	Tokens  int
@@ -63,6 +65,7 @@ const (
 	maxLogit         = 1e6 // Of a logistic regression before it is cut.
 	leastShare       = 1e-9
 	maxCurvature     = 1 << 14 // Of classes × (numbers + 1)² with logistic regression.
+	maxSquared       = 1 << 15 // Of the same with squares.
 	maxWeight        = 1e3     // Larger weights make the same step.
 )
 
@@ -80,6 +83,17 @@ func (o Options) numbers() []int {
 }
 
 func (o Options) countNumbers() int { return o.Dimension - len(o.Keys) - len(o.Buckets) }
+
+// squares is the number of squares, 0 if they are expensive.
+func (o Options) squares() int {
+	if d := o.countNumbers() + 1 + len(o.Squared); o.logits()*d*d > maxSquared {
+		return 0
+	}
+	return len(o.Squared)
+}
+
+// curves is the number of features of a logistic regression: the numbers, squares and 1.
+func (o Options) curves() int { return o.countNumbers() + o.squares() + 1 }
 
 // logits is the number of logistic regressions: one for two classes, one a class for more, or none.
 func (o Options) logits() int {
@@ -156,6 +170,8 @@ type Level struct {
 	o       Options
 	kinds   []kind
 	numbers []int
+	// squares are the places of the numbers with squares.
+	squares []int
 	scale   moments.Table
 	logits  []newton
 	centers *conditional
@@ -179,6 +195,9 @@ type Level struct {
 // New has seen no rows.
 func New(o Options) *Level {
 	l := &Level{o: o, kinds: o.kinds(), numbers: o.numbers()}
+	for _, j := range o.Squared[:o.squares()] {
+		l.squares = append(l.squares, slices.Index(l.numbers, j))
+	}
 	d := len(l.numbers)
 	l.scale = moments.NewTable(d)
 	l.centers = &conditional{all: make([]float64, d), within: make([]float64, d)}

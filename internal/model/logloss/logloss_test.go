@@ -117,7 +117,7 @@ func (r *run) state(tb testing.TB) []byte {
 
 func TestLevelIsTheNaiveLevel(t *testing.T) {
 	for _, classes := range []int{2, 5} {
-		l, want := start(logloss.Options{Dimension: 3, MaxClasses: classes}), newNaive(3, classes)
+		l, want := start(logloss.Options{Dimension: 3, Squared: []int{0, 2}, MaxClasses: classes}), newNaive(3, classes, 0, 2)
 		for n, s := range stream(uint64(classes), 3, 0, classes, 400) {
 			var experts [][]float64
 			if got := l.mix(s); got != nil {

@@ -12,6 +12,8 @@ import (
 type Scratch struct {
 	// raw are the numbers, strange values cut; z are the standardized numbers, then 1.
 	raw, z, product, inverse []float64
+	// curves are the features of the logistic regressions: the standardized numbers z, (z² − 1)/√2, and 1.
+	curves []float64
 	// odds are a of the logistic regressions.
 	odds []float64
 	// logs are log p_i(k): by experts, by classes.
@@ -30,7 +32,7 @@ type Scratch struct {
 func (l *Level) NewScratch() *Scratch {
 	d := len(l.numbers)
 	s := &Scratch{
-		raw: make([]float64, d), z: make([]float64, d+1), product: make([]float64, d+1), inverse: make([]float64, d),
+		raw: make([]float64, d), z: make([]float64, d+1), curves: make([]float64, d+1+len(l.squares)), product: make([]float64, d+1+len(l.squares)), inverse: make([]float64, d),
 		logs: make([][]float64, len(l.weights)), gains: make([]float64, len(l.weights)),
 		traits: traits{last: make([]float64, l.o.lasts()), keys: make([]uint64, l.o.traitKeys())},
 	}
@@ -106,6 +108,11 @@ func (l *Level) standardize(s *Scratch, x []float64) {
 		}
 	}
 	s.z[len(l.numbers)] = 1
+	copy(s.curves, s.z[:len(l.numbers)])
+	for i, j := range l.squares {
+		s.curves[len(l.numbers)+i] = math.Min(largest, float64(float64(s.z[j]*s.z[j])-1)/math.Sqrt2)
+	}
+	s.curves[len(s.curves)-1] = 1
 	if l.counts != nil {
 		s.counts = l.counts.counted(s.counts[:0], l.numbers, x)
 		s.features = l.counts.features(s.features[:0], s.counts, s.z)
@@ -167,13 +174,13 @@ func pair(logs []float64, odds float64) {
 
 func (l *Level) regress(s *Scratch, logs []float64) {
 	if l.o.MaxClasses == 2 {
-		odds, spread := l.logits[0].predict(s.z)
+		odds, spread := l.logits[0].predict(s.curves)
 		s.odds[0] = odds
 		pair(logs, moderated(odds, spread))
 		return
 	}
 	for k := range logs {
-		odds, spread := l.logits[k].predict(s.z)
+		odds, spread := l.logits[k].predict(s.curves)
 		s.odds[k], logs[k] = odds, exponential.Log(probability(moderated(odds, spread)))
 	}
 	normalize(logs, s.each)

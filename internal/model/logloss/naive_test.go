@@ -13,6 +13,7 @@ import (
 // matrices with gonum, posteriors by their precision, probabilities by math.
 type naive struct {
 	numbers, classes int
+	squared          []int
 	scale            moments.Table
 	// precisions are S⁻¹ of the logistic regressions, weights their w.
 	precisions []*mat.SymDense
@@ -32,8 +33,8 @@ type naiveStack struct {
 	a     *mat.SymDense
 }
 
-func newNaive(numbers, classes int) *naive {
-	n := &naive{numbers: numbers, classes: classes, scale: moments.NewTable(numbers), mixture: make([]float64, 7), losses: make([]float64, 8)}
+func newNaive(numbers, classes int, squared ...int) *naive {
+	n := &naive{numbers: numbers, classes: classes, squared: squared, scale: moments.NewTable(numbers), mixture: make([]float64, 7), losses: make([]float64, 8)}
 	for i := range n.mixture {
 		n.mixture[i] = 1. / 7
 	}
@@ -78,14 +79,17 @@ func softmax(logs []float64) []float64 {
 }
 
 func (n *naive) standardized(x []float64) (raw []float64, z *mat.VecDense) {
-	raw, z = make([]float64, n.numbers), mat.NewVecDense(n.numbers+1, nil)
+	raw, z = make([]float64, n.numbers), mat.NewVecDense(n.numbers+len(n.squared)+1, nil)
 	for j, v := range x {
 		raw[j] = n.scale.Cut(j, v)
 		if s := n.scale.Deviation(j); s > 0 {
 			z.SetVec(j, math.Max(-8, math.Min(8, (raw[j]-n.scale.Mean(j))/s)))
 		}
 	}
-	z.SetVec(n.numbers, 1)
+	for i, j := range n.squared {
+		z.SetVec(n.numbers+i, math.Min(8, (z.AtVec(j)*z.AtVec(j)-1)/math.Sqrt2))
+	}
+	z.SetVec(z.Len()-1, 1)
 	return raw, z
 }
 
@@ -227,12 +231,12 @@ func (n *naive) learn(x, calibrated []float64, class int, weight float64) {
 	}
 	switch {
 	case n.classes > 2 && class == len(n.weights), n.classes == 2 && class == 1 && len(n.weights) == 0:
-		precision, w := mat.NewSymDense(n.numbers+1, nil), mat.NewVecDense(n.numbers+1, nil)
-		for i := range n.numbers {
+		precision, w := mat.NewSymDense(z.Len(), nil), mat.NewVecDense(z.Len(), nil)
+		for i := range z.Len() - 1 {
 			precision.SetSym(i, i, 1/0.2)
 		}
-		precision.SetSym(n.numbers, n.numbers, 1./100)
-		w.SetVec(n.numbers, math.Max(-15, math.Log(weight/(total+weight))))
+		precision.SetSym(z.Len()-1, z.Len()-1, 1./100)
+		w.SetVec(z.Len()-1, math.Max(-15, math.Log(weight/(total+weight))))
 		n.precisions, n.weights = append(n.precisions, precision), append(n.weights, w)
 	}
 	for k, w := range n.weights {

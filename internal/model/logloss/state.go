@@ -24,7 +24,7 @@ func (l *Level) Visit(v *codec.Visitor, classes int) {
 	if regressions := l.regressions(classes); v.Reading() {
 		l.logits = nil
 		for range regressions {
-			l.logits = append(l.logits, newNewton(len(l.numbers)+1, 0))
+			l.logits = append(l.logits, newNewton(l.o.curves(), 0))
 		}
 	}
 	for k := range l.logits {
@@ -128,11 +128,12 @@ func (o Options) bytes(classes, experts int) uint64 {
 	d := uint64(o.countNumbers() + 1)
 	k := uint64(max(2, classes))
 	size := fixedBytes + 8*d*(moments.Numbers+4*scratches) + 8*scratches*k*uint64(experts+8)
+	curves := uint64(o.curves())
 	switch {
 	case o.logits() == 1:
-		size += 8 * d * (d + 1)
+		size += 8 * curves * (curves + 1)
 	case o.logits() > 1:
-		size += 8 * d * (d + 1) * k
+		size += 8 * curves * (curves + 1) * k
 	}
 	if o.many() {
 		size += 8*d*(3*k+4*scratches) + d
@@ -144,7 +145,7 @@ func (o Options) bytes(classes, experts int) uint64 {
 func (o Options) PredictFlops() uint64 {
 	d, k := uint64(o.countNumbers()+1), uint64(o.MaxClasses)
 	flops := 10*d + uint64(o.experts())*60*k
-	flops += 2 * d * d * uint64(o.logits())
+	flops += 2 * uint64(o.curves()*o.curves()*o.logits())
 	if o.many() {
 		flops += manyFlops * d * k
 	}
