@@ -55,13 +55,34 @@ const (
 	leastScale = 1e-100
 	// The largest scaled input.
 	maxScaled = 1e6
+	// From openingRows rows on, an indicator of a category needs indicatedRows rows.
+	indicatedRows = 8
 )
 
 // scaled writes (x − mean)/scale into dst. A strange value stands at its limit: see moments.Table.Cut.
+//
+// A regression draws the whole prediction to the prior where an input leaves the span of the rows, so that a new
+// category would cost what the other inputs say. After the opening the mean replaces what no row or few rows had: another
+// value in a column that has been constant, and the indicators of a category of less than indicatedRows rows.
 func (c *columns) scaled(dst, x []float64) {
 	for j, v := range x {
 		dst[j] = within((c.Cut(j, v)-c.Mean(j))/c.scale[j], -maxScaled, maxScaled)
+		if c.Deviation(j) < leastScale && c.Total(j) >= openingRows {
+			dst[j] = 0
+		}
 	}
+	for _, span := range c.joint {
+		k := active(x[span.From:span.To])
+		if k >= 0 && c.Total(span.From+k) >= openingRows && c.squares(span.From+k) < indicatedRows {
+			clear(dst[span.From:span.To])
+		}
+	}
+}
+
+// squares is Σω x² of a column: Σω of the rows with an indicator.
+func (c *columns) squares(column int) float64 {
+	m, s := c.Mean(column), c.Deviation(column)
+	return c.Total(column) * (float64(m*m) + float64(s*s))
 }
 
 func within(v, low, high float64) float64 {

@@ -266,10 +266,12 @@ func TestNaive(t *testing.T) {
 		label                        func(y float64) float64
 		weighted                     bool
 		joint                        []auto.Span
+		rare                         bool
 	}{
 		"plain":              {outputs: 1, lags: 2, rounds: 500},
 		"joint inputs":       {outputs: 1, lags: 2, rounds: 300, joint: []auto.Span{{From: 1, To: 3}}},
 		"all joint":          {outputs: 1, lags: 1, rounds: 200, joint: []auto.Span{{From: 0, To: 1}, {From: 1, To: 3}}},
+		"rare categories":    {outputs: 1, lags: 1, rounds: 380, joint: []auto.Span{{From: 1, To: 3}}, rare: true},
 		"no lags":            {outputs: 1, rounds: 200},
 		"weights":            {outputs: 1, lags: 2, rounds: 300, weighted: true},
 		"two outputs":        {outputs: 2, lags: 1, rounds: 250},
@@ -288,6 +290,9 @@ func TestNaive(t *testing.T) {
 			}
 			for n := range rounds {
 				r := observation{x: []float64{100 + 7*rng.NormFloat64(), rng.Float64(), float64(n / 50)}, weight: 1}
+				if c.rare { // Also all zero, and a column that changes late.
+					r.x = []float64{float64(n / 350), indicator(n%3 == 0), indicator(n%60 == 59)}
+				}
 				last = 0.8*last + math.Sin(5*r.x[1]) + 0.3*rng.NormFloat64()
 				for j := range c.outputs {
 					y := last + float64(j)*r.x[0]

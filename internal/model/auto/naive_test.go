@@ -260,13 +260,32 @@ func (n *naive) column(which int, v float64) float64 {
 	if len(n.rows) == 0 {
 		return v
 	}
-	unit := n.columnMoments()[which]
-	if d := n.o.Dimension; which < d {
-		v = n.inputs.Cut(which, v)
-	} else {
-		v = n.labels.Cut(which-d, v)
+	unit, table, at := n.columnMoments()[which], &n.inputs, which
+	if d := n.o.Dimension; which >= d {
+		table, at = &n.labels, which-d
 	}
-	return (v - unit[0]) / unit[1]
+	if table.Deviation(at) == 0 && table.Total(at) >= 300 {
+		return 0
+	}
+	return (table.Cut(at, v) - unit[0]) / unit[1]
+}
+
+// indicated is false of a joint column of x whose indicator fewer than eight of at least 300 rows have had.
+func (n *naive) indicated(column int, x []float64) bool {
+	span := n.joint(column)
+	if span == nil {
+		return true
+	}
+	at := slices.IndexFunc(x[span.From:span.To], func(v float64) bool { return v != 0 })
+	if at < 0 {
+		return true
+	}
+	count, rows := 0.0, 0.0
+	for _, r := range n.rows {
+		count += r.counts * r.x[span.From+at] * r.x[span.From+at]
+		rows += r.counts
+	}
+	return rows < 300 || count >= 8-1e-9
 }
 
 // columnMoments are the mean and the deviation of each column of the rows so far.
@@ -336,7 +355,10 @@ func (n *naive) pick(of func(naiveRow) float64) []float64 {
 func (n *naive) columns(x []float64, lags [][]float64) []float64 {
 	var out []float64
 	for j, v := range x {
-		out = append(out, n.column(j, v))
+		if v = n.column(j, v); !n.indicated(j, x) {
+			v = 0
+		}
+		out = append(out, v)
 	}
 	for i := range n.o.Lags {
 		for j := range n.o.Outputs {

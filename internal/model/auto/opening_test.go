@@ -477,6 +477,30 @@ func TestRoundingIsNoInput(t *testing.T) {
 	}
 }
 
+// What no row had costs nothing of what the other inputs say: a missing category, an unknown one, and a missing number,
+// which is the mean beside an indicator.
+func TestNoRowHadIt(t *testing.T) {
+	o, rng := defaults(8), rand.New(rand.NewPCG(5, 2))
+	o.Joint = []auto.Span{{From: 3, To: 8}} // Three categories, unknown, missing.
+	l := auto.New(o)
+	var out model.Outcome
+	for n := range 500 {
+		x := []float64{30 * rng.Float64(), 50 * rng.Float64(), 0, 0, 0, 0, indicator(n < 3), 0}
+		if n >= 3 {
+			x[3+rng.IntN(3)] = 1
+		}
+		require.NoError(t, l.Observe(&out, x, []float64{2*x[0] + x[1] + rng.NormFloat64()/3}, 1))
+	}
+	for at := 3; at < 8; at++ {
+		for _, missing := range []float64{0, 1} {
+			x, p := []float64{5, 40, missing, 0, 0, 0, 0, 0}, new(model.Prediction)
+			x[at] = 1
+			require.NoError(t, l.Predict(p, x))
+			assert.InDelta(t, 50, p.Values[0], 2, "indicator %d, missing %g", at, missing)
+		}
+	}
+}
+
 // The unit of the stacks stays within a factor of 32 of the deviation, changes by powers of two,
 // and no more than it must.
 func TestStacksFollowTheUnitOfLabels(t *testing.T) {

@@ -139,6 +139,9 @@ func (t *Table) Changes() []Change { return t.changes }
 // Mean is m of a column, 0 before the first row.
 func (t *Table) Mean(column int) float64 { return t.columns[column].now.Mean.Value() }
 
+// Total is n of a column, Σω.
+func (t *Table) Total(column int) float64 { return t.columns[column].now.total }
+
 // Deviation is s of a column, 0 of one that has not changed but by rounding.
 func (t *Table) Deviation(column int) float64 { return t.columns[column].scale }
 
