@@ -194,6 +194,34 @@ func indicator(is bool) float64 {
 	return 0
 }
 
+// joint are the inputs that column j is joint with, nil if there are none.
+func (n *naive) joint(j int) *auto.Span {
+	for _, span := range n.o.Joint {
+		if j >= span.From && j < span.To {
+			return &span
+		}
+	}
+	return nil
+}
+
+// indicated is false of a joint column of x whose indicator fewer than eight of at least 300 rows have had.
+func (n *naive) indicated(column int, x []float64) bool {
+	span := n.joint(column)
+	if span == nil {
+		return true
+	}
+	at := slices.IndexFunc(x[span.From:span.To], func(v float64) bool { return v != 0 })
+	if at < 0 {
+		return true
+	}
+	count, rows := 0.0, 0.0
+	for _, r := range n.rows {
+		count += r.counts * r.x[span.From+at] * r.x[span.From+at]
+		rows += r.counts
+	}
+	return rows < 300 || count >= 8-1e-9
+}
+
 // median is the median distance between rows, columns weighted by their
 // squares.
 func median(rows [][]float64, weight func(column int) float64) float64 {
