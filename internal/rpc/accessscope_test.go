@@ -25,22 +25,14 @@ func TestScopes(t *testing.T) {
 	g := guard(t, who("admin", auth.Admin), who("a", auth.Admin, "a-"), who("ab", auth.Read, "a-", "b-"))
 	g.create2(t, "a-1", "a-2", "b-1", "c-1")
 	admin := as(t.Context(), "admin")
-	must := func(err error) {
-		t.Helper()
-		require.NoError(t, err)
-	}
-	_, err := g.models.CreateModel(admin, &hindsightv1.CreateModelRequest{Id: "b-f", Spec: linear(2), Follows: "a-1"})
-	must(err)
-	_, err = g.models.CreateModel(admin, &hindsightv1.CreateModelRequest{Id: "a-f", Spec: linear(2), Follows: "c-1"})
-	must(err)
+	must(g.models.CreateModel(admin, &hindsightv1.CreateModelRequest{Id: "b-f", Spec: linear(2), Follows: "a-1"}))(t)
+	must(g.models.CreateModel(admin, &hindsightv1.CreateModelRequest{Id: "a-f", Spec: linear(2), Follows: "c-1"}))(t)
 	for alias, model := range map[string]string{"a-live": "a-1", "live": "a-1", "a-out": "c-1"} {
-		_, err = g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: alias, Model: model})
-		must(err)
+		must(g.models.SetAlias(admin, &hindsightv1.SetAliasRequest{Alias: alias, Model: model}))(t)
 	}
 	ids := func(name string, r *hindsightv1.ListModelsRequest) (out []string) {
 		t.Helper()
-		page, err := g.models.ListModels(as(t.Context(), name), r)
-		must(err)
+		page := must(g.models.ListModels(as(t.Context(), name), r))(t)
 		for _, m := range page.GetModels() {
 			out = append(out, m.GetId())
 			assert.True(t, name != "a" || m.GetFollows() == "", "%s follows %s, which is not shown", m.GetId(), m.GetFollows())
@@ -67,16 +59,13 @@ func TestScopes(t *testing.T) {
 		assert.Equal(t, c.want, ids(c.who, c.request), "%v %v", c.who, c.request)
 	}
 	a := as(t.Context(), "a")
-	aliases, err := g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{})
-	must(err)
+	aliases := must(g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{}))(t)
 	assert.True(t, len(aliases.GetAliases()) == 1 && aliases.GetAliases()[0].GetAlias() == "a-live", "aliases %v", aliases)
-	got, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "a-live"})
-	must(err)
+	got := must(g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "a-live"}))(t)
 	assert.True(t, slices.Equal(got.GetModel().GetAliases(), []string{"a-live"}), "a model and its aliases: %v", got)
 	compared := func(model string) (out []string) {
 		t.Helper()
-		r, err := g.models.CompareModels(a, &hindsightv1.CompareModelsRequest{Model: model})
-		must(err)
+		r := must(g.models.CompareModels(a, &hindsightv1.CompareModelsRequest{Model: model}))(t)
 		for _, c := range r.GetComparisons() {
 			out = append(out, c.GetModel())
 			assert.True(t, model != "a-f" || c.GetFollowed() == nil, "the figures of c-1 are shown")
@@ -86,44 +75,21 @@ func TestScopes(t *testing.T) {
 	one, two := compared("a-1"), compared("a-f")
 	assert.True(t, slices.Equal(one, []string{"a-1"}) && slices.Equal(two, []string{"a-f"}), "compared %v and %v", one, two)
 	// What names a model outside, by itself, by an alias, or as the second name.
-	for name, call := range map[string]func() error{
-		"a model":                 func() error { _, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "c-1"}); return err },
-		"an alias outside":        func() error { _, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "live"}); return err },
-		"an alias that leads out": func() error { _, err := g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "a-out"}); return err },
-		"what it follows": func() error {
-			_, err := g.models.CreateModel(a, &hindsightv1.CreateModelRequest{Id: "a-3", Spec: linear(2), Follows: "c-1"})
-			return err
-		},
-		"an alias to another": func() error {
-			_, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-x", Model: "c-1"})
-			return err
-		},
-		"an alias that another has": func() error {
-			_, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-out", Model: "a-1"})
-			return err
-		},
-		"what it is expected to name": func() error {
-			_, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-2", ExpectedModel: "c-1"})
-			return err
-		},
-		"an alias to delete": func() error {
-			_, err := g.models.DeleteAlias(a, &hindsightv1.DeleteAliasRequest{Alias: "a-out"})
-			return err
-		},
-		"an update": func() error {
-			_, err := g.models.UpdateModel(a, &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "c-1"}})
-			return err
-		},
-		"a batch": func() error {
-			_, err := g.ObserveBatch(a, &hindsightv1.ObserveBatchRequest{Model: "c-1", Observations: []*hindsightv1.ObserveRequest{observeTwo("a-1")}})
-			return err
-		},
+	for name, err := range map[string]error{
+		"a model":                     errOf(g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "c-1"})),
+		"an alias outside":            errOf(g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "live"})),
+		"an alias that leads out":     errOf(g.models.GetModel(a, &hindsightv1.GetModelRequest{Model: "a-out"})),
+		"what it follows":             errOf(g.models.CreateModel(a, &hindsightv1.CreateModelRequest{Id: "a-3", Spec: linear(2), Follows: "c-1"})),
+		"an alias to another":         errOf(g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-x", Model: "c-1"})),
+		"an alias that another has":   errOf(g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-out", Model: "a-1"})),
+		"what it is expected to name": errOf(g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-2", ExpectedModel: "c-1"})),
+		"an alias to delete":          errOf(g.models.DeleteAlias(a, &hindsightv1.DeleteAliasRequest{Alias: "a-out"})),
+		"an update":                   errOf(g.models.UpdateModel(a, &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "c-1"}})),
+		"a batch":                     errOf(g.ObserveBatch(a, &hindsightv1.ObserveBatchRequest{Model: "c-1", Observations: []*hindsightv1.ObserveRequest{observeTwo("a-1")}})),
 	} {
-		err := call()
 		assert.Equal(t, "MODEL_OUT_OF_SCOPE", reason(status.Convert(err)), "%v %v", name, err)
 	}
-	set, err := g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-2", ExpectedModel: "a-1"})
-	must(err)
+	set := must(g.models.SetAlias(a, &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-2", ExpectedModel: "a-1"}))(t)
 	assert.Equal(t, "a-1", set.GetAlias().GetPreviousModel(), set)
 }
 

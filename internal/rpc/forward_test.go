@@ -2,8 +2,6 @@ package rpc_test
 
 import (
 	"context"
-	"errors"
-	"io"
 	"math"
 	"net"
 	"slices"
@@ -161,16 +159,7 @@ func TestTransfersAreForwarded(t *testing.T) {
 	p := servePair(t)
 	p.owner.create(t, "m", linear(2))
 	must(p.owner.Observe(t.Context(), observation(1)))(t)
-	export := must(p.replica.models.ExportModel(t.Context(), &hindsightv1.ExportModelRequest{Model: "m"}))(t)
-	var data []byte
-	for {
-		r, err := export.Recv()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		require.NoError(t, err)
-		data = append(data, r.GetChunk()...)
-	}
+	data := p.replica.export(t, "m")
 	load := func(id string) (*hindsightv1.ImportModelResponse, error) {
 		load := must(p.replica.models.ImportModel(t.Context()))(t)
 		require.NoError(t, load.Send(&hindsightv1.ImportModelRequest{Id: id}))

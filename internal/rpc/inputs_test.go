@@ -262,12 +262,9 @@ func TestInferSpec(t *testing.T) {
 	digits.Texts = []string{"c"}
 	rejected(t, errOf(c.models.InferSpec(t.Context(), digits)), codes.InvalidArgument, "INVALID_REQUEST", `there is no column "c"`)
 	for csv, says := range map[string]string{
-		"":                  "csv: the file is empty",
-		"PAR1":              "csv: the file is Parquet where CSV is expected",
-		"a,b\n1\n":          "csv: line 2, column 2: 1 fields where the header has 2",
-		"a,b\n1,\n2,\n":     "csv: column 2 (b): the target has no label",
-		"1.5,2.5\n3,4\n":    "csv: line 1, column 1: the first line holds numbers",
-		"PK\x03\x04 a\n1\n": "csv: the file is a zip file",
+		"":              "csv: the file is empty",
+		"PAR1":          "csv: the file is Parquet where CSV is expected",
+		"a,b\n1,\n2,\n": "csv: column 2 (b): the target has no label",
 	} {
 		rejected(t, errOf(c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: csv})), codes.InvalidArgument, "INVALID_REQUEST", says)
 	}

@@ -181,8 +181,7 @@ func TestMetadataOfPredictions(t *testing.T) {
 		return p.GetPrediction().GetPredictionId(), err
 	}
 	observe := func(id string) error {
-		_, err := s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: id, Target: label(1)})
-		return err
+		return errOf(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "m", PredictionId: id, Target: label(1)}))
 	}
 	first, err := predict()
 	second, secondErr := predict()
@@ -337,6 +336,7 @@ func TestListModels(t *testing.T) {
 	} {
 		rejected(t, errOf(s.models.ListModels(t.Context(), r)), codes.InvalidArgument, "INVALID_REQUEST", field)
 	}
+	rejected(t, errOf(s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: "%"})), codes.InvalidArgument, "INVALID_REQUEST", "page_token")
 	first := must(s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageSize: 1}))(t)
 	_, err = s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: first.GetNextPageToken(), OrderBy: "sequence"})
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "page_token", "order_by")
@@ -374,22 +374,13 @@ func TestAllViolations(t *testing.T) {
 	slices.Sort(fields)
 	slices.Sort(want)
 	assert.Equal(t, want, fields)
-	for _, call := range []func() error{
-		func() error { _, err := s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{}); return err },
-		func() error {
-			_, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})
-			return err
-		},
-		func() error {
-			_, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{})
-			return err
-		},
-		func() error {
-			_, err := s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{})
-			return err
-		},
+	for _, err := range []error{
+		errOf(s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{})),
+		errOf(s.Predict(t.Context(), &hindsightv1.PredictRequest{Features: []float64{1}})),
+		errOf(s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{})),
+		errOf(s.models.UndeleteModel(t.Context(), &hindsightv1.UndeleteModelRequest{})),
 	} {
-		rejected(t, call(), codes.InvalidArgument, "INVALID_ID", "model: got nothing, want the id of a model")
+		rejected(t, err, codes.InvalidArgument, "INVALID_ID", "model: got nothing, want the id of a model")
 	}
 }
 

@@ -189,14 +189,6 @@ func TestRejections(t *testing.T) {
 		_, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
 		return err
 	}
-	predict := func(r *hindsightv1.PredictRequest) error {
-		_, err := s.Predict(ctx, r)
-		return err
-	}
-	observe := func(r *hindsightv1.ObserveRequest) error {
-		_, err := s.Observe(ctx, r)
-		return err
-	}
 	rejected(t, create("M", linear(1)), codes.InvalidArgument, "INVALID_ID", `"M"`)
 	rejected(t, create("n", nil), codes.InvalidArgument, "INVALID_SPEC", "spec", "dimension")
 	rejected(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Coverage: []float64{0.9, 0.9}}), codes.InvalidArgument, "INVALID_SPEC", "spec.coverage[1]", "0.9")
@@ -211,22 +203,22 @@ func TestRejections(t *testing.T) {
 	rejected(t, create("n", &hindsightv1.ModelSpec{Dimension: 1, Scaling: &hindsightv1.Scaling{}, Learner: linear(1).GetLearner()}),
 		codes.InvalidArgument, "INVALID_SPEC", "spec.scaling", "fixed", "warmup")
 
-	rejected(t, predict(&hindsightv1.PredictRequest{Model: "n"}), codes.NotFound, "MODEL_NOT_FOUND")
-	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1}}), codes.InvalidArgument, "DIMENSION_MISMATCH", "1 number", "2 numbers")
-	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, math.NaN()}}), codes.InvalidArgument, "NOT_FINITE", "features[1]")
-	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1e101}}), codes.InvalidArgument, "FEATURE_OUT_OF_RANGE", "features[1]")
-	rejected(t, predict(&hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1}, LabelTtl: durationpb.New(-1)}),
+	rejected(t, errOf(s.Predict(ctx, &hindsightv1.PredictRequest{Model: "n"})), codes.NotFound, "MODEL_NOT_FOUND")
+	rejected(t, errOf(s.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1}})), codes.InvalidArgument, "DIMENSION_MISMATCH", "1 number", "2 numbers")
+	rejected(t, errOf(s.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, math.NaN()}})), codes.InvalidArgument, "NOT_FINITE", "features[1]")
+	rejected(t, errOf(s.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1e101}})), codes.InvalidArgument, "FEATURE_OUT_OF_RANGE", "features[1]")
+	rejected(t, errOf(s.Predict(ctx, &hindsightv1.PredictRequest{Model: "m", Features: []float64{1, 1}, LabelTtl: durationpb.New(-1)})),
 		codes.InvalidArgument, "INVALID_REQUEST", "label_ttl")
 
 	two := []float64{1, 2}
-	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two}), codes.InvalidArgument, "LABEL_MISSING", "label")
-	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", PredictionId: "x", Target: label(1)}), codes.NotFound, "PREDICTION_NOT_FOUND", `"x"`)
-	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(math.Inf(1))}), codes.InvalidArgument, "NOT_FINITE", "label")
-	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(1), Weight: proto.Float64(0)}),
+	rejected(t, errOf(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: two})), codes.InvalidArgument, "LABEL_MISSING", "label")
+	rejected(t, errOf(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", PredictionId: "x", Target: label(1)})), codes.NotFound, "PREDICTION_NOT_FOUND", `"x"`)
+	rejected(t, errOf(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(math.Inf(1))})), codes.InvalidArgument, "NOT_FINITE", "label")
+	rejected(t, errOf(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: two, Target: label(1), Weight: proto.Float64(0)})),
 		codes.InvalidArgument, "WEIGHT_OUT_OF_RANGE", "weight")
-	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}}),
+	rejected(t, errOf(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{Class: "a"}})),
 		codes.InvalidArgument, "LABEL_KIND", "class", "number")
-	rejected(t, observe(&hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{}}),
+	rejected(t, errOf(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", Features: two, Target: &hindsightv1.ObserveRequest_Class{}})),
 		codes.InvalidArgument, "INVALID_CLASS", "class", "nothing")
 }
 
@@ -253,37 +245,9 @@ func TestBatches(t *testing.T) {
 	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows})
 	rejected(t, err, codes.InvalidArgument, "DIMENSION_MISMATCH", "rows[1].features")
 	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: make([]*hindsightv1.Row, 101)})
-	rejected(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101", "100")
+	rejected(t, err, codes.InvalidArgument, "BATCH_TOO_LARGE", "101 rows", "100")
 	_, err = s.PredictBatch(t.Context(), &hindsightv1.PredictBatchRequest{Model: "m", Rows: rows, PredictionIds: []string{"a"}})
 	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "prediction_ids")
-}
-
-func TestModels(t *testing.T) {
-	s := serve(t)
-	for _, id := range []string{"a1", "a2", "a3", "b"} {
-		s.create(t, id, linear(1))
-	}
-	var ids []string
-	request := &hindsightv1.ListModelsRequest{PageSize: 2, Prefix: "a"}
-	for {
-		page := must(s.models.ListModels(t.Context(), request))(t)
-		for _, m := range page.GetModels() {
-			ids = append(ids, m.GetId())
-		}
-		if request.PageToken = page.GetNextPageToken(); request.GetPageToken() == "" {
-			break
-		}
-	}
-	assert.Equal(t, "a1 a2 a3", strings.Join(ids, " "))
-	if _, err := s.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "b"}); err != nil {
-		t.Error(err)
-	}
-	rejected(t, errOf(s.models.GetModel(t.Context(), &hindsightv1.GetModelRequest{Model: "b"})), codes.NotFound, "MODEL_NOT_FOUND", `"b"`)
-	rejected(t, errOf(s.models.ListModels(t.Context(), &hindsightv1.ListModelsRequest{PageToken: "%"})), codes.InvalidArgument, "INVALID_REQUEST", "page_token")
-	valid, err := s.models.ValidateSpec(t.Context(), &hindsightv1.ValidateSpecRequest{Spec: &hindsightv1.ModelSpec{
-		Dimension: 25, Learner: &hindsightv1.ModelSpec_PkawvTaylor{PkawvTaylor: &hindsightv1.PkawvTaylor{}},
-	}})
-	assert.True(t, err == nil && valid.GetFeatures() == 351 && valid.GetSpec().GetPkawvTaylor().GetDegree() == 2 && valid.GetStateBytes() >= 351*352*4, "valid %v, %v", valid, err)
 }
 
 // Every learner that is served can be created by name alone, is shown with its

@@ -125,56 +125,22 @@ func TestErrorsQuoteLittle(t *testing.T) {
 	s.create(t, "m", linear(1))
 	long := strings.Repeat("é", 10_000)
 	ctx := t.Context()
-	for what, call := range map[string]func() error{
-		"a model": func() error { _, err := s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: long}); return err },
-		"a new model": func() error {
-			_, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: long})
-			return err
-		},
-		"a label's key": func() error {
-			_, err := s.models.UpdateModel(ctx, &hindsightv1.UpdateModelRequest{
-				Model: &hindsightv1.Model{Id: "m", Labels: map[string]string{long: "x"}}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}},
-			})
-			return err
-		},
-		"a mask": func() error {
-			_, err := s.models.UpdateModel(ctx, &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{long}}})
-			return err
-		},
-		"an alias": func() error {
-			_, err := s.models.DeleteAlias(ctx, &hindsightv1.DeleteAliasRequest{Alias: long})
-			return err
-		},
-		"an expectation": func() error {
-			_, err := s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "a", Model: "m", ExpectedModel: long})
-			return err
-		},
-		"an etag": func() error {
-			_, err := s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: "m", Etag: long})
-			return err
-		},
-		"an order": func() error {
-			_, err := s.models.ListModels(ctx, &hindsightv1.ListModelsRequest{OrderBy: long})
-			return err
-		},
-		"a token": func() error {
-			_, err := s.models.ListModels(ctx, &hindsightv1.ListModelsRequest{PageToken: long})
-			return err
-		},
-		"a prediction": func() error {
-			_, err := s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", PredictionId: long, Target: label(1)})
-			return err
-		},
-		"an observation": func() error {
-			_, err := s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", ObservationId: long, Features: []float64{1}, Target: label(1)})
-			return err
-		},
-		"a row's model": func() error {
-			_, err := s.ObserveBatch(ctx, &hindsightv1.ObserveBatchRequest{Model: "m", Observations: []*hindsightv1.ObserveRequest{{Model: long}}})
-			return err
-		},
+	for what, err := range map[string]error{
+		"a model":     errOf(s.models.GetModel(ctx, &hindsightv1.GetModelRequest{Model: long})),
+		"a new model": errOf(s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: long})),
+		"a label's key": errOf(s.models.UpdateModel(ctx, &hindsightv1.UpdateModelRequest{
+			Model: &hindsightv1.Model{Id: "m", Labels: map[string]string{long: "x"}}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{"labels"}},
+		})),
+		"a mask":         errOf(s.models.UpdateModel(ctx, &hindsightv1.UpdateModelRequest{Model: &hindsightv1.Model{Id: "m"}, UpdateMask: &fieldmaskpb.FieldMask{Paths: []string{long}}})),
+		"an alias":       errOf(s.models.DeleteAlias(ctx, &hindsightv1.DeleteAliasRequest{Alias: long})),
+		"an expectation": errOf(s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "a", Model: "m", ExpectedModel: long})),
+		"an etag":        errOf(s.models.DeleteModel(ctx, &hindsightv1.DeleteModelRequest{Model: "m", Etag: long})),
+		"an order":       errOf(s.models.ListModels(ctx, &hindsightv1.ListModelsRequest{OrderBy: long})),
+		"a token":        errOf(s.models.ListModels(ctx, &hindsightv1.ListModelsRequest{PageToken: long})),
+		"a prediction":   errOf(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", PredictionId: long, Target: label(1)})),
+		"an observation": errOf(s.Observe(ctx, &hindsightv1.ObserveRequest{Model: "m", ObservationId: long, Features: []float64{1}, Target: label(1)})),
+		"a row's model":  errOf(s.ObserveBatch(ctx, &hindsightv1.ObserveBatchRequest{Model: "m", Observations: []*hindsightv1.ObserveRequest{{Model: long}}})),
 	} {
-		err := call()
 		got := status.Convert(err)
 		if err == nil || got.Code() == codes.Internal || proto.Size(got.Proto()) > 4096 {
 			t.Errorf("%s: %s of %d bytes: %.100s", what, got.Code(), proto.Size(got.Proto()), got.Message())
