@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -125,17 +124,6 @@ func isEvent(block, head string, want proto.Message) bool {
 	return ok && protojson.Unmarshal([]byte(data), got) == nil && proto.Equal(got, want)
 }
 
-// What is rejected before the first event is answered as every rejection is.
-func TestEventsAreRejected(t *testing.T) {
-	h := serve(t)
-	a := h.call(t, "GET", "/v1/models/m/events?statsInterval=soon", "")
-	a.rejected(t, "an interval", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "stats_interval", "soon")
-	a = h.call(t, "GET", "/v1/models/m/events?rate=1", "")
-	a.rejected(t, "a parameter", 400, "INVALID_ARGUMENT", "INVALID_PARAMETER", "rate", "maxOutcomesPerSecond")
-	a = h.call(t, "GET", "/v1/models/m/events", "")
-	assert.Equal(t, 404, a.status, "events of no model %s", a.body)
-}
-
 // waiting sends one event and waits for the end of the call.
 func waiting(ended chan<- struct{}) *watched {
 	return &watched{watch: func(_ *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
@@ -197,9 +185,7 @@ func TestSlowReader(t *testing.T) {
 	// The clock is behind by what a write may take, but for a moment.
 	late := func() time.Time { return time.Now().Add(-29900 * time.Millisecond) }
 	h := w.serve(t, func(o *gateway.Options) { o.Now = late })
-	dialer := net.Dialer{}
-	connection := must(dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
-	defer func() { _ = connection.Close() }()
+	connection := h.dial(t)
 	must(io.WriteString(connection, "GET /v1/models/m/events HTTP/1.1\r\nHost: x\r\n\r\n"))(t)
 	err := <-ended
 	assert.Equal(t, codes.Canceled, status.Code(err), err)

@@ -7,7 +7,6 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"maps"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -332,8 +331,7 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 	g := guard(t, slow, who("other", auth.Admin))
 	begin := func() (answer *bufio.Reader) {
 		t.Helper()
-		connection := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://")))(t)
-		t.Cleanup(func() { _ = connection.Close() })
+		connection := g.dial(t)
 		must(fmt.Fprintf(connection, "POST /v1/models HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer slow\r\n"+
 			"Expect: 100-continue\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n\r\n"))(t)
 		return bufio.NewReader(connection)

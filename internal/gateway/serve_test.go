@@ -257,6 +257,14 @@ func (h *host) handled(tb testing.TB, method string) float64 {
 	return sum
 }
 
+// dial connects to the gateway. The test closes the connection at its end.
+func (h *host) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
+	t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
 // must returns the value of a call that must not fail.
 func must[T any](v T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {
@@ -280,8 +288,7 @@ func TestAChunkedRequestEndsItsConnection(t *testing.T) {
 		{"a length", "Content-Length: 2\r\n", "{}", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			conn := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://")))(t)
-			defer func() { assert.NoError(t, conn.Close()) }()
+			conn := h.dial(t)
 			one := "POST /v1/models HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + c.headers + "\r\n" + c.body
 			must(io.WriteString(conn, one+one))(t)
 			from, answers := bufio.NewReader(conn), 0
@@ -318,15 +325,12 @@ func TestCallsHaveLongerThanPages(t *testing.T) {
 // tells the client to send it to the next server.
 func TestDrainEndsABodyOnItsWay(t *testing.T) {
 	h := serve(t)
-	dialer := net.Dialer{}
-	c, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(h.url, "http://"))
-	require.NoError(t, err)
-	defer func() { _ = c.Close() }()
+	c := h.dial(t)
 	// The server answers 100 Continue once it reads the body.
 	must(io.WriteString(c, "POST /v1/models HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"))(t)
 	const proceed = "HTTP/1.1 100 Continue\r\n\r\n"
 	got := make([]byte, len(proceed))
-	_, err = io.ReadFull(c, got)
+	_, err := io.ReadFull(c, got)
 	require.True(t, err == nil && string(got) == proceed, "%q, %v", got, err)
 	began := time.Now()
 	h.gateway.Drain()
@@ -351,8 +355,6 @@ func TestExportAndImport(t *testing.T) {
 	assert.True(t, in.at("model", "id") == "n", "imported %s", in.body)
 	a, b := h.want(t, "GET", "/v1/models/m/stats", ""), h.want(t, "GET", "/v1/models/n/stats", "")
 	assert.True(t, a.at("stats", "stateDigest") == b.at("stats", "stateDigest") && b.at("stats", "pendingLabels") == "1", "statistics %s, want those of %s", b.body, a.body)
-	h.call(t, "POST", "/v1/models:import?id=n", string(out.body[:len(out.body)/2]), "Content-Type", bytesType).
-		rejected(t, "a half", 400, "INVALID_ARGUMENT", "INVALID_REQUEST", "chunk", "")
 	other := h.want(t, "GET", "/v1/models/m:export?withoutIds=true", "")
 	assert.Less(t, len(other.body), len(out.body), "%d bytes without ids, %d with", len(other.body), len(out.body))
 }
@@ -364,8 +366,7 @@ func TestRejectedImportWithoutABody(t *testing.T) {
 		token, want string
 		length      int
 	}{{"read", "403 Forbidden", 100}, {"read", "403 Forbidden", 1 << 20}, {"admin\r\nGrpc-Timeout: 20m", "504 Gateway Timeout", 100}} {
-		connection := must(new(net.Dialer).DialContext(t.Context(), "tcp", strings.TrimPrefix(g.url, "http://")))(t)
-		defer func() { _ = connection.Close() }()
+		connection := g.dial(t)
 		must(fmt.Fprintf(connection, "POST /v1/models:import?id=n HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
 			"Content-Type: application/octet-stream\r\nContent-Length: %d\r\n\r\n", c.token, c.length))(t)
 		// The server would wait a minute for the body.
@@ -451,21 +452,5 @@ func TestUpdateMask(t *testing.T) {
 		got := <-w.updates
 		assert.True(t, slices.Equal(got.GetUpdateMask().GetPaths(), c.want), "%s %s: mask %v, want %v", c.query, c.body, got.GetUpdateMask().GetPaths(), c.want)
 		assert.True(t, got.GetModel().GetId() == "m" && (c.body != body || (got.GetModel().GetEtag() == "e" && got.GetModel().GetLabelTtl().GetSeconds() == 3)), "%s %s: %v", c.query, c.body, got)
-	}
-}
-
-// A body that names another model than the path does is rejected, with the name that is wrong.
-func TestUpdateOfAnotherModel(t *testing.T) {
-	w := &watched{updates: make(chan *hindsightv1.UpdateModelRequest, 2)}
-	h := w.serve(t)
-	for _, body := range []string{`{"max_pending_labels":7,"id":"other"}`, `{"id":"other"}`} {
-		a := h.call(t, "PATCH", "/v1/models/m", body)
-		message, _ := a.at("error", "message").(string)
-		assert.True(t, a.status == http.StatusBadRequest && message == `body: id: got "other", want "m" as in the path, or nothing`, "%s: %d %s", body, a.status, a.body)
-	}
-	select {
-	case got := <-w.updates:
-		t.Errorf("the server was called with %v", got)
-	default:
 	}
 }
