@@ -115,15 +115,9 @@ func TestNamesOfModelsAndAliases(t *testing.T) {
 	assert.ErrorIs(t, errOf(h.SetAlias(ctx, "deleted", "a", "")), engine.ErrModelExists)
 	assert.ErrorIs(t, errOf(h.SetAlias(ctx, "other", "deleted", "")), engine.ErrModelNotFound)
 	for doing, err := range map[string]error{
-		"delete": h.DeleteModel(ctx, "live"),
-		"undelete": func() error {
-			_, err := h.UndeleteModel(ctx, "live")
-			return err
-		}(),
-		"restore": func() error {
-			_, err := h.RestoreModel(ctx, "live", 0)
-			return err
-		}(),
+		"delete":   h.DeleteModel(ctx, "live"),
+		"undelete": errOf(h.UndeleteModel(ctx, "live")),
+		"restore":  errOf(h.RestoreModel(ctx, "live", 0)),
 	} {
 		assert.ErrorIs(t, err, engine.ErrModelNotFound, doing)
 	}

@@ -164,13 +164,9 @@ func TestCallsBesideAPurge(t *testing.T) {
 	s := startServers(t, 2, func(o *engine.Options) { o.DeletedKept = 0 })
 	owner, ctx := s.move(0), t.Context()
 	calls := map[string]func(*host, int) error{
-		"observe": func(h *host, n int) error {
-			_, err := h.Observe(ctx, "m", one(fmt.Sprint("o", n), 1, 2))
-			return err
-		},
+		"observe": func(h *host, n int) error { return errOf(h.Observe(ctx, "m", one(fmt.Sprint("o", n), 1, 2))) },
 		"predict": func(h *host, n int) error {
-			_, err := h.Predict(ctx, "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: n%2 == 0})
-			return err
+			return errOf(h.Predict(ctx, "m", vectors([]float64{1, 2}), engine.PredictOptions{Remember: n%2 == 0}))
 		},
 		"stats":    func(h *host, _ int) error { _, err := h.ModelStats(ctx, "m", engine.StatsOptions{}); return err },
 		"snapshot": func(h *host, _ int) error { _, err := h.SnapshotModel(ctx, "m"); return err },
@@ -179,13 +175,9 @@ func TestCallsBesideAPurge(t *testing.T) {
 		"restore":  func(h *host, _ int) error { _, err := h.RestoreModel(ctx, "m", 0); return err },
 		"sequence": func(h *host, _ int) error { _, err := h.SequenceAt(ctx, "m", time.Unix(1<<31, 0)); return err },
 		"update": func(h *host, _ int) error {
-			_, err := h.UpdateModel(ctx, "m", engine.UpdateOptions{Edit: func(*engine.Metadata) {}})
-			return err
+			return errOf(h.UpdateModel(ctx, "m", engine.UpdateOptions{Edit: func(*engine.Metadata) {}}))
 		},
-		"models": func(h *host, _ int) error {
-			_, err := h.Engine.ListModels(ctx, engine.ListOptions{Limit: 10})
-			return err
-		},
+		"models": func(h *host, _ int) error { return errOf(h.Engine.ListModels(ctx, engine.ListOptions{Limit: 10})) },
 	}
 	for range purges {
 		owner.host.create(t, "m", linear(2))

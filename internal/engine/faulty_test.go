@@ -218,10 +218,7 @@ func TestClosed(t *testing.T) {
 		"Await":         func() error { return e.Await(ctx, "m", "", 1) },
 		"CompareModels": func() error { _, err := e.CompareModels(ctx, "m"); return err },
 		"CreateModel":   func() error { _, err := e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{}); return err },
-		"a follower": func() error {
-			_, err := e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{Follows: "n"})
-			return err
-		},
+		"a follower":    func() error { return errOf(e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{Follows: "n"})) },
 		"DeleteAlias":   func() error { return e.DeleteAlias(ctx, "a") },
 		"DeleteModel":   func() error { _, err := e.DeleteModel(ctx, "m", engine.DeleteOptions{}); return err },
 		"ExportModel":   func() error { _, err := e.ExportModel(ctx, "m", engine.ExportOptions{}); return err },

@@ -84,8 +84,7 @@ func (r *random) step(n int) {
 		{8, "answer", r.answer},
 		{5, "retry", r.retry},
 		{2, "update", func(h *host) error {
-			_, err := h.UpdateModel(r.t.Context(), r.any(h), engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = strconv.Itoa(n) }})
-			return err
+			return errOf(h.UpdateModel(r.t.Context(), r.any(h), engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = strconv.Itoa(n) }}))
 		}},
 		{2, "delete", r.delete},
 		{3, "undelete", func(h *host) error { _, err := h.UndeleteModel(r.t.Context(), r.deleted(h)); return err }},

@@ -105,8 +105,7 @@ func TestChangesOfUnknownOutcome(t *testing.T) {
 		}{
 			{"create", func(h *host) error { _, err := h.CreateModel(t.Context(), "m", linear(1)); return err }, nil},
 			{"update", func(h *host) error {
-				_, err := h.UpdateModel(t.Context(), "m", engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = "M" }})
-				return err
+				return errOf(h.UpdateModel(t.Context(), "m", engine.UpdateOptions{Edit: func(m *engine.Metadata) { m.DisplayName = "M" }}))
 			}, nil},
 			{"set alias", func(h *host) error { _, err := h.SetAlias(t.Context(), "live", "m", ""); return err }, nil},
 			{"delete alias", func(h *host) error { return h.DeleteAlias(t.Context(), "live") }, engine.ErrAliasNotFound},

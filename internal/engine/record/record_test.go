@@ -36,14 +36,19 @@ func sampleRecord() record.Record {
 
 func encoded(r record.Record) []byte { return r.Append(nil) }
 
+// rejectsParts decodes every part that data begins with.
+func rejectsParts(t *testing.T, data []byte, decode func(part []byte) error) {
+	t.Helper()
+	for n := range data {
+		assert.Error(t, decode(data[:n]), "%v %v", n, len(data))
+	}
+}
+
 func TestRecordRoundTrip(t *testing.T) {
 	data := encoded(sampleRecord())
 	got, err := record.Decode(data)
 	require.True(t, err == nil && reflect.DeepEqual(got, sampleRecord()), "%+v, %v", got, err)
-	for n := range data {
-		_, err := record.Decode(data[:n])
-		assert.Error(t, err, "%v %v", n, len(data))
-	}
+	rejectsParts(t, data, func(part []byte) error { _, err := record.Decode(part); return err })
 	for what, bad := range map[string][]byte{
 		"a byte more":     append(bytes.Clone(data), 0),
 		"a newer version": append([]byte{data[0] + 1}, data[1:]...),
@@ -89,10 +94,7 @@ func TestWaitingOfAParametricPart(t *testing.T) {
 	got, err := record.DecodePending(data, 2)
 	assert.True(t, err == nil && reflect.DeepEqual(got, w), "%+v became %+v, %v", w, got, err)
 	assert.True(t, len(data) == len(rest)+16 && bytes.Equal(data[2:len(rest)], rest[2:]), "%x beside %x", data, rest)
-	for n := range data {
-		got, err := record.DecodePending(data[:n], 2)
-		assert.Error(t, err, "%v %v %v", n, len(data), got)
-	}
+	rejectsParts(t, data, func(part []byte) error { _, err := record.DecodePending(part, 2); return err })
 	w = samplePending()
 	w.Classes, w.Class, w.Probabilities, w.Parametric = []string{"a"}, 0, []float64{1}, []float64{7}
 	got, err = record.DecodePending(w.Encode(true), 1)
@@ -123,10 +125,7 @@ func TestCarriedRoundTrip(t *testing.T) {
 	data := want.Encode()
 	got, err := record.DecodeCarried(data, 1)
 	require.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v", got, err)
-	for n := range data {
-		_, err := record.DecodeCarried(data[:n], 1)
-		assert.Error(t, err, "%v %v", n, len(data))
-	}
+	rejectsParts(t, data, func(part []byte) error { _, err := record.DecodeCarried(part, 1); return err })
 	_, err = record.DecodeCarried(data, 2)
 	assert.Error(t, err, "values of a model of one output are read as those of two")
 	_, err = record.DecodeCarried(append(bytes.Clone(data), 0), 1)
@@ -148,10 +147,7 @@ func TestEntryRoundTrip(t *testing.T) {
 	data := want.Encode()
 	got, err := record.DecodeRegistryValue(data)
 	require.True(t, err == nil && reflect.DeepEqual(got, want), "%+v, %v", got, err)
-	for n := range len(data) - len(want.Spec) {
-		_, err := record.DecodeRegistryValue(data[:n])
-		assert.Error(t, err, "%v %v", n, len(data))
-	}
+	rejectsParts(t, data[:len(data)-len(want.Spec)], func(part []byte) error { _, err := record.DecodeRegistryValue(part); return err })
 	spoil := func(change func(*record.RegistryValue)) []byte {
 		e := sampleEntry()
 		change(&e)
@@ -188,21 +184,7 @@ func TestRestoredEntry(t *testing.T) {
 		data := want.Encode()
 		got, err := record.DecodeRegistryValue(data)
 		assert.True(t, err == nil && reflect.DeepEqual(got, want), "%s: %+v, %v; want %+v", name, got, err, want)
-		for n := range len(data) - len(want.Spec) {
-			_, err := record.DecodeRegistryValue(data[:n])
-			assert.Error(t, err, "%v %v %v", name, n, len(data))
-		}
-	}
-}
-
-func TestAliasRoundTrip(t *testing.T) {
-	want := record.Alias{Model: record.Ref{ID: "b", Created: 5}, Previous: record.Ref{ID: "a", Created: 4}, Updated: 7}
-	data := want.Encode()
-	got, err := record.DecodeAlias(data)
-	assert.True(t, err == nil && got == want, "%+v, %v", got, err)
-	for n := range data {
-		_, err := record.DecodeAlias(data[:n])
-		assert.Error(t, err, "%v %v", n, len(data))
+		rejectsParts(t, data[:len(data)-len(want.Spec)], func(part []byte) error { _, err := record.DecodeRegistryValue(part); return err })
 	}
 }
 
@@ -231,10 +213,7 @@ func TestAliasOfAShare(t *testing.T) {
 		assert.Equal(t, golden, hex.EncodeToString(data), data)
 		got, err := record.DecodeAlias(data)
 		assert.True(t, err == nil && got == want, "%+v, %v", got, err)
-		for n := range data {
-			_, err := record.DecodeAlias(data[:n])
-			assert.Error(t, err, "%v %v", n, len(data))
-		}
+		rejectsParts(t, data, func(part []byte) error { _, err := record.DecodeAlias(part); return err })
 	}
 	for what, spoil := range map[string]func(*record.Share){
 		"a fraction of 0":   func(s *record.Share) { s.Fraction = 0 },
@@ -320,10 +299,7 @@ func TestWaitingWithItsExplanation(t *testing.T) {
 	data := w.Encode(false)
 	got, err := record.DecodePending(data, 1)
 	assert.True(t, err == nil && reflect.DeepEqual(got, w), "%+v became %+v, %v", w, got, err)
-	for n := range data {
-		got, err := record.DecodePending(data[:n], 1)
-		assert.Error(t, err, "%v %v %v", n, len(data), got)
-	}
+	rejectsParts(t, data, func(part []byte) error { _, err := record.DecodePending(part, 1); return err })
 	w.Parts[1].Keys[0].Contributions[0] = math.NaN()
 	got, err = record.DecodePending(w.Encode(false), 1)
 	assert.Error(t, err, got)
