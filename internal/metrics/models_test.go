@@ -312,31 +312,6 @@ func TestCountersOfARestoredModelNeverFall(t *testing.T) {
 	}
 }
 
-// What a model learns between a scrape and a restore, and between the restore and the next scrape, counts.
-func TestCountersCountBetweenScrapesAroundARestore(t *testing.T) {
-	m, registry, src := watch(t, 1)
-	m.Timings("a", learner)
-	scrape := func(n, want int) {
-		t.Helper()
-		src.set(plain("a", n))
-		assert.Equal(t, float64(want), value(t, registry, "hindsight_observations_total", "a"), want)
-	}
-	restore := func(from, to int) {
-		for _, n := range []int{from, to} {
-			live, without := plain("a", n), plain("without series", n)
-			m.Counted(&live)
-			m.Counted(&without)
-		}
-	}
-	restore(3, 1) // Before the first scrape.
-	scrape(9, 11)
-	restore(30, 2)  // 21 since the scrape.
-	scrape(42, 72)  // 40 since the restore.
-	restore(42, 10) // None since the scrape.
-	restore(11, 4)
-	scrape(4, 73)
-}
-
 // Whatever happens in whatever order, a counter is the number of all observations since its model got a place.
 func TestCountersOfRandomHistories(t *testing.T) {
 	seeds := uint64(50)
@@ -366,8 +341,10 @@ func TestCountersOfRandomHistories(t *testing.T) {
 			case rng.IntN(2) > 0:
 				state[name] = rng.IntN(n + 1)
 				before, after := plain(name, n), plain(name, state[name])
+				without := plain("without series", n)
 				m.Counted(&before)
 				m.Counted(&after)
+				m.Counted(&without)
 			case rng.IntN(3) == 0:
 				m.Forget(name, learner)
 				delete(state, name)

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -262,8 +261,7 @@ func squeeze(s string) string {
 // TestReplayCreatesOutputs takes the outputs from the file too.
 func TestReplayCreatesOutputs(t *testing.T) {
 	f := served(t)
-	path := filepath.Join(t.TempDir(), "several.csv")
-	require.NoError(t, os.WriteFile(path, []byte("x1,y1,x2,y2,x3\n1,2,3,4,5\n"), 0o600))
+	path := written(t, "several.csv", "x1,y1,x2,y2,x3\n1,2,3,4,5\n")
 	r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--limit", "1")
 	spec := f.models["new"].model.GetSpec()
 	assert.True(t, spec.GetDimension() == 3 && spec.GetOutputs() == 2, "spec %v, %s", spec, fmt.Sprint(r))

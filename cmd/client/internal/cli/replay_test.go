@@ -120,8 +120,7 @@ func TestReplayCreates(t *testing.T) {
 // TestReplayBadRow finds a wrong row before the model is created.
 func TestReplayBadRow(t *testing.T) {
 	f := served(t)
-	path := filepath.Join(t.TempDir(), "bad.csv")
-	require.NoError(t, os.WriteFile(path, []byte("x1,x2,y\n1,2,3\n\n1,2,three\n"), 0o600))
+	path := written(t, "bad.csv", "x1,x2,y\n1,2,3\n\n1,2,three\n")
 	r := run(t, "replay", "--csv", path, "--model", "new", "--create", "{}", "--serve")
 	assert.True(t, r.code == 2 && strings.Contains(r.errors, `line 4, column 3 (y): "three" is not a number`) && r.out == "", "%+v", r)
 	assert.True(t, f.models["new"] == nil && f.calls["predict"] <= 0, "the model was created, or learned")
