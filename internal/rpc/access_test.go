@@ -300,8 +300,7 @@ func checked(tb testing.TB) func() error {
 	info := &grpc.UnaryServerInfo{FullMethod: hindsightv1.PredictionService_Predict_FullMethodName}
 	handle := func(ctx context.Context, _ any) (any, error) { return response, ctx.Err() }
 	return func() error {
-		_, err := check(ctx, request, info, handle)
-		return err
+		return errOf(check(ctx, request, info, handle))
 	}
 }
 

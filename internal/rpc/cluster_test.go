@@ -39,9 +39,9 @@ func TestClusterService(t *testing.T) {
 		t.Errorf("%v: the owner made %v, want %v; the other %v, want %v", err, p.ofOwner.calls, there, p.ofReplica.calls, here)
 	}
 	for want, err := range map[string]error{
-		"SERVER_NOT_FOUND": second(p.replica.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "x"})),
-		"INVALID_REQUEST":  second(p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{})),
-		"NO_CLUSTER":       second(serve(t).cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{})),
+		"SERVER_NOT_FOUND": errOf(p.replica.cluster.RemoveServer(ctx, &hindsightv1.RemoveServerRequest{Server: "x"})),
+		"INVALID_REQUEST":  errOf(p.replica.cluster.DrainServer(ctx, &hindsightv1.DrainServerRequest{})),
+		"NO_CLUSTER":       errOf(serve(t).cluster.MoveOwner(ctx, &hindsightv1.MoveOwnerRequest{})),
 	} {
 		assert.Equal(t, want, reason(status.Convert(err)), err)
 	}
@@ -50,8 +50,6 @@ func TestClusterService(t *testing.T) {
 	r, err = serve(t).cluster.GetCluster(ctx, &hindsightv1.GetClusterRequest{})
 	assert.True(t, err == nil && len(r.GetServers()) == 0, "without a cluster: %v, %v", r, err)
 }
-
-func second[T any](_ T, err error) error { return err }
 
 // fakeCluster is a cluster that a test controls.
 type fakeCluster struct {

@@ -376,8 +376,7 @@ func TestThePrincipalIsForwarded(t *testing.T) {
 	})
 	p.owner.create(t, "theirs", linear(2))
 	create := func(as_, id, follows string) error {
-		_, err := p.replica.models.CreateModel(as(t.Context(), as_), &hindsightv1.CreateModelRequest{Id: id, Spec: linear(2), Follows: follows})
-		return err
+		return errOf(p.replica.models.CreateModel(as(t.Context(), as_), &hindsightv1.CreateModelRequest{Id: id, Spec: linear(2), Follows: follows}))
 	}
 	assert.NoError(t, create("scoped", "mine-1", ""))
 	err := create("scoped", "theirs", "")

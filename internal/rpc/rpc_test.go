@@ -186,8 +186,7 @@ func TestRejections(t *testing.T) {
 	s.create(t, "m", linear(2))
 	ctx := t.Context()
 	create := func(id string, spec *hindsightv1.ModelSpec) error {
-		_, err := s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec})
-		return err
+		return errOf(s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: id, Spec: spec}))
 	}
 	rejected(t, create("M", linear(1)), codes.InvalidArgument, "INVALID_ID", `"M"`)
 	rejected(t, create("n", nil), codes.InvalidArgument, "INVALID_SPEC", "spec", "dimension")

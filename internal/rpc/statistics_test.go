@@ -274,8 +274,7 @@ func TestRejectionsOfClasses(t *testing.T) {
 	x := []float64{1, 2}
 	observe := func(r *hindsightv1.ObserveRequest) error {
 		r.Model, r.Features = "two", x
-		_, err := s.Observe(t.Context(), r)
-		return err
+		return errOf(s.Observe(t.Context(), r))
 	}
 	invalid := codes.InvalidArgument
 	rejected(t, observe(&hindsightv1.ObserveRequest{Target: label(1)}), invalid, "LABEL_KIND", "label", "class")

@@ -276,8 +276,7 @@ func TestImportCrashes(t *testing.T) {
 		from.Pending = append(from.Pending, storage.Prediction{ID: strconv.Itoa(n), Expiry: time.Unix(int64(n), 0)})
 	}
 	imported := func(ctx context.Context, s *store.Store) error {
-		_, err := s.Import(ctx, "m", []byte("value"), from)
-		return err
+		return errOf(s.Import(ctx, "m", []byte("value"), from))
 	}
 	// Most writes are of ids and predictions, so the test crashes only before some of them.
 	some := func(rng *rand.Rand, all []*vfs.MemFS) []*vfs.MemFS {
