@@ -25,6 +25,12 @@ func (e *Engine) Hibernate(id string) bool {
 	return resident && !m.Resident()
 }
 
+// Resident reports whether the state of a model is in memory.
+func (e *Engine) Resident(id string) bool {
+	m, err := e.find(context.Background(), id)
+	return err == nil && m.Resident()
+}
+
 // AliasLimit bounds the aliases.
 const AliasLimit = alias.Limit
 
