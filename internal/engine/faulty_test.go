@@ -50,6 +50,8 @@ type faulty struct {
 	writing       chan struct{}
 	// damages flips a bit of every snapshot that is written.
 	damages atomic.Bool
+	// vanishes removes every snapshot that is written, as a rewind beside the check of a snapshot does.
+	vanishes atomic.Bool
 	// replayFails fails replays with this error.
 	replayFails atomic.Pointer[error]
 	// changed is called after an entry or an alias was written, rewinding before a rewind.
@@ -172,7 +174,11 @@ func (m *faultyModel) WriteSnapshot(sequence uint64, data []byte) error {
 		data = bytes.Clone(data)
 		data[len(data)/2] ^= 1
 	}
-	return m.Model.WriteSnapshot(sequence, data)
+	err := m.Model.WriteSnapshot(sequence, data)
+	if m.store.vanishes.Load() {
+		err = errors.Join(err, m.RemoveSnapshot(sequence))
+	}
+	return err
 }
 
 func (m *faultyModel) PutPending(rows []storage.Prediction) error {

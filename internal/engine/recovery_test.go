@@ -249,6 +249,18 @@ func (h *host) log(t *testing.T) (first uint64, snapshots []uint64) {
 	return first, snapshots
 }
 
+// A snapshot that a rewind removes before it is read back is no fault of the disk.
+func TestASnapshotThatVanishes(t *testing.T) {
+	h, f := startFaulty(t, files{newFS()}, newClock(), func(o *engine.Options) { o.SnapshotsKept = 1 })
+	h.create(t, "m", linear(2))
+	feed(t, h, 0, 3)
+	assert.NoError(t, errOf(h.SnapshotModel(t.Context(), "m")))
+	f.vanishes.Store(true)
+	feed(t, h, 3, 6)
+	assert.ErrorIs(t, errOf(h.SnapshotModel(t.Context(), "m")), engine.ErrSnapshotNotFound)
+	feed(t, h, 6, 9)
+}
+
 // A learner whose snapshots cannot be read costs time, not data: the log is not cut before a snapshot was read back, and
 // the model is recovered from the log's beginning.
 func TestUnreadableSnapshotCutsNoLog(t *testing.T) {

@@ -162,7 +162,11 @@ func (s *snapshots) prune(log storage.Log, keep int, keepFrom func(uint64) uint6
 // the state in memory and the log are whole. The caller holds disk.
 func (s *snapshots) removeNewest(sequence uint64, why error) error {
 	if !errors.Is(why, recovery.ErrUnread) && !errors.Is(why, codec.ErrVersion) {
-		if err := s.store.RemoveSnapshot(sequence); err != nil {
+		err := s.store.RemoveSnapshot(sequence)
+		if errors.Is(err, storage.ErrNotFound) {
+			return nil // A rewind of the store removed the snapshot meanwhile, or the model was deleted.
+		}
+		if err != nil {
 			return s.id.storagef("remove a snapshot that cannot be read back", err)
 		}
 		left, err := s.store.Snapshots()
