@@ -61,9 +61,9 @@ const (
 
 // scaled writes (x − mean)/scale into dst. A strange value stands at its limit: see moments.Table.Cut.
 //
-// A regression draws the whole prediction to the prior where an input leaves the span of the rows, so that a new
-// category would cost what the other inputs say. After the opening the mean replaces what no row or few rows had: another
-// value in a column that has been constant, and the indicators of a category of less than indicatedRows rows.
+// AWV draws the whole prediction to its prior where an input leaves the span of the rows: the prediction for a new category
+// would lose what the other inputs say. So after the opening two kinds of values stand at the mean: a new value in a constant
+// column, and the indicators of a category that fewer than indicatedRows rows have.
 func (c *columns) scaled(dst, x []float64) {
 	for j, v := range x {
 		dst[j] = within((c.Cut(j, v)-c.Mean(j))/c.scale[j], -maxScaled, maxScaled)
@@ -79,7 +79,7 @@ func (c *columns) scaled(dst, x []float64) {
 	}
 }
 
-// squares is Σω x² of a column: Σω of the rows with an indicator.
+// squares is Σω x² of a column. Of an indicator it is Σω of the rows that have it.
 func (c *columns) squares(column int) float64 {
 	m, s := c.Mean(column), c.Deviation(column)
 	return c.Total(column) * (float64(m*m) + float64(s*s))

@@ -141,7 +141,7 @@ func (l *Learner) ask(s *scratch) {
 	}
 }
 
-// fillScaled writes the features of the scaled fit.
+// fillScaled writes what the scaled fit reads of the input in the scratch into the scratch of the opening.
 func (l *Learner) fillScaled(s *scratch) {
 	var columns []float64
 	if s.keyed != nil {
