@@ -122,17 +122,19 @@ func (m *Model) Check(ctx context.Context, from string, since time.Time) (next s
 	if !ok {
 		return "", nil
 	}
-	if next, err = store.RowsEnd(from, checkRows); err != nil {
+	end, err := store.RowsEnd(from, checkRows)
+	if err != nil {
 		return "", m.id.storagef("count its rows", err)
 	}
 	var proposed digested
+	// Work that has begun goes on after Check has returned: it reads end, which no return statement writes.
 	err = m.box.Do(ctx, func(context.Context) error {
 		sequence := uint64(0)
 		if m.state.machine != nil && m.state.broken == nil && !m.env.Cold { // Cold servers have no state at the sequence.
 			sequence = m.state.machine.Sequence()
 		}
 		// No record of the model is between its state and the digest of its rows, because both have one turn.
-		if err := proposer.ProposeDigest(ctx, sequence, storage.Rows{From: from, To: next, Since: since}); err != nil {
+		if err := proposer.ProposeDigest(ctx, sequence, storage.Rows{From: from, To: end, Since: since}); err != nil {
 			return m.id.storagef("propose a digest", err)
 		}
 		m.digestIfAsked()
@@ -149,5 +151,5 @@ func (m *Model) Check(ctx context.Context, from string, since time.Time) (next s
 	if proposed.index > 0 {
 		m.env.Compare(m.ID(), proposed.index, proposed.Digest)
 	}
-	return next, nil
+	return end, nil
 }
