@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"context"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"hindsight/internal/cluster/consensus"
+	"hindsight/internal/cluster/placement"
 )
 
 // UnusedFor is unusedFor.
@@ -32,3 +34,6 @@ func (p Peers) Close() error { return p.close() }
 type Repairs struct{ repairs }
 
 func (r *Repairs) Begin(now time.Time) (time.Time, bool) { return r.begin(now) }
+
+// Move is make.
+func (h *Host) Move(ctx context.Context, s placement.Step) error { return h.make(ctx, s) }

@@ -231,13 +231,18 @@ func (h *Host) change(ctx context.Context, g *Group, r *clusterv1.ChangeGroupReq
 	return errors.Join(waited, err)
 }
 
+// until calls done until it returns true. It fails with storage.ErrNotOwner once this server does not own group 0: then
+// another server moves groups, by another plan.
 func (h *Host) until(ctx context.Context, done func() bool) error {
-	for !done() {
+	for h.groups[0].Owns() {
+		if done() {
+			return nil
+		}
 		if !clock.Sleep(ctx, pollInterval) {
 			return context.Cause(ctx)
 		}
 	}
-	return nil
+	return storage.ErrNotOwner
 }
 
 // place spreads the founded groups over the servers of Options.Join, once all of them are members of the cluster. The owner of
