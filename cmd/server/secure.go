@@ -85,7 +85,7 @@ func takesEveryCall(c config.Config, address net.Addr) bool {
 }
 
 // openAccess reads who may call. The guard checks HTTP requests, and is nil if it has nothing to do.
-func openAccess(c config.Config, log *zap.Logger, instruments *metrics.Metrics) (*access.Access, *gateway.Guard, error) {
+func openAccess(c config.Config, log *zap.Logger, instruments *metrics.Metrics, rejected func(reason string)) (*access.Access, *gateway.Guard, error) {
 	a, err := access.Open(access.Options{
 		Tokens: c.Tokens, JWTKeys: c.JWTKeys, JWTIssuer: c.JWTIssuer, JWTAudience: c.JWTAudience,
 		AuditLog: c.AuditLog, Log: log.Named("access"), Now: time.Now,
@@ -99,5 +99,5 @@ func openAccess(c config.Config, log *zap.Logger, instruments *metrics.Metrics) 
 	if a.Auth == nil && a.Audit() == nil {
 		return a, nil, nil
 	}
-	return a, gateway.NewGuard(gateway.GuardOptions{Auth: a.Auth, Audit: a.Audit(), Status: rpc.StatusOf, Now: time.Now}), nil
+	return a, gateway.NewGuard(gateway.GuardOptions{Auth: a.Auth, Audit: a.Audit(), Rejected: rejected, Status: rpc.StatusOf, Now: time.Now}), nil
 }

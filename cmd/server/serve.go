@@ -125,7 +125,7 @@ func serveBy(ctx context.Context, c config.Config, stderr io.Writer, dial cluste
 	if err := s.openTLS(); err != nil {
 		return err
 	}
-	if s.access, s.guard, err = openAccess(c, log, s.instruments); err != nil {
+	if s.access, s.guard, err = openAccess(c, log, s.instruments, s.rejected); err != nil {
 		return err
 	}
 	defer closing(&err, "access", s.access.Close) // After the last call.

@@ -35,7 +35,7 @@ func (g *Gateway) readBody(w http.ResponseWriter, r *http.Request) (data []byte,
 	}
 	p := auth.FromContext(r.Context())
 	if err := p.Hold(); err != nil {
-		f := g.Guard.rejection(r, p, err)
+		f := g.Guard.rejection(r, p, requestName(r), err)
 		f.byGateway = true
 		return nil, 0, f
 	}

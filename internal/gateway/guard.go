@@ -22,6 +22,8 @@ type GuardOptions struct {
 	Auth *auth.Authenticator
 	// Audit receives the records of rejected requests and of sessions; nil is no log.
 	Audit func(*auth.Record)
+	// Rejected receives the reason of every request that the guard rejects; nil is no receiver.
+	Rejected func(reason string)
 	// Status returns the status of an error, by the table of errors.
 	Status func(error) *status.Status
 	Now    func() time.Time
@@ -96,7 +98,7 @@ func (g *Guard) admit(w http.ResponseWriter, r *http.Request, p *auth.Principal,
 		err = p.Enter(g.Now())
 	}
 	if err != nil {
-		write(w, g.rejection(r, p, err))
+		g.reject(w, r, p, requestName(r), err)
 		return
 	}
 	defer p.Leave()
@@ -153,9 +155,18 @@ func (g *Guard) principal(r *http.Request) (p *auth.Principal, checkOrigin func(
 	return nil, anyOrigin, g.Auth.Missing()
 }
 
-func (g *Guard) rejection(r *http.Request, p *auth.Principal, err error) *failure {
+// reject answers a request that a principal, if known, may not make. It records and counts the rejection.
+func (g *Guard) reject(w http.ResponseWriter, r *http.Request, p *auth.Principal, call string, err error) {
+	f := g.rejection(r, p, call, err)
+	if g.Rejected != nil {
+		g.Rejected(f.reason())
+	}
+	write(w, f)
+}
+
+func (g *Guard) rejection(r *http.Request, p *auth.Principal, call string, err error) *failure {
 	f := g.failed(err)
-	g.record(r, p, requestName(r), f)
+	g.record(r, p, call, f)
 	return f
 }
 
@@ -217,9 +228,7 @@ func (g *Gateway) guard(next http.Handler) http.Handler {
 		p, r, err := g.Guard.identify(w, r)
 		switch {
 		case err != nil:
-			f := g.Guard.rejection(r, p, err)
-			g.count(f)
-			write(w, f)
+			g.Guard.reject(w, r, p, requestName(r), err)
 		case isCall(path):
 			next.ServeHTTP(w, r) // The gRPC server checks the call.
 		default:

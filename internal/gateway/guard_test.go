@@ -349,7 +349,8 @@ func TestBodiesThatDoNotCome(t *testing.T) {
 func TestCertificatesOverHTTP(t *testing.T) {
 	a := auth.New(auth.Options{Now: time.Now})
 	a.Set([]auth.Entry{{Name: "scraper", Role: auth.Read, Certificate: "scraper"}, {Name: "team", Role: auth.Admin, Models: []string{"t"}, Certificate: "team"}})
-	guard := gateway.NewGuard(gateway.GuardOptions{Auth: a, Status: rpc.StatusOf, Now: time.Now})
+	rejected := map[string]int{}
+	guard := gateway.NewGuard(gateway.GuardOptions{Auth: a, Status: rpc.StatusOf, Now: time.Now, Rejected: func(reason string) { rejected[reason]++ }})
 	page := guard.Require(auth.Read, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
 	for name, c := range map[string]struct {
 		common   string
@@ -380,6 +381,7 @@ func TestCertificatesOverHTTP(t *testing.T) {
 		page.ServeHTTP(w, r)
 		assert.Equal(t, want, w.Code, "a page of %q whose browser has a certificate", origin)
 	}
+	assert.Equal(t, map[string]int{"TOKEN_MISSING": 1, "CERTIFICATE_UNKNOWN": 1, "MODEL_OUT_OF_SCOPE": 1, "CROSS_ORIGIN": 1}, rejected)
 	var none *gateway.Guard
 	w := httptest.NewRecorder()
 	none.Require(auth.Admin, page).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody))

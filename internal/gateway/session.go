@@ -176,9 +176,7 @@ func (g *Guard) login(w http.ResponseWriter, r *http.Request) {
 		id, expires, err = g.sessions.add(p, g.Now())
 	}
 	if err != nil {
-		f := g.failed(err)
-		g.record(r, p, "login", f)
-		write(w, f)
+		g.reject(w, r, p, "login", err)
 		return
 	}
 	g.record(r, p, "login", success())
@@ -204,7 +202,7 @@ func (g *Guard) tokenOf(w http.ResponseWriter, r *http.Request) (*auth.Principal
 func (g *Guard) logout(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	if err := sameOrigin(r); err != nil {
-		write(w, failed(err))
+		g.reject(w, r, nil, "logout", err)
 		return
 	}
 	if cookie, err := r.Cookie(cookieOf(r)); err == nil {
