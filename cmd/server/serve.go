@@ -275,7 +275,10 @@ func (s *server) drain(ctx context.Context, server *rpc.Server, api *gateway.Gat
 	models.drain(limit)
 	var ended sync.WaitGroup
 	ended.Go(func() {
-		stop := context.AfterFunc(limit, s.closeHTTP)
+		stop := context.AfterFunc(limit, func() {
+			s.log.Warn("HTTP requests are cut off: they have not ended in time", zap.Duration("limit", drainTimeout))
+			s.closeHTTP()
+		})
 		api.Drain()
 		stop()
 	})
