@@ -45,7 +45,7 @@ func (c *control) end() {
 
 // whileOwner returns a context that ends soon after this server no longer owns the group, because the new owner then backs
 // up to the same place. Without owns it ends with ctx. The caller calls end.
-func whileOwner(ctx context.Context, owns func() bool) (watched context.Context, end func()) {
+func whileOwner(ctx context.Context, owns func() bool) (context.Context, func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
 	if owns != nil {
