@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"go.uber.org/zap"
 
@@ -120,8 +119,11 @@ func describeSame(existing *hostedModel, spec model.Spec, leader *hostedModel) (
 		}
 		return Info{}, fmt.Errorf("model %q: %w: it follows %q", existing.ID(), ErrModelExists, follows)
 	}
-	if !reflect.DeepEqual(*existing.Spec(), spec) {
-		return Info{}, fmt.Errorf("model %q: %w: it has another spec", existing.ID(), ErrModelExists)
+	if differ := existing.Spec().Differences(spec); len(differ) > 0 {
+		for _, d := range differ {
+			d.Err, d.Want = ErrModelExists, fmt.Sprintf("%s, as the existing model %q has", d.Want, existing.ID())
+		}
+		return Info{}, differ.Err()
 	}
 	return figures.Describe(existing.Model)
 }
