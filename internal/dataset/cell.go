@@ -16,6 +16,9 @@ var errEmpty = errors.New("the field is empty")
 // IsGap reports whether a text among numbers, booleans or times means a missing value. A number
 // that is not finite is missing too.
 func IsGap(text string) bool {
+	if isPlain(text) {
+		return false
+	}
 	switch strings.ToLower(text) {
 	case "none", "nil", "-", "--", "---", "—", "–", "m", ".", "..", ":", "*", "missing", "unknown", "undefined", "not available", "n.d.", "nd", "k.a.", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity":
 		return true
@@ -28,6 +31,9 @@ func IsGap(text string) bool {
 // IsUnknown reports whether a text among texts means a missing value: also what R, pandas, databases
 // and C write, and the errors of spreadsheets in four languages. None and nil may be categories.
 func IsUnknown(text string) bool {
+	if isPlain(text) {
+		return false
+	}
 	switch text := strings.ToLower(text); text {
 	case "", "na", "n/a", "n.a.", "nan", "-nan", "nan(ind)", "-nan(ind)", "nan(snan)", "-nan(snan)", "null", "?", "<na>", "nat", `\n`,
 		"(null)", "#n/a", "#n/a n/a", "#na", "#nv", "#n/d", "#div/0!", "#value!", "#ref!", "#name?", "#num!", "#null!", "#spill!", "#calc!",

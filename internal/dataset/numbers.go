@@ -3,6 +3,8 @@ package dataset
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,6 +40,9 @@ type Numbers struct {
 	sign          byte // Of the first bound, + if it is behind the number.
 	signs         bool // Not all bounds have it.
 	laps          bool // 5'12" is 5 minutes and 12 seconds.
+	// scaled is set of 5 M beside 5M or 300 K, where the letter is no unit; letter is the last one.
+	scaled bool
+	letter string
 }
 
 // Declare says that the cells are numbers, by a spec and not by the other cells. The unit may be empty, and is read as that of a
@@ -77,6 +82,9 @@ func (n *Numbers) Units() (unit, other string, unlike int) { return n.unit, n.ot
 // number. Plain fails if the column does not
 // show which mark is the decimal one.
 func (n *Numbers) Plain(text string) (plain string, err error) {
+	if isPlain(text) {
+		return text, nil
+	}
 	w := written{digits: text}
 	if strings.Trim(text, "0123456789.,") != "" {
 		v, unit, ok := compound(text, n.laps)
@@ -88,6 +96,15 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 			return n.inUnit(v, strconv.FormatFloat(v, 'f', -1, 64), unit, text), nil
 		}
 		w = split(text)
+	}
+	switch {
+	case w.letter == "":
+	case w.letter == n.fixed:
+		w.unit, w.magnitude = w.letter, ""
+	case w.magnitude == "":
+		if n.table.survey(); n.scaled {
+			w.unit, w.magnitude = "", magnitude(w.letter, false)
+		}
 	}
 	plain, m := digits(w.digits)
 	switch m {
@@ -118,6 +135,22 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 		}
 	}
 	return n.inUnit(v, plain, w.unit, text), nil
+}
+
+// isPlain reports whether a text is a number as most files write it, with or without a point, but no 1.234.
+func isPlain(text string) bool {
+	digits, point := strings.TrimPrefix(text, "-"), 0
+	for i := range len(digits) {
+		switch c := digits[i]; {
+		case c >= '0' && c <= '9':
+		case c == '.' && point == 0 && i > 0:
+			point = i
+		default:
+			return false
+		}
+	}
+	fraction := len(digits) - 1 - point
+	return digits != "" && (point == 0 || fraction > 0 && fraction != 3)
 }
 
 // clock returns the digits. Those of a time of the day or of a duration are converted into seconds, and s becomes the unit.
@@ -240,14 +273,21 @@ func (n *Numbers) look(cell string) {
 		return
 	}
 	cell = strings.TrimSpace(cell)
-	if _, unit, ok := compound(cell, n.laps); ok && unit != "" {
-		n.laps = n.laps || unit == "s" && strings.ContainsAny(cell, "'′’")
-		if n.countUnit(unit); unit != "°" && unit != "★" {
-			n.base, n.several = unit, true
+	if isPlain(cell) {
+		n.exact, n.bare = n.exact+1, n.bare+1
+		if strings.Contains(cell, ".") {
+			n.points++
 		}
 		return
 	}
+	if n.lookAtParts(cell) {
+		return
+	}
 	w := split(cell)
+	if w.letter != "" {
+		n.scaled = n.scaled || w.magnitude != "" || n.letter != "" && !strings.EqualFold(n.letter, w.letter)
+		n.letter = w.letter
+	}
 	if half := halfOf(w.unit); len(half) == len("pm") || half != "" && strings.Contains(w.digits, ":") {
 		n.halves++
 	}
@@ -291,6 +331,22 @@ func (n *Numbers) look(cell string) {
 	}
 }
 
+// lookAtParts counts the unit of a number of several parts.
+func (n *Numbers) lookAtParts(cell string) bool {
+	_, unit, ok := compound(cell, n.laps)
+	if !ok || unit == "" {
+		return false
+	}
+	n.laps = n.laps || unit == "s" && strings.ContainsAny(cell, "'′’")
+	switch n.countUnit(unit); {
+	case strings.Contains(cell, "/"):
+		n.lookAtUnit(unit)
+	case unit != "°" && unit != "★":
+		n.base, n.several = unit, true
+	}
+	return true
+}
+
 func (n *Numbers) countBound(sign byte) {
 	if sign >= '0' && sign <= '9' {
 		sign = '+'
@@ -324,6 +380,23 @@ func (n *Numbers) countUnit(unit string) {
 	}
 	if n.fixed == "" && n.units[unit] > n.units[n.unit] {
 		n.unit = unit
+	}
+}
+
+// dropLetters takes back the units that are letters of magnitudes.
+func (n *Numbers) dropLetters() {
+	if !n.scaled {
+		return
+	}
+	for _, letter := range []string{"k", "K", "M", "B"} {
+		n.bare, n.united = n.bare+n.units[letter], n.united-n.units[letter]
+		delete(n.units, letter)
+	}
+	n.unit = n.fixed
+	for _, unit := range slices.Sorted(maps.Keys(n.units)) {
+		if n.fixed == "" && n.units[unit] > n.units[n.unit] {
+			n.unit = unit
+		}
 	}
 }
 
@@ -437,7 +510,9 @@ func (t *Table) survey() {
 		}
 	}
 	points, commas := 0, 0
-	for _, n := range t.numbers {
+	for i := range t.numbers {
+		n := &t.numbers[i]
+		n.dropLetters()
 		points, commas = points+n.points, commas+n.commas
 	}
 	t.decimalCommas, t.decimalPoints = commas > 0 && points == 0, points > 0 && commas == 0

@@ -56,8 +56,20 @@ func (s *shape) titles() int {
 	for at < len(s.records) && s.isTitle(s.records[at]) {
 		at++
 	}
-	if at == 0 || at >= len(s.records)-1 || len(s.records[at]) != s.width {
-		return 0
+	for ; at > 0; at-- {
+		if s.isHeader(at) {
+			return s.ends[at-1]
+		}
+		if !strings.HasPrefix(s.records[at-1][0], "#") { // Or the last comment is the header.
+			break
+		}
+	}
+	return 0
+}
+
+func (s *shape) isHeader(at int) bool {
+	if at >= len(s.records)-1 || len(s.records[at]) != s.width {
+		return false
 	}
 	header, named := s.records[at], 0
 	for i, name := range header {
@@ -70,10 +82,7 @@ func (s *shape) titles() int {
 			named++
 		}
 	}
-	if named <= 0 || isRow(header, &shape{records: s.records[at:]}) {
-		return 0
-	}
-	return s.ends[at-1]
+	return named > 0 && !isRow(header, &shape{records: s.records[at:]})
 }
 
 // descriptions counts the rows below the header, at most three, that describe columns, as surveys and loggers write
@@ -104,7 +113,7 @@ func (s *shape) descriptions() (n int) {
 func (s *shape) isOfNumbers(i, from int) bool {
 	numbers, cells := 0, 0
 	for _, record := range s.records[from:] {
-		if len(record) == s.width && record[i] != "" {
+		if len(record) == s.width && i < s.width && record[i] != "" {
 			cells++
 			if isNumeric(record[i]) {
 				numbers++

@@ -48,6 +48,8 @@ func (e *Error) Unwrap() error { return e.Err }
 type Selection struct {
 	// Target names the columns with the labels; see Table.Targets.
 	Target string
+	// Unit is the unit of the labels, empty if it is not known.
+	Unit string
 	// Features names the columns that are features, in their order. If it is empty,
 	// every column is one that is neither a target nor ignored.
 	Features []string
@@ -70,6 +72,11 @@ func NewReader(table *Table, s Selection) (*Reader, error) {
 	targets, err := table.Targets(s.Target)
 	if err != nil {
 		return nil, err
+	}
+	if s.Unit != "" {
+		for _, i := range targets {
+			table.Numbers(i).Declare(s.Unit)
+		}
 	}
 	d := &Reader{table: table, targets: targets}
 	if err := d.choose(s); err != nil {

@@ -184,6 +184,8 @@ func TestTitlesAndFooters(t *testing.T) {
 		"v\nNA|NA\n3|1\n4|2\n":                                           "v/2:NA|NA/3:3|1/4:4|2/0",
 		"\"a, b\"\nc;d\ne\n":                                             "a, b/2:c;d/3:e/0",
 		"\r\n\r\na;b\r\n1;2\r\n":                                         "a b/4:1 2/0",
+		"a,b\nx,y,z\n1,2\n1,2\n":                                         "a b/a.csv: line 2, column 3: 3 fields where the header has 2",
+		"##f=1\n##g\n#k\tv\nx\t1.5\ny\t2.5\n":                            "#k v/4:x 1.5/5:y 2.5/1",
 		"name,y,z\nBob,n/a\n":                                            "name y z/a.csv: line 2, column 3: 2 fields where the header has 3",
 	} {
 		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)

@@ -25,14 +25,14 @@ type written struct {
 	minus, digits string
 	// unit is a sign or a code of a currency before the number, or letters and signs after the number.
 	unit string
-	// magnitude is e3 of 1.5k.
-	magnitude string
+	// magnitude is e3 of 1.5k, letter the k, M or B that is all that follows the digits.
+	magnitude, letter string
 	// bound is set of <0.05, >=200 and 5+, inner of (5).
 	bound, inner bool
 }
 
 // magnitude is the exponent of a word for a thousand and more, or empty. A single letter has no space before, but of
-// amounts of a currency.
+// amounts of a currency, and in columns that have letters of other magnitudes or without a space.
 func magnitude(word string, spaced bool) string {
 	if spaced && len(word) == 1 {
 		return ""
@@ -116,6 +116,9 @@ func (w *written) cutUnit(unit string, spaced bool) {
 		return
 	case len(unit) > maxFlag && strings.ToLower(unit) == unit: // 12-month
 		w.digits = strings.TrimSuffix(w.digits, "-")
+	}
+	if w.unit == "" && len(unit) == 1 && magnitude(unit, false) != "" {
+		w.letter = unit
 	}
 	if w.magnitude = magnitude(word, spaced && w.unit == "" && rest == ""); w.magnitude != "" {
 		unit = rest
@@ -284,7 +287,7 @@ var (
 	ordinal     = regexp.MustCompile(`^(?:st|nd|rd|th)\b ?`)
 	iso         = regexp.MustCompile(`^P(?:` + amount + `W)?(?:` + amount + `D)?(?:T(?:` + amount + `H)?(?:` + amount + `M)?(?:` + amount + `S)?)?$`)
 	clock       = regexp.MustCompile(`^(?:(\d{1,9}) days?,? ?)?(\d{1,9}):(\d\d)(?::(\d\d))?(\.\d+)?$`)
-	fraction    = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)(?: stars?)?$`)
+	fraction    = regexp.MustCompile(`^(?:([0-9]+) )?([0-9]+(?:[.,][0-9]+)?)(?: ?/ ?| out of )([0-9]+)(?: ([a-z]+))?$`)
 	spread      = regexp.MustCompile(`^(.*[^ (]) ?(?:\(?(?:±|\+/-).*| \((?:[-+<0-9][^()]*|[HL]{1,2})\))$`)
 )
 
@@ -315,10 +318,10 @@ func compound(text string, laps bool) (v float64, unit string, ok bool) {
 		if m := fraction.FindStringSubmatch(text); m != nil {
 			over, under := decimal(m[2]), decimal(m[3])
 			measures := []float64{2, 3, 4, 5, 6, 8, 12, 16, 32, 64}
-			return decimal(m[1]) + over/under, "", over <= under && (slices.Contains(measures, under) || under > 0 && math.Mod(under, 10) == 0) // Also the best of ratings.
+			return decimal(m[1]) + over/under, strings.TrimSuffix(singular(m[4]), "star"), over <= under && (slices.Contains(measures, under) || under > 0 && math.Mod(under, 10) == 0) // Also the best of ratings.
 		}
 	}
-	if text == "" || text[0] < '0' || text[0] > '9' || !strings.ContainsAny(text, "dfhmrswy") {
+	if text == "" || text[0] < '0' || text[0] > '9' || !strings.ContainsAny(text, "bdfghmrswy") {
 		return 0, "", false
 	}
 	return together(text)

@@ -76,22 +76,22 @@ func isCode(cell string) bool {
 }
 
 // booleanPairs is how many pairs of words for true and false are known.
-const booleanPairs = 11
+const booleanPairs = 14
 
 // parseBoolean reads a word for true or false. The pair is its place among the pairs.
 func parseBoolean(cell string) (pair int, value, ok bool) {
 	word := strings.ToLower(whole(cell))
-	if len(word) > len("verdadeiro") || strings.ContainsAny(word, " /") {
+	if len(word) > len("verdadeiro") || strings.ContainsAny(word, " /|") {
 		return 0, false, false
 	}
-	for i, words := range [booleanPairs]string{
-		" true / false ", " yes sí si / no ", " t / f ", " y / n ", " on / off ", " ja / nein nei nej nee ", " oui / non ", " wahr / falsch ", " vrai / faux ", " verdadero verdadeiro vero / falso ", " 1 / 0 ",
-	} {
-		if at := strings.Index(words, " "+word+" "); at >= 0 {
-			return i, at < strings.IndexByte(words, '/'), true
-		}
+	const words = " true / false | yes sí sì si / no | t / f | y / n | on / off | ja / nein nei nej nee | oui / non | wahr / falsch | " +
+		"vrai / faux | verdadero verdadeiro vero / falso | tak / nie | sim / não nao | da ano / ne | 1 / 0 "
+	at := strings.Index(words, " "+word+" ")
+	if at < 0 {
+		return 0, false, false
 	}
-	return 0, false, false
+	before := words[:at]
+	return strings.Count(before, "|"), strings.LastIndexByte(before, '/') <= strings.LastIndexByte(before, '|'), true
 }
 
 // whole is the integer of a cell such as 7.0, and any other cell as it is. The category of 7.0 is 7,

@@ -103,7 +103,7 @@ func isOfUnit(r rune) bool { return r == '%' || unicode.IsLetter(r) }
 func (c *column) isVector(values int) bool {
 	text, f := c.bestFrame()
 	return f.count > 0 && f.measures && areFew(values-f.count, values) &&
-		(c.hardlyRepeats() || c.different() > ownFeatures && !strings.ContainsFunc(text, isOfUnit))
+		(c.hardlyRepeats() || c.different() > fewIntegers && 4*c.different() > 3*values || c.different() > ownFeatures && !strings.ContainsFunc(text, isOfUnit))
 }
 
 func (c *column) decideVector(out *Column, values int) {

@@ -195,7 +195,7 @@ func apart(levels []level, g int, variance float64) float64 {
 // nameWords end the names of columns that name things.
 func nameWords() []string {
 	return []string{
-		"account", "agent", "barcode", "client", "code", "customer", "device", "driver", "ean", "employee", "id", "ids", "imei", "isbn",
+		"account", "agent", "barcode", "client", "code", "customer", "device", "doc", "document", "driver", "ean", "employee", "id", "ids", "imei", "isbn",
 		"item", "member", "merchant", "patient", "phone", "player", "postal", "postcode", "product", "pupil", "seller", "sensor",
 		"shop", "sku", "ssn", "station", "store", "student", "teacher", "team", "uid", "upc", "user", "vehicle", "vendor", "zip",
 		"zipcode", "zone",
