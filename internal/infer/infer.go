@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -61,6 +62,7 @@ type Column struct {
 	numbers  *dataset.Numbers   // How the file writes numbers.
 	classes  int                // How many classes a target has.
 	counts   bool               // The labels are whole numbers from 0 on.
+	unit     string             // The unit of the labels.
 	frame    string             // Of the cells of a vector.
 	odd      bool               // One cell decides the kind, or a few are unlike the others.
 	lenient  bool               // Cells that are not of the kind are missing values,
@@ -208,7 +210,7 @@ type file struct {
 func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 	r := &Result{Rows: f.rows, Spec: &hindsightv1.ModelSpec{}, Notes: table.Notes()}
 	agree(f.columns)
-	counts := len(f.targets) > 0
+	counts, units := len(f.targets) > 0, []string(nil)
 	for i, c := range f.columns {
 		if c.target {
 			column, err := c.decideTarget(f.rows, o.Classes)
@@ -221,7 +223,7 @@ func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 			if column.Kind == Class {
 				r.Spec.Classes = &hindsightv1.Classes{MaxClasses: proto.Int32(int32(column.classes))}
 			}
-			counts = counts && column.counts
+			counts, units = counts && column.counts, append(units, column.unit)
 			r.Columns, r.Question = append(r.Columns, column), c.question(o.Classes)
 			continue
 		}
@@ -231,8 +233,15 @@ func (f *file) result(table *dataset.Table, o Options) (*Result, error) {
 			r.Spec.Inputs = append(r.Spec.Inputs, column.Input)
 		}
 	}
+	label := &hindsightv1.Label{}
 	if counts {
-		r.Spec.Label = &hindsightv1.Label{Min: proto.Float64(0)}
+		label.Min = proto.Float64(0)
+	}
+	if units = slices.Compact(units); len(units) == 1 && units[0] != "" {
+		label.Unit = &units[0]
+	}
+	if counts || label.Unit != nil {
+		r.Spec.Label = label
 	}
 	if n := len(f.targets); n > 1 {
 		r.Spec.Outputs = int32(n)

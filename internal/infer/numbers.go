@@ -59,6 +59,15 @@ func (c *column) oddNumbers(values int) string {
 	return c.missing(&c.words, values, kind)
 }
 
+// span is the range of the numbers, with their unit.
+func (c *column) span(low, high float64) string {
+	text := fmt.Sprintf("numbers from %g to %g", low+0, high+0) // No -0.
+	if unit := c.written.Unit(); unit != "" {
+		text += " of the unit " + unit
+	}
+	return text
+}
+
 func (c *column) decideNumber(out *Column) {
 	if c.namesRow(c.cells - c.gaps) {
 		out.Kind, out.Reason = LeftOut, "ids, by the name of the column or by their length, of which most do not repeat: they name the row"
@@ -66,16 +75,15 @@ func (c *column) decideNumber(out *Column) {
 	}
 	out.Kind, out.gaps = Number, true
 	in := &hindsightv1.NumericInput{}
-	var of string
 	if unit := c.written.Unit(); unit != "" {
-		in.Unit, of = &unit, " of the unit "+unit
+		in.Unit = &unit
 	}
 	out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Numeric{Numeric: in}}
 	low, high := c.low, c.high
 	if c.leavesHuge(c.cells - c.gaps) {
 		low, high = c.lowExact, c.highExact
 	}
-	out.Reason = fmt.Sprintf("numbers from %g to %g%s", low+0, high+0, of) // No -0.
+	out.Reason = c.span(low, high)
 	switch {
 	case low == high:
 		out.Reason = fmt.Sprintf("the same number, %g, in every row: it tells nothing", low)

@@ -25,7 +25,8 @@ func (c *column) decideTarget(rows int, classes bool) (*Column, error) {
 	case without == rows:
 		return nil, errors.New("the target has no label: every cell is empty")
 	case values > 0 && !classes && (c.numbers == values || c.numbers > 0 && c.ambiguous.count == 0 && n > fewClasses && areFew(values-c.numbers, values)):
-		say("numbers from %g to %g", c.low+0, c.high+0)
+		out.unit = c.written.Unit()
+		say("%s", c.span(c.low, c.high))
 		if c.converted != "" {
 			say("labels are the numbers alone, such as %s of %.40q", c.plain, c.converted)
 		}

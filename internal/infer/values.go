@@ -34,7 +34,7 @@ func Values(text, name string, o Options, spec *hindsightv1.ModelSpec) (lines st
 	}
 	if spec.GetClasses() == nil {
 		for _, i := range targets {
-			declared = append(declared, NumberOf(table.Columns()[i]))
+			declared = append(declared, LabelOf(table.Columns()[i], spec.GetLabel()))
 		}
 	}
 	again, err := dataset.NewTable(strings.NewReader(text), name, 0)
@@ -91,7 +91,11 @@ func (c *Conventions) row(table *dataset.Table, targets []int, record []string) 
 	return values, nil
 }
 
-// NumberOf declares a number of any unit.
-func NumberOf(name string) *hindsightv1.Input {
-	return &hindsightv1.Input{Name: name, Kind: &hindsightv1.Input_Numeric{Numeric: &hindsightv1.NumericInput{Unit: new(string)}}}
+// LabelOf declares the labels of a column as a number of their unit.
+func LabelOf(name string, label *hindsightv1.Label) *hindsightv1.Input {
+	in := &hindsightv1.NumericInput{}
+	if label != nil {
+		in.Unit = label.Unit
+	}
+	return &hindsightv1.Input{Name: name, Kind: &hindsightv1.Input_Numeric{Numeric: in}}
 }

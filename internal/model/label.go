@@ -13,7 +13,12 @@ type Label struct {
 	Max *float64 `json:"max,omitempty"`
 	// Integer: labels are whole numbers.
 	Integer bool `json:"integer,omitempty"`
+	// Unit is the unit of the labels of files, nil if it is not known.
+	Unit *string `json:"unit,omitempty"`
 }
+
+// Bounded reports whether the label excludes some number.
+func (l *Label) Bounded() bool { return l != nil && (l.Min != nil || l.Max != nil || l.Integer) }
 
 // Project returns the number of [Min, Max] that is nearest to v. A projection onto an interval
 // moves no prediction away from a label in the interval: |Project(v) − y| <= |v − y|.

@@ -11,7 +11,11 @@ import (
 	"hindsight/internal/infer"
 )
 
-const csvField = "csv"
+const (
+	csvField = "csv"
+	// Of a file that is read by a spec.
+	defaultTarget = "y"
+)
 
 func (m *models) InferSpec(_ context.Context, r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse, error) {
 	out, err := inferSpec(r)
@@ -30,6 +34,9 @@ func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse,
 	if o.Target == "" {
 		if o.Target, err = table.LikelyTarget(); err != nil {
 			return nil, err
+		}
+		if r.GetSpec() != nil && o.Target != defaultTarget {
+			o.Target = "" // The spec does not need the labels of rows to predict.
 		}
 	}
 	result, err := infer.Read(table, o)

@@ -252,6 +252,9 @@ func TestInferSpec(t *testing.T) {
 	require.NoError(t, err)
 	line, _, _ = strings.Cut(r.GetValues(), "\n")
 	assert.Equal(t, `[null,"Bern",1.5,null,null]`, line, "values %s", r.GetValues())
+	r, err = c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: "price;city\n1;Bern\n", Spec: spec, Values: true})
+	require.NoError(t, err)
+	assert.Equal(t, "[null,\"Bern\"]\n", r.GetValues(), "of a file to predict")
 	digits := &hindsightv1.InferSpecRequest{Csv: "Report\n\na,b,y\n1,1,1\n2,2,2\n", Texts: []string{"b"}}
 	r, err = c.models.InferSpec(t.Context(), digits)
 	require.NoError(t, err)

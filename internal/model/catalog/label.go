@@ -5,6 +5,7 @@ import (
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/bounds"
+	"hindsight/internal/model/input"
 )
 
 // label checks spec.label. A label that allows every number is dropped.
@@ -33,6 +34,9 @@ func (c *completion) label(e entry) {
 	}
 	bound("min", l.Min)
 	bound("max", l.Max)
+	if l.Unit != nil {
+		c.addAt(input.CheckName("unit", *l.Unit))
+	}
 	if l.Min != nil && l.Max != nil && !(*l.Min < *l.Max) {
 		c.reject("max", *l.Max, "more than min")
 	}
@@ -40,7 +44,7 @@ func (c *completion) label(e entry) {
 }
 
 func (c *completion) bounded(e entry) entry {
-	if c.spec.Label == nil {
+	if !c.spec.Label.Bounded() {
 		return e
 	}
 	e.cost.StateBytes += bounds.OwnBytes

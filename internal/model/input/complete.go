@@ -55,7 +55,7 @@ func Complete(inputs []*model.Input, o Options) ([]*model.Input, error) {
 			errs = append(errs, reject(at, "nothing", "an input"))
 			continue
 		}
-		if err := checkName(at+".name", in.Name); err != nil {
+		if err := CheckName(at+".name", in.Name); err != nil {
 			errs = append(errs, err)
 		} else if first, twice := named[in.Name]; twice {
 			errs = append(errs, reject(at+".name", fmt.Sprintf("%q", in.Name), fmt.Sprintf("a name other than that of inputs[%d]", first)))
@@ -76,7 +76,8 @@ func reject(field, got, want string) error {
 	return &model.FieldError{Field: field, Err: model.ErrInvalidSpec, Got: got, Want: want}
 }
 
-func checkName(field, name string) error {
+// CheckName rejects an empty or a long name, and one with control characters.
+func CheckName(field, name string) error {
 	bad := func(r rune) bool { return !unicode.IsGraphic(r) }
 	switch {
 	case name == "":
@@ -148,7 +149,7 @@ func pointer[T any](p *T, otherwise T) *T {
 func completeNumeric(at string, in *model.NumericInput) (*model.NumericInput, error) {
 	out := &model.NumericInput{Log1p: pointer(in.Log1p, false), Unit: in.Unit}
 	if in.Unit != nil {
-		if err := checkName(at+".unit", *in.Unit); err != nil {
+		if err := CheckName(at+".unit", *in.Unit); err != nil {
 			return nil, err
 		}
 	}

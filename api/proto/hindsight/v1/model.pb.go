@@ -3571,7 +3571,7 @@ type InferSpecRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The file, whose first line names the columns, or its head.
 	Csv string `protobuf:"bytes,1,opt,name=csv,proto3" json:"csv,omitempty"`
-	// The columns of the labels, with commas between them. Default y, else the last column with a name.
+	// The columns of the labels, with commas between them. Default y, else the last column with a name, else with spec none.
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
 	// The labels are classes, though they are numbers.
 	Classes bool `protobuf:"varint,3,opt,name=classes,proto3" json:"classes,omitempty"`

@@ -827,7 +827,9 @@ type Label struct {
 	// The largest label.
 	Max *float64 `protobuf:"fixed64,2,opt,name=max,proto3,oneof" json:"max,omitempty"`
 	// Labels and the ends of intervals are whole numbers; predictions stay means.
-	Integer       bool `protobuf:"varint,3,opt,name=integer,proto3" json:"integer,omitempty"`
+	Integer bool `protobuf:"varint,3,opt,name=integer,proto3" json:"integer,omitempty"`
+	// The unit of the labels of a file, as InferSpec sets it; see NumericInput.unit. Any learner of numbers has one.
+	Unit          *string `protobuf:"bytes,4,opt,name=unit,proto3,oneof" json:"unit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -881,6 +883,13 @@ func (x *Label) GetInteger() bool {
 		return x.Integer
 	}
 	return false
+}
+
+func (x *Label) GetUnit() string {
+	if x != nil && x.Unit != nil {
+		return *x.Unit
+	}
+	return ""
 }
 
 // Input declares one named input, such as {"name": "city", "categorical": {}}.
@@ -3569,13 +3578,15 @@ const file_hindsight_v1_spec_proto_rawDesc = "" +
 	"\vpros_n_kons\x18\x15 \x01(\v2\x17.hindsight.v1.ProsNKonsH\x00R\tprosNKons\x12(\n" +
 	"\x04kons\x18\x16 \x01(\v2\x12.hindsight.v1.KonsH\x00R\x04kons\x12P\n" +
 	"\x12semiparametric_awv\x18\x17 \x01(\v2\x1f.hindsight.v1.SemiparametricAwvH\x00R\x11semiparametricAwvB\t\n" +
-	"\alearner\"_\n" +
+	"\alearner\"\x81\x01\n" +
 	"\x05Label\x12\x15\n" +
 	"\x03min\x18\x01 \x01(\x01H\x00R\x03min\x88\x01\x01\x12\x15\n" +
 	"\x03max\x18\x02 \x01(\x01H\x01R\x03max\x88\x01\x01\x12\x18\n" +
-	"\ainteger\x18\x03 \x01(\bR\aintegerB\x06\n" +
+	"\ainteger\x18\x03 \x01(\bR\ainteger\x12\x17\n" +
+	"\x04unit\x18\x04 \x01(\tH\x02R\x04unit\x88\x01\x01B\x06\n" +
 	"\x04_minB\x06\n" +
-	"\x04_max\"\x86\x04\n" +
+	"\x04_maxB\a\n" +
+	"\x05_unit\"\x86\x04\n" +
 	"\x05Input\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x126\n" +
 	"\anumeric\x18\x02 \x01(\v2\x1a.hindsight.v1.NumericInputH\x00R\anumeric\x126\n" +

@@ -237,14 +237,16 @@ class Kons(_message.Message):
     def __init__(self, kernel: _Optional[_Union[Kernel, _Mapping]] = ..., loss: _Optional[_Union[Loss, str]] = ..., range: _Optional[_Iterable[float]] = ..., clip: _Optional[float] = ..., eta: _Optional[float] = ..., alpha: _Optional[float] = ..., gamma: _Optional[float] = ..., epsilon: _Optional[float] = ..., beta: _Optional[float] = ..., max_observations: _Optional[int] = ...) -> None: ...
 
 class Label(_message.Message):
-    __slots__ = ["integer", "max", "min"]
+    __slots__ = ["integer", "max", "min", "unit"]
     INTEGER_FIELD_NUMBER: _ClassVar[int]
     MAX_FIELD_NUMBER: _ClassVar[int]
     MIN_FIELD_NUMBER: _ClassVar[int]
+    UNIT_FIELD_NUMBER: _ClassVar[int]
     integer: bool
     max: float
     min: float
-    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., integer: bool = ...) -> None: ...
+    unit: str
+    def __init__(self, min: _Optional[float] = ..., max: _Optional[float] = ..., integer: bool = ..., unit: _Optional[str] = ...) -> None: ...
 
 class LinearAwv(_message.Message):
     __slots__ = ["forgetting", "lambdas"]

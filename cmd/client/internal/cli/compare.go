@@ -68,7 +68,7 @@ several. Fewer than 100 rows have no interval.`,
 				if v.spec, v.rows, err = e.inferSpec(v.csv, &v.options, c.given("target"), v.options.Classes); err != nil {
 					return err
 				}
-				v.options.Classes = isClassifier(v.spec)
+				v.options.Classes, v.options.Label = isClassifier(v.spec), v.spec.GetLabel()
 				return e.withClient(c.ctx(), func(server *client.Client) error { return v.run(c.ctx(), e, server) })
 			})
 		},

@@ -29,7 +29,7 @@ Columns are numbers, booleans (such as yes and no, or 0 and 1), categories and t
 $1,234, 12 kg and 45% the number counts: 45% is 45 in every file. (5) is -5, 1.5k is 1500,
 3/4 is 0.75, <0.05 is 0.05, 52°30'S is -52.5; 1:02:03, 1:02:03 PM, PT1H2M3S and 1h 2m 3s are
 seconds. Several units in one column, such as 500 g and 2 kg, are converted into one. The spec
-names the unit, and whether the day or the month is first in dates: later files are read by it. Integers that name things, such as users or stores, are categories: if
+names the unit, of labels too, and whether the day or the month is first in dates: later files are read by it. Integers that name things, such as users or stores, are categories: if
 the labels of neighboring integers are no more alike than others, or if the name of the
 column says so, as user, storeId or zip_code do. A few integers, such as hours, are
 categories if labels follow them in no line; grades, counts and years are numbers. Of more

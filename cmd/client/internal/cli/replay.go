@@ -263,7 +263,7 @@ func (r *replay) spec(ctx context.Context, e *env, c *client.Client) (*hindsight
 }
 
 func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, err error) {
-	r.options.Classes = isClassifier(spec)
+	r.options.Classes, r.options.Label = isClassifier(spec), spec.GetLabel()
 	if len(spec.GetInputs()) == 0 {
 		file, err := stream.OpenFile(r.csv, r.options)
 		if err != nil {

@@ -30,7 +30,7 @@ func OpenFile(path string, o FileOptions) (*File, error) {
 	if f.file, f.table, err = openTable(path, o.Delimiter); err != nil {
 		return nil, err
 	}
-	f.reader, err = dataset.NewReader(f.table, dataset.Selection{Target: o.Target, Features: o.Features, Ignore: o.Ignore})
+	f.reader, err = dataset.NewReader(f.table, dataset.Selection{Target: o.Target, Unit: o.Label.GetUnit(), Features: o.Features, Ignore: o.Ignore})
 	if err == nil && o.Classes && f.Outputs() > 1 {
 		err = f.table.AtHeader(errClasses)
 	}

@@ -133,7 +133,7 @@ func (r *Records) survey() error {
 	declared := slices.Clone(r.declared)
 	if !r.options.Classes {
 		for _, i := range r.targets {
-			declared = append(declared, infer.NumberOf(columns[i]))
+			declared = append(declared, infer.LabelOf(columns[i], r.options.Label))
 		}
 	}
 	err := WithTable(r.path, r.options.Delimiter, func(table *dataset.Table) (err error) {

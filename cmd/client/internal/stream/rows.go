@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 
+	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/internal/dataset"
 	"hindsight/internal/dataset/parquet"
 )
@@ -26,6 +27,8 @@ type FileOptions struct {
 	Ignore []string
 	// Classes: the texts of the target are classes.
 	Classes bool
+	// Label has the unit of labels that are numbers, nil if it is not known.
+	Label *hindsightv1.Label
 	// Offset is how many rows to skip.
 	Offset int
 	// Limit is how many rows to take at most; 0 takes all.
