@@ -17,9 +17,8 @@ import (
 var (
 	ErrMissing = errors.New("no token and no client certificate")
 	// ErrInvalid does not say whether the token is malformed, unknown or revoked.
-	ErrInvalid = errors.New("the token is not valid")
-	ErrExpired = errors.New("the token has expired")
-	// ErrCertificate: the certificate is verified, and no entry names it.
+	ErrInvalid     = errors.New("the token is not valid")
+	ErrExpired     = errors.New("the token has expired")
 	ErrCertificate = errors.New("no entry names this client certificate")
 	ErrRole        = errors.New("the role is too low")
 	ErrScope       = errors.New("outside of the principal's models")

@@ -33,9 +33,8 @@ type Entry struct {
 	Name string
 	Role Role
 	// Models are prefixes of ids; empty is all models.
-	Models []string
-	Hash   *[sha256.Size]byte
-	// Certificate is the name in a client certificate.
+	Models      []string
+	Hash        *[sha256.Size]byte
 	Certificate string
 	// Claim and Value: a JWT whose claim is the value, or a list with the value.
 	Claim, Value string

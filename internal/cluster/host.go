@@ -32,8 +32,7 @@ type Options struct {
 	// Directory is the data directory, and Store says how to open a store there.
 	Directory string
 	Store     store.Options
-	// Groups is the number of groups of models.
-	Groups int
+	Groups    int
 	// Address is the address that the other servers connect to. Without a Listener the server also listens on it. The
 	// host closes the Listener, even if OpenHost fails.
 	Address  string

@@ -25,21 +25,17 @@ import (
 
 // Sentinels.
 var (
-	// ErrRemoved: the cluster has removed this server.
 	ErrRemoved = consensus.ErrRemoved
 	// ErrAsync: the options ask for asynchronous durability, and a cluster needs a durable log.
 	ErrAsync = errors.New("cluster: a cluster needs durability sync")
 	// ErrFounders: several servers have models, so that none can found the cluster, or this server has models and
 	// cannot join.
 	ErrFounders = errors.New("cluster: only one server may bring models into a cluster")
-	// ErrNoMember: no member has the id or the address.
 	ErrNoMember = errors.New("cluster: no member has this id or address")
 	// ErrNoSuccessor: no other voter answers, or all are drained.
 	ErrNoSuccessor = errors.New("cluster: no other server can own the store")
-	// ErrAddress: other servers cannot connect to the address.
-	ErrAddress = errors.New("cluster: other servers connect to the cluster address: it needs a host and a port")
-	// ErrOwnerStays: the owner cannot be removed.
-	ErrOwnerStays = errors.New("cluster: move the ownership before removing its owner")
+	ErrAddress     = errors.New("cluster: other servers connect to the cluster address: it needs a host and a port")
+	ErrOwnerStays  = errors.New("cluster: move the ownership before removing its owner")
 )
 
 // Unheard is the age of a state that no owner has confirmed since the server was opened.

@@ -182,7 +182,6 @@ func (h *Host) make(ctx context.Context, s placement.Step) error {
 	return nil
 }
 
-// join makes a server a voter of a group.
 func (h *Host) join(ctx context.Context, g *Group, server string) error {
 	client, err := h.client(server)
 	if err != nil {
@@ -213,7 +212,6 @@ func (h *Host) owner(ctx context.Context, g *Group) string {
 	return g.search(ctx)
 }
 
-// change asks the owner of a group for a change.
 func (h *Host) change(ctx context.Context, g *Group, r *clusterv1.ChangeGroupRequest) (err error) {
 	waited := h.until(ctx, func() bool {
 		owner := h.owner(ctx, g)
@@ -264,7 +262,6 @@ func (h *Host) place(ctx context.Context) {
 	}
 }
 
-// endFounding durably ends the founding.
 func (h *Host) endFounding() error {
 	h.spread.Store(true)
 	if n := h.groups[0].node.Load(); n != nil {

@@ -11,8 +11,7 @@ import (
 
 // Survivor is a stopped member of a cluster that has lost its majority.
 type Survivor struct {
-	Self Member
-	// Others are the other members as this member knows them.
+	Self   Member
 	Others []Member
 	// Last is the index of the last entry in its log.
 	Last uint64

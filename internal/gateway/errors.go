@@ -49,7 +49,6 @@ func reject(httpStatus int, c codes.Code, reason hindsightv1.ErrorReason, messag
 	return &failure{httpStatus, s, true}
 }
 
-// invalid rejects a field of a request.
 func invalid(field string, reason hindsightv1.ErrorReason, message string) *failure {
 	return reject(http.StatusBadRequest, codes.InvalidArgument, reason, message, &errdetails.BadRequest{
 		FieldViolations: []*errdetails.BadRequest_FieldViolation{{Field: field, Description: message, Reason: reason.String()}},

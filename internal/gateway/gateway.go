@@ -20,7 +20,6 @@ import (
 
 // Server answers calls from within the process.
 type Server interface {
-	// Invoke makes a unary call.
 	Invoke(ctx context.Context, method string, request, response any, options ...grpc.CallOption) error
 	// Stream lets the handler of a method receive from a stream and send to the stream, and returns with the handler.
 	Stream(method string, stream grpc.ServerStream) error
@@ -28,7 +27,6 @@ type Server interface {
 
 // Options of a gateway. Every field but Console, Docs, GRPC, Guard and Origins is required.
 type Options struct {
-	// Server is the gRPC server.
 	Server Server
 	Log    *zap.Logger
 	Now    func() time.Time

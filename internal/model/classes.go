@@ -72,8 +72,7 @@ func (p *ClassPrediction) Name() string {
 type ClassOutcome struct {
 	// Prediction is the prequential prediction. Its Classes exclude a new class.
 	Prediction ClassPrediction
-	// Class is the number of the observed class.
-	Class int
+	Class      int
 	// Loss is the loss of Prediction times the weight, Regret as in Outcome.
 	Loss, Regret float64
 }

@@ -46,7 +46,6 @@ type Learner interface {
 // Wrapping is a learner around another. As asks the other learner for the optional interfaces that this one
 // does not change: Admitter, Bounded, Scored, Mixing, Explaining and Comparator.
 type Wrapping interface {
-	// Inner is the other learner.
 	Inner() Learner
 }
 
@@ -97,7 +96,6 @@ type Advised interface {
 
 // Scored is a learner of another loss than the squared.
 type Scored interface {
-	// LossOf is the loss of a prediction under a label.
 	LossOf(prediction, label float64) float64
 }
 
@@ -291,13 +289,11 @@ type Gate struct {
 
 // ReportOptions say what a report is to hold.
 type ReportOptions struct {
-	// EffectiveDimension asks for the effective dimension.
 	EffectiveDimension bool
 	// HindsightPath asks for the losses in hindsight of fewer features.
 	HindsightPath bool
 	// RegretRKHS asks for the regret against all functions of the kernel's space.
-	RegretRKHS bool
-	// Importances asks for the importances of the inputs.
+	RegretRKHS  bool
 	Importances bool
 	// Pause, unless nil, is called every so often by what takes long, so that others run.
 	Pause func()
@@ -422,8 +418,7 @@ type Expert struct {
 // Cost is what a spec costs.
 type Cost struct {
 	// Features is r, the number of features.
-	Features int
-	// StateBytes is the memory that the state takes.
+	Features   int
 	StateBytes uint64
 	// PredictFlops and ObserveFlops count the multiply-adds of a round.
 	PredictFlops, ObserveFlops uint64

@@ -98,7 +98,6 @@ type contextStream struct {
 
 func (s contextStream) Context() context.Context { return s.ctx }
 
-// traceFields are the trace and the span of a log line.
 func traceFields(ctx context.Context) []zap.Field {
 	s := trace.SpanContextFromContext(ctx)
 	if !s.IsValid() {

@@ -34,7 +34,6 @@ type database struct {
 	tables sstable.ReaderOptions
 }
 
-// errDamaged: a call waited for a database that is damaged.
 var errDamaged = errors.New("the database is damaged and is set aside")
 
 func (db *database) damage(cause error) {

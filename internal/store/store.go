@@ -30,9 +30,7 @@ import (
 
 // Sentinels of this backend. The sentinels of every backend are in package storage.
 var (
-	// ErrInUse: another process has the directory open.
-	ErrInUse = errors.New("in use by another process")
-	// ErrRestoring: a restore into the directory did not end.
+	ErrInUse     = errors.New("in use by another process")
 	ErrRestoring = errors.New("store: a restore into the data directory did not end: empty the directory and restore again")
 	// ErrVersion: an older or a newer build wrote the directory.
 	ErrVersion = errors.New("store: another build wrote the data directory")

@@ -4,5 +4,4 @@ package child
 
 import "syscall"
 
-// attributes are the default ones.
 func attributes() *syscall.SysProcAttr { return nil }

@@ -20,7 +20,6 @@ type connection struct {
 // tokenEnv has a token. No flag takes a token: other users see the arguments of a process.
 const tokenEnv = "HINDSIGHT_TOKEN"
 
-// tlsEnv is a boolean.
 const tlsEnv = "HINDSIGHT_TLS"
 
 // checkEnv rejects a value that would leave the connection in plaintext by mistake.

@@ -18,7 +18,6 @@ import (
 
 // CA signs certificates.
 type CA struct {
-	// PEM is its certificate.
 	PEM         []byte
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey

@@ -11,8 +11,7 @@ import (
 // Sentinels of decoding.
 var (
 	// ErrOlder: an older program wrote the entry. This program does not know its bytes.
-	ErrOlder = errors.New("command: the entry is of an older version")
-	// ErrMalformed: the bytes are not an entry.
+	ErrOlder     = errors.New("command: the entry is of an older version")
 	ErrMalformed = errors.New("command: the entry is malformed")
 )
 

@@ -24,12 +24,9 @@ import (
 var (
 	// ErrNotKnown: the entry may be in the log, or may enter the log later.
 	ErrNotKnown = errors.New("cluster: the entry may or may not be in the log")
-	// ErrRemoved: the cluster has removed this server.
-	ErrRemoved = errors.New("cluster: the cluster has removed this server: empty its data directory to join again")
-	// ErrStalled: a disk operation of the owner hangs.
-	ErrStalled = errors.New("cluster: the disk hangs: a write of the log has not returned")
-	// ErrClosed: the log is closed.
-	ErrClosed = errors.New("cluster: the log is closed")
+	ErrRemoved  = errors.New("cluster: the cluster has removed this server: empty its data directory to join again")
+	ErrStalled  = errors.New("cluster: the disk hangs: a write of the log has not returned")
+	ErrClosed   = errors.New("cluster: the log is closed")
 )
 
 const (

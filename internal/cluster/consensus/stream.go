@@ -77,7 +77,6 @@ type Stream struct {
 	background sync.WaitGroup
 }
 
-// connections are open connections, which close closes.
 type connections struct {
 	mu     sync.Mutex
 	closed bool

@@ -49,7 +49,6 @@ func (c *call) answer(m *Model, err error) bool {
 	return true
 }
 
-// sharesKey reports whether a key of the call is in a set.
 func (c *call) sharesKey(set map[uint64]struct{}) bool {
 	if len(set) == 0 {
 		return false
@@ -104,9 +103,8 @@ type batcher struct {
 		queue   []*call
 		serial  uint64
 		flights map[uint64]*flight
-		// keys are the keys of the commands in flight.
-		keys   map[uint64]struct{}
-		closed bool
+		keys    map[uint64]struct{}
+		closed  bool
 	}
 }
 

@@ -18,8 +18,7 @@ type Model struct {
 	localModel
 	store *Store
 	name  string
-	// gone: the model is deleted.
-	gone atomic.Bool
+	gone  atomic.Bool
 	// ids is locked while the local store puts ids or applies a record. So local puts have the order of the log.
 	ids struct {
 		sync.Mutex

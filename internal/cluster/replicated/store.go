@@ -29,7 +29,6 @@ type Log interface {
 
 // Options are the parts of a Store.
 type Options struct {
-	// Group is the number of the group of models.
 	Group uint64
 	// Local is the store of this server. After New only the Store writes to it.
 	Local storage.Store

@@ -191,7 +191,6 @@ func (a *Account) Recent() Performance { return a.recent.Total() }
 // Summary sums up an account.
 type Summary struct {
 	Sums
-	// Pairs are the differences that Pair took.
 	Pairs confidence.Moments
 	// Intervals has an entry each level, over all outputs.
 	Intervals []interval.Statistics

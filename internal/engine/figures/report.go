@@ -99,7 +99,6 @@ func detailOf(m *machine.Machine) Detail {
 	return Detail{DiscountedLosses: m.Discounted(), OutputIntervals: m.Intervals()}
 }
 
-// report is a solved report, with the state that it is of.
 type report struct {
 	sequence, epoch uint64
 	hosted.Figures
@@ -265,7 +264,6 @@ func nameInputs(importances []model.Importance, schema *input.Schema, features [
 	return named
 }
 
-// inputOf is the input that has the features of an importance, if the importance has features.
 func inputOf(schema *input.Schema, i *model.Importance) (k int, ok bool) {
 	for k := range schema.Len() {
 		if from, to := schema.Span(k); i.From < i.To && i.From >= from && i.From < to {

@@ -54,8 +54,7 @@ type Reported struct {
 	LogLoss      *model.LogLoss
 	Weights      []model.Weight
 	FeatureNames []string
-	// Digest is the digest of the learner's state.
-	Digest [32]byte
+	Digest       [32]byte
 }
 
 // KeyEffect is the effect of a key of a named input.

@@ -88,8 +88,7 @@ type RegistryValue struct {
 	// Deleted is the time of deletion, Purge the time at which the model will be purged. Both
 	// are 0 unless the model is deleted.
 	Deleted, Purge int64
-	// Revision counts the changes.
-	Revision uint64
+	Revision       uint64
 	Metadata
 	// Follow is nil unless the model follows another model. It is immutable.
 	Follow   *Follow

@@ -44,7 +44,6 @@ const (
 	ValueSet
 	// AliasSet: Value is the value of the alias Name.
 	AliasSet
-	// AliasRemoved: the alias Name was removed.
 	AliasRemoved
 	// Appended: the log of Model ends at Sequence.
 	Appended
@@ -61,7 +60,6 @@ const (
 // Change is the change that a command of a replicated log has made in a store.
 type Change struct {
 	Kind ChangeKind
-	// Name is the name of the model or the alias.
 	Name string
 	// Model is nil for an alias.
 	Model    Model

@@ -46,8 +46,7 @@ type Forecaster struct {
 	// row and priors are scratch of Observe: features and then labels; predictions.
 	row, priors []float64
 	scratch     scratch
-	// batches has scratch of ObserveAll.
-	batches sync.Pool
+	batches     sync.Pool
 }
 
 // Options of a forecaster.

@@ -62,8 +62,7 @@ type KernelOptions struct {
 	// Lambda is the ridge λ > 0.
 	Lambda float64
 	// Outputs is the number of labels; 0 is 1.
-	Outputs int
-	// Capacity caps the observations.
+	Outputs  int
 	Capacity int
 }
 

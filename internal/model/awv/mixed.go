@@ -13,8 +13,7 @@ import (
 // mixed is the mixture of several forecasters of one output by ML-Poly: see package mix.
 type mixed struct {
 	mixture *mix.Mixture
-	// loss is the loss of the mixture.
-	loss compensated.Sum
+	loss    compensated.Sum
 }
 
 func newMixed(experts, outputs int) []mixed {

@@ -84,7 +84,6 @@ func RidgesCost(r int, o Options, lambdas []float64, mapBytes uint64) model.Cost
 	return c
 }
 
-// room is the scratch of Predict.
 type room struct {
 	features, solved, advice, deviations, leverages []float64
 	predictions                                     []model.Prediction

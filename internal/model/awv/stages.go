@@ -14,7 +14,6 @@ import (
 
 // StagesOptions are the options of a learner of two stages.
 type StagesOptions struct {
-	// Dimension is the number of inputs.
 	Dimension int
 	// Parametric are the inputs of the first stage, for each output the same. With Shared they are
 	// the matrix Φ, output after output.

@@ -9,7 +9,6 @@ type Map interface {
 	Size() int
 	// InputLimit is the largest magnitude of an input with finite sums of squares of features.
 	InputLimit() float64
-	// Bytes is the memory of the map.
 	Bytes() uint64
 	// Map writes the features of x, d numbers, into z, r numbers. The two must not overlap.
 	// It allocates nothing and panics if a length is wrong. The features are finite, and of
@@ -33,5 +32,4 @@ func (s *shape) Size() int { return s.size }
 // InputLimit is the largest magnitude of an input entry.
 func (s *shape) InputLimit() float64 { return s.limit }
 
-// Bytes is the memory of the map.
 func (s *shape) Bytes() uint64 { return s.bytes }

@@ -18,8 +18,7 @@ type SampledOptions struct {
 	Bound float64
 	// Mu, Epsilon and Beta are KORS's.
 	Mu, Epsilon, Beta float64
-	// Capacity caps the centres.
-	Capacity int
+	Capacity          int
 	// Given is a dictionary known beforehand, or nil. With one, nothing is sampled.
 	Given [][]float64
 	Seed  uint64

@@ -76,8 +76,7 @@ type state struct {
 type row struct {
 	x, y   []float64
 	weight float64
-	// loss is the loss of the prequential prediction.
-	loss float64
+	loss   float64
 	// advice is the learner's advice for the comparison, empty for a learned row.
 	advice []float64
 	// size is the largest |y − m|/s of the outputs when the row was set aside.

@@ -34,9 +34,8 @@ type learned struct {
 	missing uint64
 	// outside counts the values that lay outside of what had been learned when they
 	// came: of the range of a number, of a vector's in any place, of the categories, of the keys.
-	outside uint64
-	summary summary
-	// first is the first time that was observed.
+	outside    uint64
+	summary    summary
 	first      Time
 	categories *categories
 	shift      *shift

@@ -98,8 +98,7 @@ func (v *Value) String() string {
 // Record is the values of all inputs, in the order of their declarations. Reset
 // makes the zero value ready. It may be used again, and then allocates nothing.
 type Record struct {
-	values []Value
-	// numbers has the lists of the values.
+	values  []Value
 	numbers []float64
 }
 

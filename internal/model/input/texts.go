@@ -9,8 +9,7 @@ import (
 // texts has the texts of the keys that were observed last. There are at most most of them, with
 // at most textBytes(most) bytes: the least recently observed leave first.
 type texts struct {
-	most int
-	// places are the places of the entries of tags.
+	most   int
 	places map[uint64]int32
 	// The entries are a list from the oldest to the newest, and a list of free entries that
 	// begins with free and continues with newer.

@@ -26,10 +26,8 @@ type ExactOptions struct {
 	Gamma float64
 	// Epsilon and Beta are the parameters of KORS, which estimates leverages for γ < 1.
 	Epsilon, Beta float64
-	// Capacity caps the observations.
-	Capacity int
-	// Seed seeds the sampling.
-	Seed uint64
+	Capacity      int
+	Seed          uint64
 }
 
 // KernelRange bounds ω k(x,x)/α. Predictions are differences of sums over α: at this bound
@@ -64,7 +62,6 @@ type Exact struct {
 	pool      sync.Pool
 }
 
-// dual is the state of an output.
 type dual struct {
 	account
 
@@ -192,7 +189,6 @@ func (e *Exact) take(x []float64) *values {
 	return v
 }
 
-// answer is the answer of an output for an input.
 type answer struct {
 	// solved is v, fitted k·c.
 	solved       []float64

@@ -38,7 +38,6 @@ type Newton struct {
 	pool  sync.Pool
 }
 
-// output is the state of an output.
 type output struct {
 	account
 
@@ -67,7 +66,6 @@ func (n *Newton) begin() {
 	}
 }
 
-// work is the scratch of a round.
 type work struct {
 	question
 
@@ -77,7 +75,6 @@ type work struct {
 	steps                    []step
 }
 
-// question is the scratch of a prediction.
 type question struct {
 	// z is φ, solved a v for each output, means their ȳ.
 	z, solved, means []float64

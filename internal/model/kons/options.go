@@ -47,7 +47,6 @@ import (
 
 // Options are the options of every learner of this package.
 type Options struct {
-	// Loss is what is minimized.
 	Loss losses.Loss
 	// Outputs is the number of labels; 0 is 1. They share the features. Each has its own
 	// matrix, because it has its own slopes.

@@ -60,8 +60,7 @@ type sample struct {
 type regime struct {
 	sample
 	// far is the part of Squares of values that were strange or would be now.
-	far float64
-	// low and high are the range of the values.
+	far       float64
 	low, high float64
 }
 

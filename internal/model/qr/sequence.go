@@ -40,7 +40,6 @@ func RotateSequence(turns []Turn) {
 	}
 }
 
-// turnGroups is RotateSequence of the turns of the groups.
 func (f *Factor) turnGroups(groups []loops.Group, turns []Turn) {
 	first := f.order
 	for n := range turns {

@@ -174,7 +174,6 @@ func (t *Turn) step(i int) {
 // Solution is one factor's part of SolveTogether: what Solve takes, and the
 // square that it yields.
 type Solution struct {
-	// Factor is what is solved with.
 	Factor *Factor
 	// Z is z, order numbers. It is overwritten by v = R⁻ᵀz.
 	Z []float64

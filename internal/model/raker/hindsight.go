@@ -36,7 +36,6 @@ type moments struct {
 	waiting int
 }
 
-// kernelMoments are the moments of one kernel.
 type kernelMoments struct {
 	// packed is the upper triangle of C by rows, without the waiting rounds.
 	packed []float64

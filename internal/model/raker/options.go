@@ -11,7 +11,6 @@ const maxParameter = 1e9
 
 // Options are the options of every learner of this package.
 type Options struct {
-	// Loss is what is minimized.
 	Loss losses.Loss
 	// Outputs is the number of labels; 0 is 1. They share the features, nothing else.
 	Outputs int

@@ -75,7 +75,6 @@ func compress(points int, product func(a, b int) float64, pause func()) [][]floa
 	return out
 }
 
-// solve bounds L* of every window and output.
 func (c *Class) solve(rows []row, z [][]float64, windows []Window, outputs int, pause func()) [][]bounds {
 	if !c.newton() {
 		return c.leastSquares(rows, z, windows, outputs, pause)

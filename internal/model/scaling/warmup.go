@@ -29,8 +29,7 @@ type warmup struct {
 	o      Options
 	frozen bool
 	rows   []row
-	// n counts the observations.
-	n uint64
+	n      uint64
 	// loss is the loss of the means, own the learner's loss of the rows that it has learned.
 	loss compensated.Sum
 	own  float64

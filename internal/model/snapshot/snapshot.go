@@ -30,9 +30,7 @@ type Snapshot struct {
 	Digest [sha256.Size]byte
 	// Learner is the learner's state, as Visit wrote it.
 	Learner []byte
-	// Account is the host's account of the model.
 	Account []byte
-	// History is the host's history of the model.
 	History []byte
 	// Carried is what an exported model carries beside its state, or nil.
 	Carried []byte

@@ -55,8 +55,7 @@ type Window struct {
 	// steps has how many rows before the row of each slot its reference is, 0 above remembered, of a keyed layout.
 	steps []uint16
 	// tail are the columns of labels but the served prediction.
-	tail []rung
-	// History has the newest labels.
+	tail    []rung
 	history History
 	// Labels and Served have the label and the served prediction of each slot.
 	Labels, Served []float64

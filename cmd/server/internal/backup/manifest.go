@@ -26,8 +26,7 @@ var (
 	// ErrDamaged: the bytes of the backup differ from the bytes that were written.
 	ErrDamaged = errors.New("the backup is damaged")
 	// ErrVersion: an older or a newer build of the server made the backup.
-	ErrVersion = errors.New("another build of the server made the backup")
-	// ErrNoBackup: the place does not have the backup.
+	ErrVersion  = errors.New("another build of the server made the backup")
 	ErrNoBackup = errors.New("no such backup")
 )
 

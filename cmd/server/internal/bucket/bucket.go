@@ -14,7 +14,6 @@ import (
 
 // Errors of buckets.
 var (
-	// ErrNotFound: the object does not exist.
 	ErrNotFound = errors.New("no such object")
 	// ErrExists: Create found an object of the key.
 	ErrExists = errors.New("the object exists")

@@ -69,8 +69,7 @@ type Moment struct {
 	Time int64
 	// Regret and RegretBound are NaN if they are not known.
 	Regret, RegretBound float64
-	// Dictionary is the number of centres.
-	Dictionary int
+	Dictionary          int
 	// Weights are the weights of the experts. A history keeps the first MaxExperts.
 	Weights []float64
 	// Counts are the result of account.Account.Counts.
@@ -210,7 +209,6 @@ func (h *History) Size() uint64 {
 
 // Point is the performance over consecutive observations.
 type Point struct {
-	// Sequence is the sequence of the last observation.
 	Sequence uint64
 	// Performance and Classes sum over the scored observations: see account.Account.Observe.
 	// Classes is nil but for a classifier. Numbers have six digits, and weights four decimals.

@@ -83,8 +83,7 @@ func steps() [trackers]float64 { return [trackers]float64{0.005, 0.02, 0.08} }
 // Restore need exclusive access; the other methods only read and may run concurrently.
 type State struct {
 	levels []level
-	// known counts the residuals.
-	known uint64
+	known  uint64
 	// weighted and weight are Σ 0.95^i |residual| and Σ 0.95^i, total is Σ |residual|, all
 	// without the skipped residuals.
 	weighted, weight, total float64
@@ -321,8 +320,7 @@ type Statistics struct {
 	Coverage float64
 	// Recent is the number of intervals of RecentCoverage: the newest 1,000, or all if
 	// there are fewer.
-	Recent int
-	// RecentCoverage is the coverage of the newest intervals.
+	Recent         int
 	RecentCoverage float64
 	// DiscountedCoverage weighs an interval by 0.999 to the power of its age.
 	DiscountedCoverage float64
