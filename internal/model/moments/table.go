@@ -16,8 +16,9 @@ import (
 //   - A strange value adds ω to an alarm, any other subtracts ω unless it is the value before: the
 //     zeros of a sparse column say nothing of its other values. At an alarm of 20 the
 //     strange values are a lasting change: the values before then count one row together. If
-//     the strange values are those before times a power of ten, as nearly as 20 rows tell, the
-//     unit has changed: the values before count 200 rows together, in the new unit.
+//     the strange values are those before times a power of ten, as nearly as the rows tell, an
+//     alarm of 10 says that the unit has changed: the values before count at most 2,000 rows
+//     together, in the new unit.
 //   - A change may be a burst: a failing sensor, an hour of extreme prices. For 1,000 rows the
 //     column remembers the mean and the deviation before the change. A value within 3 of these
 //     deviations of this mean has returned, if it is also strange or the deviation has not
@@ -36,6 +37,10 @@ import (
 //     seasons, or whose flag is rare, forgets nothing.
 //   - A block whose values move in half of its rows and whose mean square is below 10⁻⁴ of
 //     the mean square of all rows is a lasting change: the unit has grown.
+//   - A value is small below 1/30 of the root mean square, after a move below 1/30 of the mean
+//     move. If 10 small values in a row are those before times a power of ten, the unit has grown
+//     too. That happens once to a column, and never after 20 small values that ended: the column
+//     has quiet times, such as nights.
 //
 // It costs O(1) a value.
 type Table struct {
@@ -62,6 +67,8 @@ type regime struct {
 	// far is the part of Squares of values that were strange or would be now.
 	far       float64
 	low, high float64
+	// step is the mean move.
+	step float64
 }
 
 // column: 0 <= alarm, back <= lasting, 0 <= moved <= block.total < blockRows.
@@ -79,6 +86,10 @@ type column struct {
 	// block are the values since the last comparison. moved counts changes of the value, which is last.
 	block       sample
 	moved, last float64
+	// small are the last values if they are small. quiet says that small values are no change of
+	// the unit any more.
+	small sample
+	quiet bool
 	// scale is the deviation, 0 of a constant column.
 	scale float64
 }
@@ -86,7 +97,9 @@ type column struct {
 const (
 	strangeLimit = 12
 	caution      = 50
-	lasting      = 20
+	// A change has an alarm of lasting, of sure if it is a power of ten.
+	lasting = 20
+	sure    = 10
 	// A value this many deviations before a change off the mean before has returned. A value
 	// that has not subtracts doubt ω.
 	usual = 3
@@ -98,7 +111,7 @@ const (
 	// After a lasting change the values before count remembered rows together, after one by a
 	// power of ten trusted ones. Ratios of mean squares tell a power up to a factor of likely.
 	remembered = 1
-	trusted    = 200
+	trusted    = 2000
 	likely     = 1.5
 
 	blockRows = 1000
@@ -107,6 +120,8 @@ const (
 	leastRate = 4
 	// The unit has grown if the mean square of a block is below shrunk times the mean square of all rows.
 	shrunk = 1e-4
+	// A small value and its move are tiny times below the root mean square and the mean move.
+	tiny = 30
 
 	// A deviation below leastScale, whose square is out of range, counts as none.
 	leastScale = 1e-150
@@ -119,7 +134,7 @@ func NewTable(columns int) Table { return Table{columns: make([]column, columns)
 func (t *Table) Columns() int { return len(t.columns) }
 
 // Numbers is how many numbers a column keeps.
-const Numbers = 30
+const Numbers = 36
 
 // Add takes a row that counts ω.
 func (t *Table) Add(x []float64, counts float64) {
@@ -185,6 +200,7 @@ func (c *column) undo() (made Change) {
 	part := 1 - float64(price*c.block.total)/c.past.total
 	if part <= 0 {
 		c.forgetPast()
+		c.quiet = true
 		return made
 	}
 	made = Change{Factor: 1 / c.factor, Shift: -c.shift / c.factor}
@@ -215,6 +231,9 @@ func (c *column) add(v, counts float64) (made Change) {
 	}
 	switch {
 	case !c.strange(v):
+		if made = c.shrink(v, counts); made.Factor != 0 {
+			return made
+		}
 		if v == c.last && c.alarm > 0 {
 			break
 		}
@@ -225,7 +244,7 @@ func (c *column) add(v, counts float64) (made Change) {
 		c.alarm += counts
 		c.odd = v
 		c.other.add(v, counts)
-		if c.alarm >= lasting && !c.sentinel() {
+		if c.lasts(&c.other, c.alarm) {
 			made = c.change(&c.other, v)
 		}
 		c.alarm = math.Min(c.alarm, lasting)
@@ -233,6 +252,9 @@ func (c *column) add(v, counts float64) (made Change) {
 	}
 	mean, squares := c.now.Mean.Value(), c.now.Squares
 	c.now.add(v, counts)
+	if c.now.total > counts {
+		c.now.step += float64(counts*(math.Abs(v-c.last)-c.now.step)) / c.now.total
+	}
 	c.rescale()
 	// The first value of another kind makes the deviation by which it is strange.
 	if math.Abs(v-mean) > float64(c.limit()*c.scale) {
@@ -249,6 +271,35 @@ func (c *column) add(v, counts float64) (made Change) {
 		return c.compare()
 	}
 	return Change{}
+}
+
+// shrink follows a value that is not strange.
+func (c *column) shrink(v, counts float64) Change {
+	move := math.Abs(v - c.last)
+	switch {
+	case c.quiet || move == 0:
+	case float64(tiny*move) > c.now.step || float64(tiny*math.Abs(v)) > size(c.now.Mean.Value(), c.scale):
+		c.quiet = c.small.total >= lasting
+		c.small = sample{}
+	default:
+		if c.small.add(v, counts); c.small.total < sure {
+			break
+		}
+		if _, ok := c.power(&c.small); ok {
+			c.quiet = true
+			return c.change(&c.small, v)
+		}
+	}
+	return Change{}
+}
+
+// lasts reports whether values of an alarm are a change.
+func (c *column) lasts(values *sample, alarm float64) bool {
+	if alarm < sure || c.sentinel() {
+		return false
+	}
+	_, ok := c.power(values)
+	return ok || alarm >= lasting
 }
 
 func (c *column) sentinel() bool {
@@ -275,8 +326,10 @@ func (c *column) change(to *sample, v float64) Change {
 		shift = c.now.Mean.Value() - float64(factor*mean)
 	}
 	c.now.far, c.now.low, c.now.high = 0, v, v
-	c.alarm, c.other = 0, sample{}
+	c.alarm, c.other, c.small = 0, sample{}, sample{}
 	c.block, c.moved = sample{}, 0
+	c.last = v
+	c.now.step = math.Min(float64(c.now.step*factor), 2*model.MaxMagnitude)
 	if c.forgetPast(); factor > 0 {
 		c.past, c.factor, c.shift = before, factor, shift
 	}
@@ -367,7 +420,7 @@ func (t *Table) Visit(v *codec.Visitor) {
 }
 
 func (c *column) visit(v *codec.Visitor, at int) {
-	for _, s := range [...]*sample{&c.now.sample, &c.past.sample, &c.other, &c.block} {
+	for _, s := range [...]*sample{&c.now.sample, &c.past.sample, &c.other, &c.block, &c.small} {
 		v.Within(2*model.MaxMagnitude, &s.Mean.High, &s.Mean.Low)
 		v.Within(maxSquares, &s.Squares)
 		v.Within(maxCounted, &s.total)
@@ -378,7 +431,8 @@ func (c *column) visit(v *codec.Visitor, at int) {
 	for _, r := range [...]*regime{&c.now, &c.past} {
 		v.Within(maxSquares, &r.far)
 		v.Within(model.MaxMagnitude, &r.low, &r.high)
-		if v.Reading() && (r.low > r.high || r.far < 0 || r.far > r.Squares) {
+		v.Within(2*model.MaxMagnitude, &r.step)
+		if v.Reading() && (r.step < 0 || r.low > r.high || r.far < 0 || r.far > r.Squares) {
 			v.Corrupt("column %d: a range from %g to %g, a part of %g of %g", at, r.low, r.high, r.far, r.Squares)
 		}
 	}
@@ -386,6 +440,7 @@ func (c *column) visit(v *codec.Visitor, at int) {
 	v.Within(lasting, &c.alarm, &c.back)
 	v.Within(blockRows, &c.moved)
 	v.Within(model.MaxMagnitude, &c.last, &c.odd)
+	v.Bool(&c.quiet)
 	if !v.Reading() {
 		return
 	}
