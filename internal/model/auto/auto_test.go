@@ -342,10 +342,7 @@ func TestPredictAllIsOneByOne(t *testing.T) {
 	keyed.Keys = []auto.Key{{Feature: 3}}
 	for name, o := range map[string]auto.Options{"two outputs": two, "keys": keyed, "screened": many} {
 		t.Run(name, func(t *testing.T) {
-			l, rng, rows := auto.New(o), rand.New(rand.NewPCG(3, 4)), 1500
-			if testing.Short() {
-				rows = 1200
-			}
+			l, rng, rows := auto.New(o), rand.New(rand.NewPCG(3, 4)), 1200
 			var out model.Outcome
 			for n, s := range modeltest.Samples(5, o.Dimension, rows) {
 				if n == 0 || n == 7 || n == 200 || n == rows-1 {

@@ -14,6 +14,7 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/codec"
+	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/regret"
 )
 
@@ -182,6 +183,9 @@ func drifting(n int) []observation {
 // A learner that learned all labels at once says of rows far ahead less of the newest labels, and knows
 // how far its errors grow. Predictions without a horizon stay as they are.
 func TestPredictionsAhead(t *testing.T) {
+	if !modeltest.Long() {
+		t.Skip("learns 12,000 rows: make test-e2e runs it")
+	}
 	const learned, asked, every = 4000, 200, 400
 	o, rows := options(2, 1), drifting(12_000)
 	l := auto.New(o)

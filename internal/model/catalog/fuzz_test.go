@@ -192,6 +192,9 @@ func TestRestoreOfOneWrongNumber(t *testing.T) {
 				if len(good) > 8192 {
 					stride = 1 + len(good)/512
 				}
+				if len(good) > 2048 && !modeltest.Long() {
+					stride *= 3
+				}
 				for at := 0; at+8 <= len(good); at += 8 * stride {
 					for k, v := range wrong {
 						// Of a large state each number is every fifth of the values: five neighbors are all of them.

@@ -281,6 +281,9 @@ func TestDirtyInputs(t *testing.T) {
 				{"garbage of weight 1e-9", garbage(1e-9), true, 1.02},
 				{"garbage of weight 1e-3", garbage(1e-3), true, 1.05},
 			} {
+				if c.whole && spec.Auto != nil && !modeltest.Long() {
+					continue
+				}
 				counted, _ := loss(t, spec, c.stream)
 				ratio := counted / base[c.whole]
 				t.Logf("%s, %s: %.3f of the clean loss", name, c.name, ratio)

@@ -184,7 +184,7 @@ func waves(n int, classes bool) []modeltest.Sample {
 // and of 1e-9 as with 1, and their figures are those times the weight. What a client is
 // told does not depend on a weight that has not come.
 func TestConstantWeightsDoNotDegradeNewtonSteps(t *testing.T) {
-	const n = 1500
+	const n = 600
 	for _, c := range []struct {
 		learner string
 		classes bool
@@ -193,7 +193,7 @@ func TestConstantWeightsDoNotDegradeNewtonSteps(t *testing.T) {
 		{`"fourier_kons": {}`, false},
 		{`"fourier_kons": {"loss": "logistic"}`, true},
 		{`"pros_n_kons": {"range": [-2, 2], "max_dictionary": 60}`, false},
-		{`"kons": {"range": [-2, 2], "max_observations": 1500}`, false},
+		{`"kons": {"range": [-2, 2], "max_observations": 600}`, false},
 	} {
 		var unit model.Stats
 		first := 0.0

@@ -56,15 +56,15 @@ func means(labels []float64) (m, near, far, moves float64) {
 	return m, near, far, moves
 }
 
-func distinct(labels []float64) int {
-	sorted := slices.Clone(labels)
-	sort.Float64s(sorted)
-	return len(slices.Compact(sorted))
+// threeValues reports whether labels have more than two values.
+func threeValues(labels []float64) bool {
+	other := slices.IndexFunc(labels, func(y float64) bool { return y != labels[0] })
+	return other > 0 && slices.ContainsFunc(labels[other:], func(y float64) bool { return y != labels[0] && y != labels[other] })
 }
 
 // limit is 50 times the mean of |y − median| but the largest.
 func (n *naive) limit() (limit, median float64) {
-	if distinct(n.tracked) <= 2 {
+	if !threeValues(n.tracked) {
 		return 0, 0
 	}
 	sorted := slices.Clone(n.early)
@@ -99,8 +99,8 @@ func (n *naive) strange(y float64) bool {
 func (n *naive) outside(y float64) bool {
 	m, near, far, _ := means(n.tracked)
 	s := math.Max(near, far)
-	return s > 0 && distinct(append(slices.Clone(n.tracked), y)) > 2 &&
-		math.Abs(y-m)/s > 20*(1+50/float64(len(n.tracked)))
+	return s > 0 && math.Abs(y-m)/s > 20*(1+50/float64(len(n.tracked))) &&
+		threeValues(append(slices.Clone(n.tracked), y))
 }
 
 func within(span []float64, y float64) bool {
@@ -210,7 +210,10 @@ func (n *naive) observe(y float64) (setAside bool) {
 		}
 		return false
 	}
-	if _, near, far, moves := means(n.tracked); len(n.tracked) > 1000 && distinct(n.tracked) > 2 && 20*near < far && moves > 0.1 {
+	if len(n.tracked) <= 1000 || !threeValues(n.tracked) {
+		return false
+	}
+	if _, near, far, moves := means(n.tracked); 20*near < far && moves > 0.1 {
 		*n = naive{later: true, starts: n.starts + 1}
 	}
 	return false
@@ -321,7 +324,7 @@ func mixtures() []mixture {
 }
 
 // After every row of any dirt a gate restores its state, and goes on with it. A gate around auto,
-// whose state is large, does so after every eighth row.
+// whose state is large, does so after every 32nd row.
 func TestRestoreAfterEveryRow(t *testing.T) {
 	for _, s := range subjects() {
 		for _, d := range mixtures() {
@@ -340,7 +343,7 @@ func restoresAfterEveryRow(t *testing.T, s subject, d mixture, seed uint64) {
 	draw := d.draw(rand.New(rand.NewPCG(seed, 34)))
 	l, every := s.make(t), 1
 	if strings.HasPrefix(s.name, "auto") {
-		every = 8
+		every = 32
 	}
 	var o model.Outcome
 	for row := range d.rows {

@@ -255,26 +255,31 @@ func TestTheoremAgainstTheBestFunction_ICML_2017_Proposition1(t *testing.T) {
 // minOver is Σωℓ(f) + (α/2)‖f‖² of the function that Newton's method finds, once it is
 // scaled so that no |f(x)| is above c.
 func minOver(o kons.Options, phi func([]float64) []float64, samples []modeltest.Sample, middle, c float64) float64 {
-	r := len(phi(samples[0].X))
+	var points []*mat.VecDense
+	for _, s := range samples {
+		z := phi(s.X)
+		points = append(points, mat.NewVecDense(len(z), z))
+	}
+	r := points[0].Len()
 	w := mat.NewVecDense(r, nil)
 	at := func(w *mat.VecDense) (total, largest float64) {
 		total = o.Alpha / 2 * mat.Dot(w, w)
-		for _, s := range samples {
-			f := mat.Dot(w, mat.NewVecDense(r, phi(s.X)))
+		for n, s := range samples {
+			f := mat.Dot(w, points[n])
 			total += s.Weight * o.Loss.Value(f, s.Y-middle)
 			largest = math.Max(largest, math.Abs(f))
 		}
 		return total, largest
 	}
 	const h = 1e-5
-	for range 60 {
+	for round, lower := 0, true; lower && round < 60; round++ {
 		gradient, hessian := mat.NewVecDense(r, nil), mat.NewSymDense(r, nil)
 		gradient.ScaleVec(o.Alpha, w)
 		for i := range r {
 			hessian.SetSym(i, i, o.Alpha)
 		}
-		for _, s := range samples {
-			z := mat.NewVecDense(r, phi(s.X))
+		for n, s := range samples {
+			z := points[n]
 			f, y := mat.Dot(w, z), s.Y-middle
 			gradient.AddScaledVec(gradient, s.Weight*o.Loss.Slope(f, y), z)
 			hessian.SymRankOne(hessian, s.Weight*(o.Loss.Slope(f+h, y)-o.Loss.Slope(f-h, y))/(2*h), z)
@@ -284,12 +289,12 @@ func minOver(o kons.Options, phi func([]float64) []float64, samples []modeltest.
 		var step mat.VecDense
 		_ = factor.SolveVecTo(&step, gradient)
 		before, _ := at(w)
-		for scale := 1.0; scale > 1e-6; scale /= 2 {
+		lower = false
+		for scale := 1.0; scale > 1e-6 && !lower; scale /= 2 {
 			next := mat.VecDenseCopyOf(w)
 			next.AddScaledVec(next, -scale, &step)
 			if total, _ := at(next); total < before {
-				w = next
-				break
+				w, lower = next, true
 			}
 		}
 	}

@@ -14,6 +14,9 @@ import (
 	"hindsight/internal/model"
 )
 
+// Long reports whether the long forms of the tests run: make test-e2e sets the variable.
+func Long() bool { return os.Getenv("HINDSIGHT_E2E") != "" }
+
 // Stream reads the first n rows of a published stream, all rows if n < 0. The label is the
 // last column. Without the file, Stream skips the test. The file research/results/README.md
 // names the sources of the streams.

@@ -11,14 +11,14 @@ import (
 )
 
 // together: observations learned together have the outcomes of one by one and leave the state,
-// bit for bit. An observation that is rejected leaves the state as it was.
+// bit for bit, also among rejected ones.
 func (s Subject) together(t *testing.T) {
 	one, many := s.New(), s.New()
 	batched, ok := many.(model.Batched)
 	if !ok {
 		t.Skip("it learns one by one")
 	}
-	rng, most := rand.New(rand.NewPCG(9, 10)), 1
+	rng, most, batches := rand.New(rand.NewPCG(9, 10)), 1, 0
 	for samples := Samples(9, s.Dimension, max(300, s.Warm+200)); len(samples) > 0; {
 		count := min(1+rng.IntN(batched.Together()), len(samples))
 		observations := make([]model.Observation, count)
@@ -27,7 +27,7 @@ func (s Subject) together(t *testing.T) {
 		}
 		got, want := make([]model.Outcome, count), make([]model.Outcome, count)
 		if most = max(most, count); count > 1 {
-			rejectTogether(t, many, observations)
+			rejectTogether(t, batched, observations)
 			if err := batched.ObserveAll(got, observations); err != nil {
 				t.Fatal(err)
 			}
@@ -40,10 +40,11 @@ func (s Subject) together(t *testing.T) {
 				t.Fatalf("observation %d of %d: %+v, one by one %+v", n, count, got[n], want[n])
 			}
 		}
-		if !bytes.Equal(State(t, one.Visit), State(t, many.Visit)) {
-			t.Fatalf("%d observations together leave another state", count)
-		}
 		samples = samples[count:]
+		// A state may take longer to encode than a batch to learn.
+		if batches++; (batches%8 == 1 || len(samples) == 0) && !bytes.Equal(State(t, one.Visit), State(t, many.Visit)) {
+			t.Fatalf("%d batches leave another state, the last of %d observations", batches, count)
+		}
 	}
 	if most == 1 {
 		t.Skip("it learns one by one")
@@ -60,13 +61,12 @@ func observeEach(t *testing.T, l model.Learner, outcomes []model.Outcome, all []
 }
 
 // rejectTogether passes observations whose last is rejected.
-func rejectTogether(t *testing.T, l model.Learner, all []model.Observation) {
+func rejectTogether(t *testing.T, l model.Batched, all []model.Observation) {
 	t.Helper()
-	before, bad := State(t, l.Visit), slices.Clone(all)
+	bad := slices.Clone(all)
 	bad[len(bad)-1].Weight = -1
-	err := l.(model.Batched).ObserveAll(make([]model.Outcome, len(bad)), bad)
-	if err == nil || !bytes.Equal(State(t, l.Visit), before) {
-		t.Fatalf("a negative weight: %v, or another state", err)
+	if l.ObserveAll(make([]model.Outcome, len(bad)), bad) == nil {
+		t.Fatal("a negative weight was learned")
 	}
 }
 
