@@ -15,8 +15,8 @@ import (
 	"hindsight/internal/model"
 	"hindsight/internal/model/auto"
 	"hindsight/internal/model/codec"
-	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/effects"
+	"hindsight/internal/model/modeltest"
 )
 
 // visits are observations of users in cities: the label has an effect of each and a wave of the
