@@ -131,6 +131,9 @@ TEST_TIMEOUT := -timeout 30m
 # run prints a command of a recipe and runs it. If it fails, the recipe goes on, and fails at its end.
 run = echo '$(1)'; $(1) || status=1
 
+# A package that waits leaves its processor to another one. The last -p of a command counts.
+PARALLEL := -p $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+
 # The packages that take longest, longest first, so that no processor waits for one of them at the end.
 LONGEST := ./web ./cmd/server ./clients ./internal/cluster ./internal/store ./cmd ./internal/model/catalog
 
@@ -140,7 +143,7 @@ test: export CGO_ENABLED := 0
 test: export HINDSIGHT_TEST_SERVER := $(CURDIR)/bin/test/hindsight-server
 test: $(if $(HINDSIGHT_E2E),$(NFPM)) ## test every package, without C and the race detector
 	@$(GO) build -o $(HINDSIGHT_TEST_SERVER) ./cmd/server
-	@status=0; $(call run,$(GO) test $(TEST_TIMEOUT) $(LONGEST) ./... $(ARGS)); $(call run,$(GO) -C research test $(TEST_TIMEOUT) ./... $(ARGS)); exit $$status
+	@status=0; $(call run,$(GO) test $(PARALLEL) $(TEST_TIMEOUT) $(LONGEST) ./... $(ARGS)); $(call run,$(GO) -C research test $(PARALLEL) $(TEST_TIMEOUT) ./... $(ARGS)); exit $$status
 
 .PHONY: test-race
 test-race: export CGO_ENABLED := 1
