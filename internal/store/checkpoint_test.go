@@ -114,14 +114,10 @@ func wantCheckpoint(t *testing.T, at string, acknowledged uint64) {
 // A checkpoint that cannot be written harms nothing else.
 func TestCheckpointOnFullDisk(t *testing.T) {
 	for _, fails := range []string{"checkpoint/log", "checkpoint/pending", "checkpoint/snapshots", "checkpoint/LOCK"} {
-		disk := vfs.NewCrashableMem()
-		var full atomic.Bool
-		s := open(t, inject(disk, func(op errorfs.Op) error {
-			if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, fails) && op.Kind != errorfs.OpRemoveAll {
-				return syscall.ENOSPC
-			}
-			return nil
-		}))
+		disk, full := failing(vfs.NewCrashableMem(), syscall.ENOSPC, func(op errorfs.Op) bool {
+			return op.Kind.ReadOrWrite() == errorfs.OpIsWrite && strings.Contains(op.Path, fails) && op.Kind != errorfs.OpRemoveAll
+		})
+		s := open(t, disk)
 		m := create(t, s, "m")
 		for n := uint64(1); n <= 7; n++ {
 			require.NoError(t, round(t.Context(), s, m, n))
@@ -140,14 +136,8 @@ func TestCheckpointOnFullDisk(t *testing.T) {
 // A store that takes no more writes gives no checkpoint: what is in memory alone
 // would be missing.
 func TestCheckpointAfterRejectedWrite(t *testing.T) {
-	disk := vfs.NewCrashableMem()
-	var full atomic.Bool
-	s := open(t, inject(disk, func(op errorfs.Op) error {
-		if full.Load() && op.Kind.ReadOrWrite() == errorfs.OpIsWrite {
-			return syscall.EIO
-		}
-		return nil
-	}))
+	disk, full := failing(vfs.NewCrashableMem(), syscall.EIO, func(op errorfs.Op) bool { return op.Kind.ReadOrWrite() == errorfs.OpIsWrite })
+	s := open(t, disk)
 	m := create(t, s, "m")
 	full.Store(true)
 	require.Error(t, m.Append(t.Context(), commit(1)), "appended")

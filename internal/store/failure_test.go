@@ -38,6 +38,17 @@ func inject(fs vfs.FS, f func(errorfs.Op) error) faulty {
 	return faulty{errorfs.Wrap(fs, errorfs.InjectorFunc(f))}
 }
 
+// failing is a file system whose calls that rejects takes fail while fails is true.
+func failing(fs vfs.FS, with error, rejects func(errorfs.Op) bool) (disk vfs.FS, fails *atomic.Bool) {
+	fails = new(atomic.Bool)
+	return inject(fs, func(op errorfs.Op) error {
+		if fails.Load() && rejects(op) {
+			return with
+		}
+		return nil
+	}), fails
+}
+
 func (f faulty) ReuseForWrite(oldName, newName string, category vfs.DiskWriteCategory) (vfs.File, error) {
 	if err := f.Remove(oldName); err != nil {
 		return nil, err
@@ -95,13 +106,8 @@ func reject(t *testing.T, size int, rejects func(errorfs.Op) bool) {
 	t.Helper()
 	const writers = 16
 	mem := vfs.NewCrashableMem()
-	var failing atomic.Bool
-	s := open(t, inject(mem, func(op errorfs.Op) error {
-		if failing.Load() && rejects(op) {
-			return syscall.EIO
-		}
-		return nil
-	}), store.SmallMemTables)
+	disk, fails := failing(mem, syscall.EIO, rejects)
+	s := open(t, disk, store.SmallMemTables)
 	var group sync.WaitGroup
 	var acknowledged [writers]atomic.Uint64
 	data := make([]byte, size)
@@ -122,7 +128,7 @@ func reject(t *testing.T, size int, rejects func(errorfs.Op) bool) {
 			runtime.Gosched()
 		}
 	}
-	failing.Store(true)
+	fails.Store(true)
 	within(t, "appending", group.Wait)
 	within(t, "reading the figures", func() { s.Metrics() })
 	err := s.Failed()

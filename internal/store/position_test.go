@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -113,15 +112,10 @@ func TestPositionIsCopied(t *testing.T) {
 // than on the other replicas.
 func TestImportUnderAPositionFails(t *testing.T) {
 	mem := vfs.NewCrashableMem()
-	var failing atomic.Bool
-	s := open(t, inject(mem, func(op errorfs.Op) error {
-		if failing.Load() && op.Kind == errorfs.OpRename {
-			return syscall.ENOSPC
-		}
-		return nil
-	}))
+	disk, fails := failing(mem, syscall.ENOSPC, func(op errorfs.Op) bool { return op.Kind == errorfs.OpRename })
+	s := open(t, disk)
 	from := storage.Import{Sequence: 3, Snapshot: []byte("state"), Pending: []storage.Prediction{{ID: "p"}}, IDs: []storage.ID{{ID: "a"}}}
-	failing.Store(true)
+	fails.Store(true)
 	if _, err := s.Import(storage.At(t.Context(), at(5)), "m", nil, from); !errors.Is(err, storage.ErrFailed) || !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("import: %v", err)
 	}
@@ -134,34 +128,6 @@ func TestImportUnderAPositionFails(t *testing.T) {
 	defer closed(t, s)
 	m, err := s.Import(storage.At(t.Context(), at(5)), "m", nil, from)
 	assert.True(t, err == nil && m.Number() == 1 && m.CountPending() == 1 && s.Metrics().RememberedIDs == 1, "number %d, %d wait, %v", m.Number(), m.CountPending(), err)
-}
-
-// Pending predictions may be durable before their model. The model gets the same number when its command is applied
-// again. If another command creates a model under the number, that model has none of the predictions.
-func TestNumbersAreGivenAgain(t *testing.T) {
-	fs := vfs.NewCrashableMem()
-	s := open(t, fs)
-	for _, name := range []string{"m", "other"} {
-		m, err := s.Create(storage.At(t.Context(), at(1)), name, nil)
-		require.True(t, err == nil && m.Number() == 1, "number %d, %v", m.Number(), err)
-		if name == "m" {
-			err = errors.Join(m.PutPending([]storage.Prediction{{ID: "p"}}), s.SyncPending())
-		} else {
-			err = m.WriteSnapshot(0, nil)
-		}
-		cut := fs.CrashClone(vfs.CrashCloneCfg{})
-		closed(t, s)
-		require.NoError(t, err)
-		fs = cut
-		s = open(t, fs)
-		if name == "m" && s.Position() != (storage.Position{}) {
-			t.Errorf("position %v", s.Position())
-		}
-	}
-	defer closed(t, s)
-	if m := find(t, s, "other"); m.Number() != 1 || m.CountPending() != 0 {
-		t.Errorf("number %d, %d wait", m.Number(), m.CountPending())
-	}
 }
 
 // withTables is a disk with a model m of ten records and one of predictions that wait, in

@@ -277,15 +277,10 @@ func TestRaftLogRejectedWrites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mem := vfs.NewCrashableMem()
-			var failing atomic.Bool
-			l := openRaft(t, inject(mem, func(op errorfs.Op) error {
-				if failing.Load() && rejects(op) {
-					return syscall.EIO
-				}
-				return nil
-			}), store.SmallMemTables)
+			disk, fails := failing(mem, syscall.EIO, rejects)
+			l := openRaft(t, disk, store.SmallMemTables)
 			require.NoError(t, errors.Join(l.Append(entriesOf(1, 1, 2)), l.SetUint64([]byte("term"), 1)))
-			failing.Store(true)
+			fails.Store(true)
 			acknowledged := uint64(2)
 			within(t, "appending", func() {
 				for n := uint64(3); ; n++ {
@@ -298,7 +293,7 @@ func TestRaftLogRejectedWrites(t *testing.T) {
 					acknowledged = n
 				}
 			})
-			failing.Store(false)
+			fails.Store(false)
 			<-l.Rejected()
 			for what, err := range map[string]error{
 				"append": l.Append(entriesOf(1, 99)), "delete": l.DeleteRange(1, 1), "set": l.SetUint64([]byte("term"), 2), "failed": l.Failed(),

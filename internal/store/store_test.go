@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"reflect"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,9 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
-	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -104,124 +101,6 @@ func replayed(t *testing.T, m storage.Model) []storage.Record {
 	return out
 }
 
-// An opened directory counts the remembered ids, and so does every call.
-func TestRememberedIDsAreCounted(t *testing.T) {
-	fs := vfs.NewMem()
-	s := open(t, fs)
-	m := create(t, s, "m")
-	id := func(name string, second int64) storage.ID { return storage.ID{ID: name, At: time.Unix(second, 0)} }
-	count := func(want int) {
-		t.Helper()
-		assert.Equal(t, want, s.Metrics().RememberedIDs)
-	}
-	if err := errors.Join(
-		m.PutIDs(t.Context(), []storage.ID{id("a", 1)}), m.PutIDs(context.Background(), []storage.ID{id("a", 1)}), m.Append(t.Context(), commit(1, id("b", 2))),
-		m.PutIDs(t.Context(), []storage.ID{id("c", 3)}), m.PutIDs(context.Background(), []storage.ID{id("a", 4)}),
-		m.PutIDs(t.Context(), []storage.ID{id("d", 5), id("d", 6), id("e", 5)}),
-	); err != nil {
-		t.Fatal(err)
-	}
-	count(5)
-	closed(t, s)
-	s = open(t, fs)
-	defer closed(t, s)
-	count(5)
-	for _, step := range []struct {
-		before     int64
-		keep, left int
-	}{{10, 5, 5}, {2, 0, 5}, {10, 4, 4}, {10, 3, 3}, {4, 0, 3}, {5, 0, 2}} {
-		assert.NoError(t, s.Forget(t.Context(), time.Unix(step.before, 0), step.keep), step)
-		count(step.left)
-	}
-	for name, want := range map[string]bool{"a": false, "b": false, "c": false, "d": true, "e": true} {
-		_, ok, err := find(t, s, "m").ID(name)
-		assert.True(t, err == nil && ok == want, "%s: %v, %v", name, ok, err)
-	}
-	require.NoError(t, find(t, s, "m").Rewind(t.Context(), storage.Rewind{Undone: func([]byte) bool { return true }}))
-	count(0)
-	for n, ids := range [][]storage.ID{{id("a", 1), id("b", 1), id("a", 2)}, {id("a", 1), id("b", 3)}, {id("a", 1), id("a", 1), id("b", 1)}} {
-		other := must(s.Import(t.Context(), "other", nil, storage.Import{IDs: ids}))(t)
-		count(2)
-		if n == 0 { // The entry of the time 1 is no longer that of a.
-			require.NoError(t, s.Forget(t.Context(), time.Unix(2, 0), 0))
-			count(1)
-		}
-		require.NoError(t, other.Delete(t.Context()))
-		count(0)
-	}
-}
-
-// Waiting predictions of an import are counted once each, in whatever order they come.
-func TestImportedPredictionsAreCounted(t *testing.T) {
-	s := open(t, vfs.NewMem())
-	defer closed(t, s)
-	row := func(id string, expiry int64) storage.Prediction {
-		return storage.Prediction{ID: id, Expiry: time.Unix(expiry, 0)}
-	}
-	for _, rows := range [][]storage.Prediction{{row("a", 1), row("b", 2)}, {row("b", 2), row("a", 1)}, {row("a", 3), row("a", 1), row("b", 2)}} {
-		m := must(s.Import(t.Context(), "m", nil, storage.Import{Pending: rows}))(t)
-		assert.True(t, m.CountPending() == 2 && s.CountPending() == 2, "%v: %d predictions, %d in all", rows, m.CountPending(), s.CountPending())
-		p, ok, err := m.GetPending("a")
-		assert.True(t, err == nil && ok && p.Expiry.Unix() == 1, "%v: %v, %v, %v", rows, p, ok, err)
-		if err := s.Expire(t.Context(), time.Unix(1, 0), func(storage.Model) {}); err != nil || m.CountPending() != 1 {
-			t.Errorf("%v: %d predictions are left, %v", rows, m.CountPending(), err)
-		}
-		if err := m.Delete(t.Context()); err != nil || s.CountPending() != 0 {
-			t.Errorf("%v: %d predictions, %v", rows, s.CountPending(), err)
-		}
-	}
-}
-
-// The expiry index has no entry of a row that was replaced, removed or expired.
-func TestNothingIsLeftInTheExpiryIndex(t *testing.T) {
-	fs := vfs.NewMem()
-	s := open(t, fs)
-	m := create(t, s, "m")
-	row := func(id string, expiry int64) storage.Prediction {
-		return storage.Prediction{ID: id, Expiry: time.Unix(expiry, 0)}
-	}
-	if err := errors.Join(
-		m.PutPending([]storage.Prediction{row("a", 1), row("b", 2), row("b", 3), row("c", 3)}),
-		m.PutPending([]storage.Prediction{row("a", 9)}),
-		m.RemovePending([]string{"b"}),
-		s.Expire(t.Context(), time.Unix(3, 0), func(storage.Model) {}),
-	); err != nil {
-		t.Fatal(err)
-	}
-	closed(t, s)
-	var left []string
-	tamperIn(t, fs, "data/pending", func(db *pebble.DB) error {
-		it, err := db.NewIter(&pebble.IterOptions{LowerBound: []byte{'e'}, UpperBound: []byte{'f'}})
-		if err != nil {
-			return err
-		}
-		for ok := it.First(); ok; ok = it.Next() {
-			left = append(left, string(it.Key()[17:]))
-		}
-		return it.Close()
-	})
-	assert.Equal(t, []string{"a"}, left)
-}
-
-// Files that were not finished are removed at a start.
-func TestUnfinishedSnapshots(t *testing.T) {
-	fs := vfs.NewMem()
-	s := open(t, fs)
-	m := create(t, s, "m")
-	require.NoError(t, errors.Join(m.WriteSnapshot(20, []byte("20")), m.WriteSnapshot(100, nil)))
-	unfinished, err := fs.Create("data/snapshots/1/00000000000000000200.hs.tmp", vfs.WriteCategoryUnspecified)
-	require.NoError(t, errors.Join(err, unfinished.Close()))
-	closed(t, s)
-	s = open(t, fs)
-	defer closed(t, s)
-	got, err := find(t, s, "m").Snapshots()
-	assert.True(t, err == nil && slices.Equal(got, []uint64{100, 20}), "snapshots %v, %v", got, err)
-	files, err := fs.List("data/snapshots/1")
-	assert.True(t, err == nil && len(files) == 2, "files %v, %v", files, err)
-	f, err := find(t, s, "m").StatSnapshot(20, 9)
-	assert.True(t, err == nil && f.Place == "data/snapshots/1/00000000000000000020.hs" && string(f.Head) == "20", "%+v, %v", f, err)
-}
-
 // Power cuts at random moments under concurrent appends: what was
 // acknowledged is there, in order, without gaps; what Sync covered is there.
 func TestPowerCuts(t *testing.T) {
@@ -295,19 +174,13 @@ func TestPowerCuts(t *testing.T) {
 // After a failed sync nothing is acknowledged, and what was before is there.
 func TestFailedSync(t *testing.T) {
 	mem := vfs.NewCrashableMem()
-	var failing atomic.Bool
-	fs := inject(mem, func(op errorfs.Op) error {
-		if syncs(op) && failing.Load() {
-			return syscall.EIO
-		}
-		return nil
-	})
+	fs, fails := failing(mem, syscall.EIO, syncs)
 	s := open(t, fs)
 	m := create(t, s, "m")
 	appended(t, m, record(1), record(2))
-	failing.Store(true)
+	fails.Store(true)
 	require.ErrorIs(t, m.Append(t.Context(), commit(3)), storage.ErrFailed)
-	failing.Store(false)
+	fails.Store(false)
 	for name, err := range map[string]error{
 		"append":  m.Append(t.Context(), commit(3)),
 		"seen":    m.PutIDs(t.Context(), []storage.ID{{ID: "x"}}),
