@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
+	"github.com/cockroachdb/datadriven"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -157,15 +159,38 @@ func minMoves(has map[string]int, servers []string, groups int) int {
 	return moves
 }
 
-// TestPlanKeeps: a plan of balanced groups is empty, whatever the order of the servers.
-func TestPlanKeeps(t *testing.T) {
-	t.Parallel()
-	all := servers(9)
-	groups := founded(32, all[0])
-	rebalance(t, groups, all)
-	slices.Reverse(all)
-	steps := placement.Plan(groups, all)
-	assert.True(t, len(steps) == 0, "balanced groups have the plan %+v", steps)
+// The commands of testdata/plans make the steps below them. To write the file anew, run go test -run TestTranscripts -rewrite.
+//
+//	found SERVER           founds four groups on a server
+//	rebalance SERVER…      makes the first step of a plan until no step is left, and prints the steps and the groups
+func TestTranscripts(t *testing.T) {
+	var groups []placement.Group
+	datadriven.RunTest(t, "testdata/plans", func(t *testing.T, d *datadriven.TestData) string {
+		t.Helper()
+		var servers []string
+		for _, a := range d.CmdArgs {
+			servers = append(servers, a.Key)
+		}
+		if d.Cmd == "found" {
+			groups = founded(4, servers[0])
+		}
+		var out strings.Builder
+		for steps := placement.Plan(groups, servers); d.Cmd == "rebalance" && len(steps) > 0; steps = placement.Plan(groups, servers) {
+			s := steps[0]
+			apply(t, groups, s)
+			fmt.Fprintf(&out, "group %d:", s.Group)
+			for _, change := range [][2]string{{"add", s.Add}, {"owner", s.Owner}, {"remove", s.Remove}} {
+				if change[1] != "" {
+					fmt.Fprint(&out, " ", change[0], " ", change[1])
+				}
+			}
+			out.WriteString("\n")
+		}
+		for _, g := range groups {
+			fmt.Fprintf(&out, "group %d has %s, owner %s\n", g.Number, strings.Join(g.Members, " "), g.Owner)
+		}
+		return out.String()
+	})
 }
 
 // TestOf: names of one family share a group, and families spread over all groups.
