@@ -246,23 +246,6 @@ func TestOneOfSeveralOutputs(t *testing.T) {
 	assert.Equal(t, 399, len(now().labels))
 }
 
-// Two values have no outliers: a rare class is one of them.
-func TestTwoValuesAreLetIn(t *testing.T) {
-	for _, values := range [][2]float64{{-1, 1}, {0, 1}, {0, 1e9}} {
-		l, _ := recorded(1, 1)
-		rng := rand.New(rand.NewPCG(1, 8))
-		var o model.Outcome
-		for row := range 3000 {
-			y := values[0]
-			if rng.IntN(200) == 0 {
-				y = values[1]
-			}
-			require.NoError(t, l.Observe(&o, []float64{0}, []float64{y}, 1))
-			require.False(t, o.SetAside, "%v, row %d: set aside", values, row)
-		}
-	}
-}
-
 // Advice of a learner that was replaced is not learned, and labels that come late are
 // checked like others.
 func TestLateLabels(t *testing.T) {
