@@ -35,6 +35,9 @@ var (
 // faults and hibernation.
 func TestMetamorphic(t *testing.T) {
 	seeds, operations := []uint64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, 400
+	if !isLong() {
+		seeds = seeds[:5]
+	}
 	if testing.Short() {
 		seeds, operations = seeds[:4], 250
 	}

@@ -64,7 +64,7 @@ func fed(o trees.Options, capacity, rounds int) (s *stream, rng *rand.Rand) {
 // for bit.
 func TestARestoredForestContinues(t *testing.T) {
 	for _, c := range []struct{ d, capacity, work, rounds, stretch int }{
-		{3, 150, 3000, 200, 400}, {3, 150, 0, 128, 100}, {30, 1000, 20_000, 1400, 30}, {2, 60, 100, 300, 600}, {3, 1500, 20_000, 1000, 30},
+		{3, 150, 3000, 200, 200}, {3, 150, 0, 128, 100}, {30, 1000, 20_000, 1400, 30}, {2, 60, 100, 300, 300}, {3, 1500, 20_000, 1000, 30},
 	} {
 		o := trees.Options{Seed: 7, Inputs: c.d, Columns: allKinds(), Work: c.work}
 		s, rng := fed(o, c.capacity, c.rounds)
