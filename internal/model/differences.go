@@ -19,6 +19,10 @@ func (s Spec) Differences(other Spec) FieldErrors {
 	}
 	var out FieldErrors
 	differ("spec", tree(s), tree(other), &out)
+	if len(out) > 1 && s.Inputs != nil && other.Inputs != nil {
+		// The dimension follows from the inputs, and is not in the caller's spec.
+		out = slices.DeleteFunc(out, func(e *FieldError) bool { return e.Field == "spec.dimension" })
+	}
 	return out
 }
 
