@@ -1,5 +1,7 @@
 package trees
 
+import "math"
+
 // phase is what a fit does next.
 type phase int
 
@@ -26,7 +28,7 @@ const (
 	unitsPart   = 2   // A row to its side of a split.
 	unitsSearch = 350 // A histogram.
 	unitsDerive = 60  // A histogram.
-	unitsFinish = 3   // A row of the finished tree.
+	unitsFinish = 5   // A row of the finished tree.
 	unitsCuts   = 15  // A row of an input's new cut points.
 	unitsStep   = 50  // Anything.
 )
@@ -174,17 +176,32 @@ func (f *Forest) bag(r *ring) (units int64) {
 	return unitsBag * int64(count)
 }
 
+// finish gives the leaves of the grown tree their values, and puts the tree into the ring.
 func (f *Forest) finish(r *ring) (units int64) {
 	j, old, filled := &f.fit, r.oldest(), f.filled()
-	f.grower.finish(&j.grown)
 	for n := j.start; n < f.n; n++ { // Rows after the start.
 		slot := int(n % uint64(f.w.Slots()))
 		j.old[slot] = uint8(f.leafOf(old, slot))
 	}
 	f.leavesOf(&j.grown, j.grew, 0, filled)
-	residuals, grew, before, after := r.residuals[:filled], j.grew[:filled], old.said(), j.grown.said()
-	for slot, leaf := range j.old[:filled] {
-		residuals[slot] += before[leaf] - after[grew[slot]]
+	residuals, left, grew, counts := r.residuals[:filled], j.old[:filled], j.grew[:filled], f.w.Counts[:filled]
+	var sums, weights [leafIDs]int64
+	before := old.said()
+	for slot := range residuals {
+		residual, leaf := residuals[slot]+before[left[slot]], grew[slot]
+		residuals[slot] = residual
+		weight := int64(float32(counts[slot] * wholeRow))
+		sums[leaf] += coarse(residual-j.mean) * weight
+		weights[leaf] += weight
+	}
+	for i := range j.grown.nodes[:j.grown.size] {
+		if n := &j.grown.nodes[i]; n.left == 0 {
+			*n = leaf(int64(math.RoundToEven(float64(float64(sums[i])*(shrinkage*(1<<fineBits))) / (float64(weights[i]) + lambda*wholeRow))))
+		}
+	}
+	after := j.grown.said()
+	for slot := range residuals {
+		residuals[slot] -= after[grew[slot]]
 	}
 	old.copy(&j.grown)
 	r.made++

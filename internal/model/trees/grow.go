@@ -1,7 +1,6 @@
 package trees
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 )
@@ -11,14 +10,17 @@ const (
 	countMask = 1<<countBits - 1
 	fineBits  = 12 // Of a residual, which a histogram does not add.
 	mostPack  = 1<<35 - 1
-	leastGain = 1 // In (2⁻²⁰ s)², also without residuals.
+	leastGain = 1   // In (2⁻²⁰ s)², also without residuals.
+	wholeRow  = 256 // Of a row that counts 1, in the value of a leaf.
 )
 
-// pack is a row in a histogram: its residual and the count 1.
-func pack(residual int64) int64 {
-	coarse := (residual + 1<<(fineBits-1)) >> fineBits
-	return max(-mostPack, min(mostPack, coarse))<<countBits + 1
+// coarse is a residual rounded to a multiple of 2⁻²⁰.
+func coarse(residual int64) int64 {
+	return max(-mostPack, min(mostPack, (residual+1<<(fineBits-1))>>fineBits))
 }
+
+// pack is a row in a histogram: its residual and the count 1.
+func pack(residual int64) int64 { return coarse(residual)<<countBits + 1 }
 
 func sumOf(packed int64) int64   { return packed >> countBits }
 func countOf(packed int64) int64 { return packed & countMask }
@@ -257,12 +259,4 @@ func (g *grower) split(at int, t *tree, c *cuts) (smaller, larger int, derived b
 	}
 	g.leaves[larger].place, g.leaves[smaller].place = place, g.take()
 	return smaller, larger, derived
-}
-
-func (g *grower) finish(t *tree) {
-	for i := range g.leaves {
-		l := &g.leaves[i]
-		sum, count := float64(sumOf(l.packed)), float64(countOf(l.packed))
-		t.nodes[l.node] = leaf(int64(math.RoundToEven(float64(sum*(shrinkage*(1<<fineBits))) / (count + lambda))))
-	}
 }

@@ -70,16 +70,18 @@ func newNaiveForest(o trees.Options, w *window.Window) *naiveForest {
 	return f
 }
 
-func (t *naiveTree) at(x []float32) int64 {
+func (t *naiveTree) leaf(x []float32) *naiveTree {
 	switch {
 	case t.left == nil:
-		return t.value
+		return t
 	case x[t.input] <= t.cut:
-		return t.left.at(x)
+		return t.left.leaf(x)
 	default:
-		return t.right.at(x)
+		return t.right.leaf(x)
 	}
 }
+
+func (t *naiveTree) at(x []float32) int64 { return t.leaf(x).value }
 
 func (t *naiveTree) size() int64 {
 	if t.left == nil {
@@ -192,7 +194,7 @@ func (f *naiveForest) observe(r naiveRow, shares []int) {
 			share = int64(shares[i])
 		}
 		if len(f.rows) >= 32 {
-			c.credit = min(4*f.price(c), c.credit+20_000*share/64)
+			c.credit = min(4*f.price(c), c.credit+13_000*share/64)
 		}
 	}
 	left := int64(f.o.Work)
@@ -327,13 +329,26 @@ func (f *naiveForest) fit(c *naiveColumn) {
 	var rng rand.PCG
 	rng.Seed(f.o.Seed, uint64(c.kind)<<32+uint64(c.made))
 	inputs := draw(&rng, f.inputs(c.kind), f.drawn(c.kind))
-	bag := f.bag(&rng, c, old)
+	bag, mean := f.bag(&rng, c, old)
 	grown := f.grow(c.kind, bag, inputs)
 	f.steps = append(f.steps, func() (int64, bool) {
+		rows := map[*naiveTree][]naiveRow{}
+		for _, r := range f.window(f.capacity + window.Slack) {
+			rows[grown.leaf(r.x)] = append(rows[grown.leaf(r.x)], r)
+		}
+		for leaf, rows := range rows {
+			sum, weights := int64(0), int64(0)
+			for _, r := range rows {
+				weight := int64(256 * r.counts)
+				sum += weight * f.residual(c, old, mean, r)
+				weights += weight
+			}
+			leaf.value = int64(math.RoundToEven(float64(float64(sum)*(0.2*4096)) / float64(weights+2*256)))
+		}
 		c.trees[c.made%64] = grown
 		c.made++
 		f.done++
-		return grown.size()*f.filled()/40 + 3*f.filled(), false
+		return grown.size()*f.filled()/40 + 5*f.filled(), false
 	})
 }
 
@@ -350,10 +365,9 @@ func draw(rng *rand.PCG, inputs []int, count int) []int {
 }
 
 // bag draws the rows of the window with the probability 0.7 ω, from the oldest on.
-func (f *naiveForest) bag(rng *rand.PCG, c *naiveColumn, old *naiveTree) (bag []sample) {
+func (f *naiveForest) bag(rng *rand.PCG, c *naiveColumn, old *naiveTree) (bag []sample, mean int64) {
 	rows := f.window(f.capacity)
 	f.queue(5 * int64(len(rows)))
-	mean := int64(0)
 	if c.kind != trees.Changes && c.kind != trees.Residuals {
 		mean = f.fixed(f.mean)
 	}
@@ -366,11 +380,15 @@ func (f *naiveForest) bag(rng *rand.PCG, c *naiveColumn, old *naiveTree) (bag []
 		if float32(number+1) > 45875*r.counts {
 			continue
 		}
-		residual := f.target(c.kind, r) - mean - c.sum(r.x) + old.at(r.x)
-		coarse := int64(math.Floor(float64(residual)/4096 + 0.5))
-		bag = append(bag, sample{r.x, max(1-1<<35, min(1<<35-1, coarse))})
+		bag = append(bag, sample{r.x, f.residual(c, old, mean, r)})
 	}
-	return bag
+	return bag, mean
+}
+
+// residual is what the other trees leave of a row, rounded.
+func (f *naiveForest) residual(c *naiveColumn, old *naiveTree, mean int64, r naiveRow) int64 {
+	residual := f.target(c.kind, r) - mean - c.sum(r.x) + old.at(r.x)
+	return max(1-1<<35, min(1<<35-1, int64(math.Floor(float64(residual)/4096+0.5))))
 }
 
 // queue queues a step of fixed units.
@@ -435,9 +453,6 @@ func (f *naiveForest) grow(kind trees.Kind, bag []sample, inputs []int) *naiveTr
 		f.queue(groups * (60 + 2*350))
 		search(smaller)
 		search(larger)
-	}
-	for _, l := range leaves {
-		l.node.value = int64(math.RoundToEven(float64(float64(l.sum())*(0.2*4096)) / float64(len(l.samples)+2)))
 	}
 	return root
 }

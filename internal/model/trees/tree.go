@@ -40,8 +40,11 @@ func leaf(value int64) node {
 
 func (n *node) value() int64 { return int64(int32(math.Float32bits(n.cut)))<<16 | int64(n.input) }
 
+// leafIDs is the number of values of a byte that numbers a node, of which maxNodes are used.
+const leafIDs = 256
+
 // said is what each leaf says, by node.
-func (t *tree) said() (values [maxNodes + 1]int64) {
+func (t *tree) said() (values [leafIDs]int64) {
 	for i, n := range t.nodes[:t.size] {
 		if n.left == 0 {
 			values[i] = n.value()

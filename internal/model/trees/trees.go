@@ -14,7 +14,8 @@
 //
 // is largest, and gains more than the mean square of the residuals in the bag, else it is
 // noise. Ties go to the lower input, then the lower cut point, then the older leaf. A
-// leaf says ν S/(n + λ), ν = 0.2. With fixed partitions this is block coordinate descent on
+// leaf says ν S/(n + λ), ν = 0.2, where S and n are of all rows of the window's ring: rows that did not
+// find the splits make the values less noisy. With fixed partitions this is block coordinate descent on
 // ½Σ(y − Σf_j)² + ½(1/ν − 1)Σ_jΣ_i f_j(x_i)², kernel ridge regression in the kernel of the
 // leaves: repeated refits need not overfit, and ν sets the ridge.
 //
@@ -43,7 +44,7 @@
 // column and the number of the tree.
 //
 // A row counts ω, see model.Weights: a fit draws the row with the probability 0.7 ω, and the
-// mean of the labels weights it by ω.
+// values of leaves and the mean of the labels weight it by ω.
 //
 // Source: Friedman, Greedy function approximation (Annals of Statistics 29, 2001), for the
 // boosting; Zhou and Hooker, Boulevard (2018), for the limit of repeated shrunken refits.
@@ -91,7 +92,7 @@ const (
 	maxNodes    = 2*127 - 1
 	block       = 64    // Slots that a loop takes at a time.
 	padding     = block // Of slots.
-	creditRound = 20_000
+	creditRound = 13_000
 	mostCredit  = 4 // Trees.
 	lambda      = 2
 	shrinkage   = 0.2
