@@ -348,3 +348,37 @@ func deleteOutcome(t *testing.T, left vfs.FS, set func(*store.Options)) (there b
 	assert.Equal(t, models*learned, s.Metrics().RememberedIDs, models)
 	return there
 }
+
+// A power cut at any write leaves all commits of a call or none. A commit that does not continue its log, and the commit of a
+// deleted model, are answered alone.
+func TestAppendsOfManyModels(t *testing.T) {
+	disk, rng := vfs.NewCrashableMem(), seeded(t)
+	names := []string{"a", "b", "late", "gone", "c"}
+	all := crashes(t, disk, rng, store.SmallMemTables, func(s *store.Store) {
+		var appends []*storage.Append
+		for n, name := range names {
+			c := commit(1, storage.ID{ID: name, At: time.Unix(int64(n), 0), Value: []byte("1")})
+			appends = append(appends, &storage.Append{Model: create(t, s, name), Commit: c})
+		}
+		require.NoError(t, errors.Join(appends[2].Model.Append(t.Context(), commit(1)), appends[3].Model.Delete(t.Context())))
+		s.AppendAll(t.Context(), appends)
+		for n, want := range []error{nil, nil, storage.ErrRejected, storage.ErrDeleted, nil} {
+			assert.ErrorIs(t, appends[n].Err, want, names[n])
+		}
+	})
+	seen := map[int]int{}
+	for _, left := range all {
+		s := open(t, left, store.SmallMemTables)
+		records, ids := 0, 0
+		assert.NoError(t, s.Models(t.Context(), func(e storage.RegistryEntry) error {
+			if ids += len(idsOf(t, e.Model)); e.Name != "late" {
+				records += len(replayed(t, e.Model))
+			}
+			return nil
+		}))
+		assert.Equal(t, records, ids)
+		seen[records]++
+		closed(t, s)
+	}
+	assert.True(t, len(seen) == 2 && seen[0] > 0 && seen[3] > 0, "cuts by their records: %v", seen)
+}

@@ -67,22 +67,69 @@ func decodeRecord(name string, k, v []byte) (storage.Record, error) {
 // Append implements storage.Log. The record and the ids are one batch. Append removes answered predictions after it.
 // Concurrent appends of all models share syncs. The end of ctx ends Append before the write.
 func (m *Model) Append(ctx context.Context, c storage.Commit) error {
-	if err := m.append(ctx, c); err != nil {
-		return m.failed("append to the log", err)
-	}
-	return m.store.removeAnswered(c.Answered) //nolint:contextcheck // The record is written: its predictions go.
+	a := storage.Append{Model: m, Commit: c}
+	m.store.AppendAll(ctx, []*storage.Append{&a})
+	return a.Err
 }
 
-func (m *Model) append(ctx context.Context, c storage.Commit) error {
+// AppendAll implements storage.Appender. The commits are one batch.
+func (s *Store) AppendAll(ctx context.Context, appends []*storage.Append) {
+	if err := s.logDB.room(ctx); err != nil {
+		for _, a := range appends {
+			a.Err = err
+		}
+	} else {
+		s.appendAll(ctx, appends)
+	}
+	for _, a := range appends {
+		if a.Err != nil {
+			a.Err = a.Model.(*Model).failed("append to the log", a.Err)
+		} else {
+			a.Err = s.removeAnswered(a.Answered) //nolint:contextcheck // The record is written: its predictions go.
+		}
+	}
+}
+
+func (s *Store) appendAll(ctx context.Context, appends []*storage.Append) {
+	begun := make([]*storage.Append, 0, len(appends))
+	for _, a := range appends {
+		m := a.Model.(*Model)
+		m.writing.Lock()
+		defer m.writing.Unlock()
+		if a.Err = m.beginAppend(ctx, &a.Commit); a.Err == nil {
+			begun = append(begun, a)
+		}
+	}
+	if len(begun) == 0 {
+		return
+	}
+	s.filter.committing.RLock()
+	defer s.filter.committing.RUnlock()
+	err := s.complete(ctx, s.logDB.commitSynced, func(b *pebble.Batch) error {
+		for _, a := range begun {
+			m := a.Model.(*Model)
+			if err := setRecord(b, m.number, a.Record); err != nil {
+				return err
+			}
+			if _, err := m.fillIDs(b, a.IDs, true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	for _, a := range begun {
+		if a.Err = err; err == nil {
+			s.remembered.Add(int64(len(a.IDs)))
+		}
+		a.Model.(*Model).endChange(a.Last, err == nil)
+	}
+}
+
+// beginAppend checks a commit, and makes the end of the log unknown. The caller holds writing.
+func (m *Model) beginAppend(ctx context.Context, c *storage.Commit) error {
 	if err := checkIDs(c.IDs); err != nil {
 		return err
 	}
-	db := m.store.logDB
-	if err := db.room(ctx); err != nil {
-		return err
-	}
-	m.writing.Lock()
-	defer m.writing.Unlock()
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -93,22 +140,7 @@ func (m *Model) append(ctx context.Context, c storage.Commit) error {
 	if c.First != last+1 || c.Last < c.First {
 		return fmt.Errorf("record of %d to %d behind %d: %w", c.First, c.Last, last, storage.ErrRejected)
 	}
-	m.store.filter.committing.RLock()
-	defer m.store.filter.committing.RUnlock()
 	m.beginChange()
-	err = m.store.complete(ctx, db.commitSynced, func(b *pebble.Batch) error {
-		if err := setRecord(b, m.number, c.Record); err != nil {
-			return err
-		}
-		_, err := m.fillIDs(b, c.IDs, true)
-		return err
-	})
-	if err != nil {
-		m.endChange(0, false)
-		return err
-	}
-	m.store.remembered.Add(int64(len(c.IDs)))
-	m.endChange(c.Last, true)
 	return nil
 }
 

@@ -31,6 +31,9 @@ type commit struct {
 	*Model
 	record  record.Record
 	classes []string
+	// append makes the record durable. It began at begun.
+	append storage.Append
+	begun  time.Time
 	// places finds an id among the record's observations.
 	places map[string]int
 	// consumed are the predictions that the record answers.
@@ -49,13 +52,26 @@ type answerCopy struct {
 	duplicate bool
 }
 
-// perform places the rows of a batch, applies the new ones and fills in the answers.
-func (c *commit) perform(batch []*Ticket) {
+// prepare places the rows of a batch, and reports whether the record has new ones to append.
+func (c *commit) prepare(batch []*Ticket) bool {
 	c.record.Time = max(c.state.machine.Time(), c.env.Time().UnixNano())
 	room := c.state.machine.Room()
 	for _, t := range batch {
 		c.placeAll(t, room)
 	}
+	return len(c.record.Observations) > 0 && c.encode()
+}
+
+// encode prepares the append of the record, and reports whether it can.
+func (c *commit) encode() bool {
+	first, n := c.state.machine.Sequence()+1, uint64(len(c.record.Observations))
+	c.append = c.journal.commit(c.env.appends, first, first+n-1, c.record.Append(nil), c.consumed)
+	c.begun = c.env.Now()
+	return c.append.Err == nil
+}
+
+// end applies the appended record, and fills in the answers.
+func (c *commit) end() {
 	if len(c.record.Observations) > 0 {
 		if err := c.apply(); err != nil {
 			// Duplicates of what was durable before keep their answers.
@@ -132,6 +148,9 @@ func (c *commit) place(r *row, answer *Answer) error {
 		c.consumed = append(c.consumed, c.pending.key(r.id))
 	}
 	if r.id != "" {
+		if c.places == nil {
+			c.places = map[string]int{}
+		}
 		c.places[r.id] = len(c.record.Observations)
 	}
 	c.copies = append(c.copies, answerCopy{to: answer, from: len(c.record.Observations)})
@@ -185,21 +204,17 @@ func (c *commit) conflict(r *row, s *record.Seen) error {
 	return nil
 }
 
-// apply makes the record durable, lets the machine learn it, and remembers its ids.
+// apply lets the machine learn the durable record, and remembers its ids.
 func (c *commit) apply() error {
-	n := len(c.record.Observations)
-	first := c.state.machine.Sequence() + 1
-	data := c.record.Append(nil)
-	begun := c.env.Now()
-	if err := c.journal.append(c.env.appends, first, first+uint64(n)-1, data, c.consumed); err != nil {
+	if err := c.journal.appended(&c.append); err != nil {
 		return c.stepDown(err)
 	}
 	durable := c.env.Now()
-	if err := c.learn(n); err != nil {
+	if err := c.learn(len(c.record.Observations)); err != nil {
 		return err
 	}
 	learned := c.env.Now()
-	c.reportStages(begun, durable, learned)
+	c.reportStages(c.begun, durable, learned)
 	c.learned(durable, learned)
 	return nil
 }

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"go.uber.org/zap"
 
 	"hindsight/internal/engine/machine"
+	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/model"
 	"hindsight/internal/model/input"
@@ -149,8 +149,7 @@ type Env struct {
 	Lifetime context.Context //nolint:containedctx // The lifetime of the engine's goroutines.
 	// appends never ends: an accepted observation is appended although the engine closes.
 	appends context.Context //nolint:containedctx // As above.
-	// turns counts the goroutines of the mailboxes.
-	turns sync.WaitGroup
+	turns   *mailbox.Turns[*Ticket]
 	// captures are written in the background. It has room for every capture that holds a copy's slot.
 	captures chan func(context.Context)
 	// received are the owner's snapshots that this server has received and not written.
@@ -180,11 +179,13 @@ func NewEnv(lifetime context.Context, o Options, learners machine.Learners, load
 	if o.Stages == nil {
 		o.Stages = noStages{}
 	}
-	return &Env{
+	e := &Env{
 		Options: o, Learners: learners, Memory: newMemory(o.ModelMemory), Loading: make(Slots, loads), copies: make(Slots, CopiesAtOnce),
 		Lifetime: lifetime, appends: context.WithoutCancel(lifetime), captures: make(chan func(context.Context), CopiesAtOnce),
 		received: make(chan func(context.Context), receivedAtOnce), Asked: make(chan *Model, maxDigests),
 	}
+	e.turns = mailbox.NewTurns(e.handle)
+	return e
 }
 
 // specified is a spec with what follows from it. Models of one spec share it.

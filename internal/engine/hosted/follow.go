@@ -32,6 +32,9 @@ func (m *Model) Relearn(observations []record.Observation) (learned int, rejecte
 	}
 	learned = len(c.record.Observations)
 	if learned > 0 {
+		if c.encode() {
+			m.env.append(&c.append)
+		}
 		if err := c.apply(); err != nil {
 			return 0, nil, err
 		}

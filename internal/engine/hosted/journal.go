@@ -112,18 +112,23 @@ func (r *recent) renew() {
 	r.mu.places, r.rows, r.values, r.whole = nil, nil, nil, false
 }
 
-// append makes a record durable, with the ids of the record before it and the removal of the predictions that the
+// commit returns the append of a record, with the ids of the record before it and the removal of the predictions that the
 // record answers.
-func (j *journal) append(ctx context.Context, first, last uint64, data []byte, answered []storage.Answered) error {
+func (j *journal) commit(ctx context.Context, first, last uint64, data []byte, answered []storage.Answered) storage.Append {
 	ids, err := j.recent.rows, error(nil)
 	if j.replicated && !j.recent.whole {
 		ids, err = j.lastIDs(ctx, first-1)
 	}
-	if err == nil {
-		err = j.store.Append(ctx, storage.Commit{Record: storage.Record{First: first, Last: last, Data: data}, IDs: ids, Answered: answered})
+	return storage.Append{
+		Model: j.store, Err: err,
+		Commit: storage.Commit{Record: storage.Record{First: first, Last: last, Data: data}, IDs: ids, Answered: answered},
 	}
-	if err != nil {
-		return fmt.Errorf("append observations %d to %d of model %q: %w", first, last, string(j.id), err)
+}
+
+// appended ends an append.
+func (j *journal) appended(a *storage.Append) error {
+	if a.Err != nil {
+		return fmt.Errorf("append observations %d to %d of model %q: %w", a.First, a.Last, string(j.id), a.Err)
 	}
 	j.recent.clear()
 	return nil

@@ -18,9 +18,9 @@ import (
 //	        lookFor   looks up the pending prediction
 //	        check     rejects what the learner would not learn
 //	        box.Put   queues the ticket
-//	turn    Handle    takes a batch of tickets
+//	turn    handle    takes a batch of tickets, and those of other models
 //	        place     answers a duplicate, or adds a row to the record of the commit
-//	        append    makes the record durable, with the ids of the record before it
+//	        append    makes the records durable, each with the ids of the model's record before it
 //	        learn     lets the machine learn the record
 //	        finish    answers every ticket
 //	caller  Wait      returns the answers

@@ -4,6 +4,7 @@ import (
 	"hindsight/internal/engine/mailbox"
 	"hindsight/internal/engine/record"
 	"hindsight/internal/engine/recovery"
+	"hindsight/internal/engine/storage"
 )
 
 // New returns a model that is not in memory.
@@ -16,28 +17,58 @@ func New(env *Env, id string, from recovery.Source, entry *record.RegistryValue,
 	m.journal.followRewind()
 	m.pending.store, m.pending.id = from.Handle, m.id
 	m.snapshots.init(from.Handle, m.id, env.Now())
-	m.box = mailbox.New[*Ticket](writer{m}, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows, Goroutines: &env.turns})
+	m.box = mailbox.New[*Ticket](writer{m}, env.turns, mailbox.Options{Limit: env.Queue, Batch: MaxCommitRows})
 	return m
 }
 
 type writer struct{ *Model }
 
-// Handle makes the new observations of a batch durable in one record, lets the model learn them in order
-// and answers every ticket.
-func (w writer) Handle(batch []*Ticket) {
-	w.begin(batch)
-	if err := w.catchUp(); err != nil {
-		for _, t := range batch {
-			t.reject(err)
+// handle makes the new observations of every batch durable, those of a batch in one record and all records in one append.
+// It then lets the models learn them in order, and answers every ticket.
+func (e *Env) handle(turns []mailbox.Turn[*Ticket]) {
+	commits, appends := make([]commit, len(turns)), make([]*storage.Append, 0, len(turns))
+	for n, t := range turns {
+		w, c := t.Handler.(writer), &commits[n]
+		c.Model = w.Model
+		w.begin(t.Items)
+		if err := w.catchUp(); err != nil {
+			for _, ticket := range t.Items {
+				ticket.reject(err)
+			}
+		} else if c.prepare(t.Items) {
+			appends = append(appends, &c.append)
 		}
-	} else {
-		c := commit{Model: w.Model, places: map[string]int{}}
-		c.perform(batch)
 	}
-	for _, t := range batch {
-		w.finish(t)
+	e.append(appends...)
+	for n, t := range turns {
+		commits[n].end()
+		w := t.Handler.(writer)
+		for _, ticket := range t.Items {
+			w.finish(ticket)
+		}
+		w.afterCommit()
 	}
-	w.afterCommit()
+}
+
+// append makes records of several models durable, and sets the answers.
+func (e *Env) append(appends ...*storage.Append) {
+	if s, ok := e.Store.(storage.Appender); ok && len(appends) > 0 {
+		s.AppendAll(e.appends, appends)
+		return
+	}
+	for _, a := range appends {
+		a.Err = a.Model.Append(e.appends, a.Commit)
+	}
+}
+
+// sharedBytes bounds the state of a model whose batches share an append: the others wait until it has learned, which takes
+// as long as its state is large.
+const sharedBytes = 128 << 10
+
+// Shares implements mailbox.Handler. A model that is not in memory loads first, and a replicated append takes a round trip.
+func (w writer) Shares() bool {
+	bytes := w.usage.bytes.Load()
+	return bytes > 0 && bytes <= sharedBytes && w.env.Owner == nil
 }
 
 func (w writer) Reject(t *Ticket, why error) {

@@ -2,7 +2,7 @@
 // else serialises a model.
 //
 // A job is an item or a task. Consecutive items are handled together as a batch, so that they share
-// the fixed cost of the batch. A task runs alone. A task whose caller has left is skipped at its turn;
+// the fixed cost of the batch, which batches of other boxes may share too. A task runs alone. A task whose caller has left is skipped at its turn;
 // an accepted item is always handled or rejected. An empty box has no goroutine.
 package mailbox
 
@@ -18,10 +18,10 @@ import (
 // ErrFull rejects an item because too many rows are queued.
 var ErrFull = errors.New("mailbox: full")
 
-// Handler handles the items of a box. The box calls its methods one at a time.
+// Handler handles the jobs of a box. The box calls its methods one at a time.
 type Handler[T any] interface {
-	// Handle takes the items of one batch, in their order. The slice is valid during the call only.
-	Handle(batch []T)
+	// Shares reports whether the next batch may be handled with the batches of other boxes. It must not wait.
+	Shares() bool
 	Reject(item T, why error)
 	// Posted runs at the turn that Post has requested.
 	Posted()
@@ -33,14 +33,13 @@ type Options struct {
 	Limit int
 	// Batch bounds the rows of a batch. One item may have more.
 	Batch int
-	// Goroutines counts the goroutines of the box; its owner joins them.
-	Goroutines *sync.WaitGroup
 }
 
 // Box is a queue of jobs. Any number of goroutines may call its methods.
 type Box[T any] struct {
 	o       Options
 	handler Handler[T]
+	turns   *Turns[T]
 	mu      struct {
 		sync.Mutex
 		jobs []job[T]
@@ -70,8 +69,10 @@ type task struct {
 	done  chan struct{}
 }
 
-// New is an empty box.
-func New[T any](h Handler[T], o Options) *Box[T] { return &Box[T]{o: o, handler: h} }
+// New is an empty box, whose batches turns handles.
+func New[T any](h Handler[T], turns *Turns[T], o Options) *Box[T] {
+	return &Box[T]{o: o, handler: h, turns: turns}
+}
 
 // Put queues an item of so many rows. It does not wait: a full queue is ErrFull.
 func (b *Box[T]) Put(item T, rows int) error {
@@ -84,6 +85,7 @@ func (b *Box[T]) Put(item T, rows int) error {
 		return fmt.Errorf("%w: %d rows are waiting, at most %d", ErrFull, b.mu.rows, b.o.Limit)
 	}
 	b.mu.rows += rows
+	b.turns.queued.Add(1)
 	b.add(job[T]{item: item, rows: rows})
 	return nil
 }
@@ -174,13 +176,18 @@ func (b *Box[T]) add(j job[T]) {
 	b.start()
 }
 
-// start starts a goroutine if jobs are queued and none runs. The caller holds the lock.
+// start queues the box for a shared goroutine, or starts its goroutine, if jobs are queued and none runs. The caller holds
+// the lock.
 func (b *Box[T]) start() {
 	if b.mu.busy || len(b.mu.jobs) == 0 {
 		return
 	}
 	b.mu.busy = true
-	b.o.Goroutines.Go(b.run)
+	if first := &b.mu.jobs[0]; first.task == nil && first.rows <= maxSharedRows && b.handler.Shares() {
+		b.turns.add(b)
+	} else {
+		b.turns.Go(b.run)
+	}
 }
 
 func (b *Box[T]) run() {
@@ -200,7 +207,7 @@ func (b *Box[T]) run() {
 				b.handler.Reject(item, rejected)
 			}
 		default:
-			b.handler.Handle(b.batch)
+			b.turns.handle([]Turn[T]{{b.handler, b.batch}})
 			b.gather()
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -25,17 +26,22 @@ type recorder struct {
 	hold     chan struct{}
 	// posted is called by Posted.
 	posted func()
+	alone  bool
 }
 
-func (r *recorder) Posted() { r.posted() }
+func (r *recorder) Posted()      { r.posted() }
+func (r *recorder) Shares() bool { return !r.alone }
 
-func (r *recorder) Handle(batch []int) {
-	if r.hold != nil {
-		<-r.hold
+func handle(turns []mailbox.Turn[int]) {
+	for _, t := range turns {
+		r := t.Handler.(*recorder)
+		if r.hold != nil {
+			<-r.hold
+		}
+		r.mu.Lock()
+		r.batches = append(r.batches, append([]int(nil), t.Items...))
+		r.mu.Unlock()
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.batches = append(r.batches, append([]int(nil), batch...))
 }
 
 func (r *recorder) Reject(item int, _ error) {
@@ -45,8 +51,45 @@ func (r *recorder) Reject(item int, _ error) {
 }
 
 func newBox(r *recorder, limit, batch int) (*mailbox.Box[int], *sync.WaitGroup) {
-	var group sync.WaitGroup
-	return mailbox.New[int](r, mailbox.Options{Limit: limit, Batch: batch, Goroutines: &group}), &group
+	turns := mailbox.NewTurns(handle)
+	return mailbox.New[int](r, turns, mailbox.Options{Limit: limit, Batch: batch}), &turns.WaitGroup
+}
+
+// Boxes that get items while a batch is handled are handled together, unless they have tasks, many rows or a handler that
+// does not share.
+func TestBoxesShareACall(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	synctest.Test(t, func(t *testing.T) {
+		var calls []string
+		hold := make(chan struct{})
+		turns := mailbox.NewTurns(func(turns []mailbox.Turn[int]) {
+			<-hold
+			var call [][]int
+			for _, turn := range turns {
+				call = append(call, slices.Clone(turn.Items))
+			}
+			calls = append(calls, fmt.Sprint(call))
+		})
+		var boxes []*mailbox.Box[int]
+		for n := range 6 {
+			boxes = append(boxes, mailbox.New[int](&recorder{alone: n == 3}, turns, mailbox.Options{Limit: 1000, Batch: 1000}))
+		}
+		for n, rows := range []int{1, 1, 1, 1, 1000, 1} {
+			require.NoError(t, boxes[n].Put(n, rows))
+			if n == 0 {
+				synctest.Wait()
+			}
+		}
+		require.NoError(t, boxes[2].Put(6, 1))
+		boxes[1].Drop(errors.New("gone"))
+		synctest.Wait()
+		for range 4 {
+			hold <- struct{}{}
+			synctest.Wait()
+		}
+		slices.Sort(calls)
+		assert.Equal(t, []string{"[[0]]", "[[2 6] [5]]", "[[3]]", "[[4]]"}, calls)
+	})
 }
 
 func TestItemsWaitTogetherAndInOrder(t *testing.T) {
@@ -265,10 +308,11 @@ type answering struct{ batches int }
 
 func (*answering) Posted()                     {}
 func (*answering) Reject(chan struct{}, error) {}
+func (*answering) Shares() bool                { return true }
 
-func (a *answering) Handle(batch []chan struct{}) {
+func (a *answering) handle(turns []mailbox.Turn[chan struct{}]) {
 	a.batches++
-	for _, done := range batch {
+	for _, done := range turns[0].Items {
 		done <- struct{}{}
 	}
 }
@@ -278,9 +322,10 @@ func (a *answering) Handle(batch []chan struct{}) {
 func TestAnsweredCallersShareTheNextBatch(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const callers, calls = 200, 50
-	var all, group sync.WaitGroup
+	var all sync.WaitGroup
 	a := &answering{}
-	box := mailbox.New[chan struct{}](a, mailbox.Options{Limit: callers, Batch: callers, Goroutines: &group})
+	turns := mailbox.NewTurns(a.handle)
+	box := mailbox.New[chan struct{}](a, turns, mailbox.Options{Limit: callers, Batch: callers})
 	for range callers {
 		all.Go(func() {
 			done := make(chan struct{}, 1)
@@ -294,6 +339,6 @@ func TestAnsweredCallersShareTheNextBatch(t *testing.T) {
 		})
 	}
 	all.Wait()
-	group.Wait()
+	turns.Wait()
 	assert.LessOrEqual(t, a.batches, int(2*calls), "%d batches for %d calls of each caller", a.batches, calls)
 }

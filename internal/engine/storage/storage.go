@@ -208,6 +208,19 @@ type Answered struct {
 	ID    string
 }
 
+// Append is a commit to the log of one of several models, and the answer of Log.Append in Err.
+type Append struct {
+	Model Model
+	Commit
+	Err error
+}
+
+// Appender is a store that appends to several logs at once.
+type Appender interface {
+	// AppendAll is Log.Append for each of several models. The commits share one sync.
+	AppendAll(ctx context.Context, appends []*Append)
+}
+
 // Rewind describes a rewind to a sequence.
 type Rewind struct {
 	Sequence uint64
