@@ -42,7 +42,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, chunks ...[]byte) (
 	data := joined(chunks)
 	snapshot, err := snapshot.Decode(data)
 	if err != nil {
-		return Info{}, unreadable(err)
+		return Info{}, unreadable(data, err)
 	}
 	spec, cost, err := catalog.Complete(snapshot.Spec)
 	if err != nil {
@@ -78,7 +78,7 @@ func (e *Engine) ImportModel(ctx context.Context, id string, chunks ...[]byte) (
 	defer copied()
 	loaded, metadata, from, err := readImport(spec, e.env.Learners, snapshot)
 	if err != nil {
-		return Info{}, unreadable(err)
+		return Info{}, unreadable(data, err)
 	}
 	if err := e.env.CheckPending(id, 0, 0, int64(len(from.Pending))); err != nil {
 		return Info{}, err
@@ -151,6 +151,10 @@ func plausible(m *machine.Machine) error {
 	return nil
 }
 
-func unreadable(err error) error {
-	return hosted.Invalid("chunk", err.Error(), "the bytes that ExportModel gave")
+func unreadable(data []byte, err error) error {
+	got := "nothing"
+	if len(data) > 0 {
+		got = fmt.Sprintf("%d bytes that begin with %.16q: %v", len(data), data, err)
+	}
+	return hosted.Invalid("chunk", got, "the bytes that ExportModel gave")
 }

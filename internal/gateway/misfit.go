@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -79,6 +80,7 @@ func misfit(m protoreflect.MessageDescriptor, value any, path string) string {
 	case known: // A Struct has any field.
 		return ""
 	}
+	chosen := make(map[protoreflect.Name]string)
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		f := cmp.Or(m.Fields().ByJSONName(name), m.Fields().ByTextName(name))
 		if f == nil {
@@ -86,6 +88,12 @@ func misfit(m protoreflect.MessageDescriptor, value any, path string) string {
 		}
 		if says := misfitField(f, object[name], path+name); says != "" {
 			return says
+		}
+		if o := f.ContainingOneof(); o != nil && object[name] != nil {
+			if chosen[o.Name()] != "" {
+				return fmt.Sprintf("%s: got a %s beside %s, want one of them", path+name, o.Name(), chosen[o.Name()])
+			}
+			chosen[o.Name()] = name
 		}
 	}
 	return ""
@@ -122,7 +130,7 @@ func misfitField(f protoreflect.FieldDescriptor, value any, path string) string 
 // wanted is what the field has in place of a value, empty if the value fits. A text of digits is a number too.
 func wanted(f protoreflect.FieldDescriptor, value any) string {
 	text, isText := value.(string)
-	_, isNumber := value.(float64)
+	v, isNumber := value.(float64)
 	switch f.Kind() {
 	case protoreflect.BoolKind:
 		if _, ok := value.(bool); !ok {
@@ -141,8 +149,18 @@ func wanted(f protoreflect.FieldDescriptor, value any) string {
 			return strings.Join(names, ", ")
 		}
 	default:
-		if _, err := strconv.ParseFloat(text, 64); !isNumber && err != nil {
+		var err error
+		if !isNumber {
+			v, err = strconv.ParseFloat(text, 64)
+		}
+		switch kind := f.Kind(); {
+		case err != nil:
 			return "a number"
+		case kind == protoreflect.DoubleKind:
+		case v < 0 && (kind == protoreflect.Uint32Kind || kind == protoreflect.Uint64Kind):
+			return "a whole number from 0"
+		case v != math.Trunc(v):
+			return "a whole number"
 		}
 	}
 	return ""
@@ -155,7 +173,9 @@ func wants(path string, value any, want string) string {
 		got = "an object"
 	case string:
 		got = fmt.Sprintf("%.80q", v)
-	case nil, bool, float64:
+	case nil:
+		got = "null"
+	case bool, float64:
 		got = strings.TrimSpace(fmt.Sprint(v))
 	}
 	return strings.TrimPrefix(fmt.Sprintf("%s: got %s, want %s", strings.TrimSuffix(path, "."), got, want), ": ")

@@ -16,7 +16,7 @@ import (
 func specFromProto(p *hindsightv1.ModelSpec) (model.Spec, error) {
 	if p == nil {
 		return model.Spec{}, &model.FieldError{
-			Field: "spec", Err: model.ErrInvalidSpec, Got: "nothing", Want: "a dimension and a learner",
+			Field: "spec", Err: model.ErrInvalidSpec, Got: "nothing", Want: "inputs or a dimension; the learner is auto by default",
 		}
 	}
 	var s model.Spec

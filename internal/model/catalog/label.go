@@ -19,7 +19,7 @@ func (c *completion) label(e entry) {
 		return
 	}
 	if e.classifies {
-		c.fail(model.ErrInvalidSpec, "spec.label", l.String(), "nothing: labels are classes, and have no bounds")
+		c.fail(model.ErrInvalidSpec, "spec.label", l.String(), "nothing: labels are classes, which have no bounds and no unit")
 		return
 	}
 	c.at = "spec.label"
