@@ -191,7 +191,7 @@ function Heading({ model, live }: { model: Model; live: Live }) {
         <p class="meta">
           {model.displayName && <span>{model.displayName}</span>}
           <span>{model.learner}</span>
-          {stats && <Light skill={skillOf(stats)} />}
+          {stats && number(stats.observations) > 0 && <Light skill={skillOf(stats)} />}
           {stats && <span><Num name="observations" value={number(stats.observations)} write={count} /> observations</span>}
           {(model.aliases ?? []).map((a) => <span class="chip" key={a} title="alias">{a}</span>)}
           {labels.map(([k, v]) => <a class="chip" key={k} href={modelsHref(new URLSearchParams({ tag: `${k}=${v}` }))}>{k}={v}</a>)}

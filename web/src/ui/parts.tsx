@@ -173,14 +173,14 @@ export function useFew<T>(all: T[], what: string): [T[], ComponentChildren] {
   return [open ? all : all.slice(0, FEW), <button type="button" class="small more" aria-expanded={open} onClick={() => setOpen(!open)}>{text} {what}</button>];
 }
 
-/** Pair puts its children into two columns in turn. Each keeps its column, whatever its height. */
+/** Pair puts its children into two columns in turn, the last of an odd number below both. Each keeps its column, whatever its height. */
 export function Pair({ children }: { children: ComponentChildren }) {
-  const all = toChildArray(children);
-  const half = (odd: number): ComponentChildren => all.filter((_, i) => i % 2 === odd);
+  const all = toChildArray(children), even = all.length - all.length % 2;
+  const half = (odd: number): ComponentChildren => all.slice(0, even).filter((_, i) => i % 2 === odd);
   return (
-    <div class="pair">
-      <div class="stack">{half(0)}</div>
-      {all.length > 1 && <div class="stack">{half(1)}</div>}
-    </div>
+    <>
+      {even > 0 && <div class="pair"><div class="stack">{half(0)}</div><div class="stack">{half(1)}</div></div>}
+      {all.slice(even)}
+    </>
   );
 }

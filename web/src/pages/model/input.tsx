@@ -82,6 +82,8 @@ const KIND_HINTS: Record<Kind, string> = {
   numeric: "number", boolean: "true or false", categorical: "text", time: "RFC 3339, such as 2026-03-01T08:30:00Z", vector: "numbers", text: "words",
 };
 
+const hintOf = (i: InputSpec): string => KIND_HINTS[kindOf(i)] + (i.numeric?.unit ? `, in ${i.numeric.unit}` : "");
+
 /** InputFields ask for the input of a model: its numbers, or its named values. */
 export function InputFields({ model, given, set }: { model: Model; given: Given; set: (g: Given) => void }) {
   const inputs = inputsOf(model);
@@ -124,7 +126,7 @@ export function InputFields({ model, given, set }: { model: Model; given: Given;
           <details>
             <summary>The {inputs.length} inputs</summary>
             <div class="scroll" tabIndex={0} role="group" aria-label="Inputs of the model">
-              <table class="tall"><tbody>{inputs.map((i) => <tr key={i.name}><th scope="row">{i.name}</th><td>{KIND_HINTS[kindOf(i)]}</td></tr>)}</tbody></table>
+              <table class="tall"><tbody>{inputs.map((i) => <tr key={i.name}><th scope="row">{i.name}</th><td>{hintOf(i)}</td></tr>)}</tbody></table>
             </div>
           </details>
         </>
@@ -145,7 +147,7 @@ function Named({ input, learned, value, set }: {
   const kind = kindOf(input);
   const length = input.vector?.length;
   return (
-    <Field label={input.name} hint={kind === "vector" && length ? `${length} numbers` : KIND_HINTS[kind]}>
+    <Field label={input.name} hint={kind === "vector" && length ? `${length} numbers` : hintOf(input)}>
       {(a) => {
         if (kind === "boolean") {
           return (

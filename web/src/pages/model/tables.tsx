@@ -72,7 +72,7 @@ export function Experts({ experts }: { experts: Expert[] }) {
 /** Families shows what each family of experts weighs in predictions, and what it says in one. */
 export function Families({ families }: { families: FamilyPart[] }) {
   const said = families.some((f) => (f.contributions ?? []).length > 0);
-  const numbers = (values: number[] | undefined) => (values ?? []).map((v, j) => <Num key={j} value={v} write={short} />);
+  const numbers = (values: number[] | undefined) => (values ?? []).flatMap((v, j) => [j > 0 && " · ", <Num key={j} value={v} write={short} />]);
   const axis = axisOf(families.flatMap((f) => f.weights ?? []));
   return (
     <Scroll label="Families">
@@ -82,8 +82,8 @@ export function Families({ families }: { families: FamilyPart[] }) {
           {families.map((f) => [
             <tr key={f.family}>
               <th scope="row">{f.family}</th>
-              {f.weights?.length === 1 ? <Barred value={number(f.weights[0])} axis={axis} /> : <td class="right" colSpan={2}>{numbers(f.weights)}</td>}
-              {said && <td class="right">{numbers(f.contributions)}</td>}
+              {f.weights?.length === 1 ? <Barred value={number(f.weights[0])} axis={axis} /> : <td class="right several" colSpan={2}>{numbers(f.weights)}</td>}
+              {said && <td class="right several">{numbers(f.contributions)}</td>}
             </tr>,
             ...(f.keys ?? []).map((k) => (
               <tr key={`${f.family} ${k.input}`}><td>of {k.input}</td><td colSpan={2} /><td class="right">{numbers(k.contributions)}</td></tr>
@@ -96,7 +96,7 @@ export function Families({ families }: { families: FamilyPart[] }) {
 }
 
 /** Asked computes what the reader asks for with its button, and shows it. */
-function Asked<T>({ of, children }: { of: () => Promise<T>; children: (found: T) => ComponentChildren }) {
+function Asked<T>({ says, of, children }: { says: string; of: () => Promise<T>; children: (found: T) => ComponentChildren }) {
   const [found, setFound] = useState<T>();
   const [error, setError] = useState<unknown>();
   const ask = async (): Promise<void> => {
@@ -109,7 +109,7 @@ function Asked<T>({ of, children }: { of: () => Promise<T>; children: (found: T)
   };
   return (
     <>
-      <div class="actions"><Busy run={ask}>Compute</Busy></div>
+      <div class="asked"><p class="note">{says}</p><Busy run={ask}>Compute</Busy></div>
       <Failure error={error} />
       <div role="status">{found !== undefined && children(found)}</div>
     </>
@@ -119,7 +119,7 @@ function Asked<T>({ of, children }: { of: () => Promise<T>; children: (found: T)
 /** Importances shows how much each input matters to the trees, once the reader asks. */
 export function Importances({ model }: { model: string }) {
   return (
-    <Asked of={async () => (await getAsked(model, { includeImportances: true })).importances ?? []}>
+    <Asked says="How much the trees gain by each input." of={async () => (await getAsked(model, { includeImportances: true })).importances ?? []}>
       {(found) => found.length === 0 ? <p class="note">No tree has grown yet.</p> : (
         <Scroll label="Inputs of the trees">
           <table>
@@ -143,7 +143,7 @@ export function Importances({ model }: { model: string }) {
 /** Missing shows what more features of the kernel could gain, once the reader asks. */
 export function Missing({ model }: { model: string }) {
   return (
-    <Asked of={() => getAsked(model, { includeRegretRkhs: true })}>
+    <Asked says="What more features of the kernel could gain." of={() => getAsked(model, { includeRegretRkhs: true })}>
       {({ regretRkhs: rkhs, regret }) => rkhs === undefined ? <p class="note">This model cannot tell.</p> : (
         <p class="note">
           More features would gain at most <Num name="missing" value={rkhs - number(regret)} /> of the sum of losses: the regret against all
@@ -157,7 +157,7 @@ export function Missing({ model }: { model: string }) {
 /** RecentRegret shows the regret on the last observations, once the reader asks. */
 export function RecentRegret({ model }: { model: string }) {
   return (
-    <Asked of={async () => (await getAsked(model, { includeRecentRegret: true })).recentRegret ?? []}>
+    <Asked says="On the newest observations alone. A copy of the model learns them again: in seconds, up to a minute." of={async () => (await getAsked(model, { includeRecentRegret: true })).recentRegret ?? []}>
       {(found) => found.length === 0 ? <p class="note">This model cannot tell.</p> : (
         <Scroll label="Recent regret">
           <table>

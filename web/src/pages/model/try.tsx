@@ -178,7 +178,7 @@ function LabelField({ model, label, set }: { model: Model; label: string; set: (
     );
   }
   return (
-    <Field label={outputs > 1 ? "Labels" : "Label"} hint={outputs > 1 ? `${outputs} numbers.` : "What really happened."}>
+    <Field label={outputs > 1 ? "Labels" : "Label"} hint={outputs > 1 ? `${outputs} numbers.` : `What really happened${model.spec?.label?.unit ? `, in ${model.spec.label.unit}` : ""}.`}>
       {(a) => <input {...a} inputMode={outputs > 1 ? "text" : "decimal"} value={label} onInput={(e) => set(e.currentTarget.value)} />}
     </Field>
   );
