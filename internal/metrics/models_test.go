@@ -314,7 +314,7 @@ func TestCountersOfARestoredModelNeverFall(t *testing.T) {
 
 // Whatever happens in whatever order, a counter is the number of all observations since its model got a place.
 func TestCountersOfRandomHistories(t *testing.T) {
-	seeds := uint64(50)
+	seeds := uint64(16)
 	if testing.Short() {
 		seeds = 5
 	}

@@ -105,10 +105,9 @@ type counted struct {
 func figures(values []counted) (mean, squares, total float64) {
 	for _, v := range values {
 		total += v.counts
+		mean += v.counts * v.value
 	}
-	for _, v := range values {
-		mean += v.counts / total * v.value
-	}
+	mean /= total
 	for _, v := range values {
 		squares += v.counts * (v.value - mean) * (v.value - mean)
 	}
@@ -127,12 +126,12 @@ func deviation(values []counted) float64 {
 }
 
 func (n *naive) strange(x float64) bool {
-	if len(n.now) == 0 {
+	if len(n.now) == 0 || x <= slices.Max(n.seen) && x >= slices.Min(n.seen) {
 		return false
 	}
 	mean, _, total := figures(n.now)
 	s := deviation(n.now)
-	return s > 0 && (x > slices.Max(n.seen) || x < slices.Min(n.seen)) && math.Abs(x-mean) > 12*(1+50/total)*s
+	return s > 0 && math.Abs(x-mean) > 12*(1+50/total)*s
 }
 
 func (n *naive) heavy() bool {
