@@ -3,6 +3,7 @@ package rpc
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -35,16 +36,26 @@ func inferSpec(r *hindsightv1.InferSpecRequest) (*hindsightv1.InferSpecResponse,
 		if o.Target, err = table.LikelyTarget(); err != nil {
 			return nil, err
 		}
-		if r.GetSpec() != nil && o.Target != defaultTarget {
+		targets, _ := table.Targets(o.Target) // Y also means y1 and y2.
+		isInput := func(in *hindsightv1.Input) bool {
+			i, err := table.Column(in.GetName())
+			return err == nil && slices.Contains(targets, i)
+		}
+		if r.GetSpec() != nil && (o.Target != defaultTarget || slices.ContainsFunc(r.GetSpec().GetInputs(), isInput)) {
 			o.Target = "" // The spec does not need the labels of rows to predict.
 		}
 	}
 	result, err := infer.Read(table, o)
+	if err != nil && o.Target != "" && r.GetSpec() != nil && r.GetValues() { // The spec reads labels, of which rows to predict have none.
+		if table, err = dataset.NewTable(strings.NewReader(r.GetCsv()), csvField, 0); err == nil {
+			result, err = infer.Read(table, infer.Options{Texts: o.Texts})
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
 	out := &hindsightv1.InferSpecResponse{Spec: result.Spec, Rows: int64(result.Rows), Notes: result.Notes}
-	if result.Question != "" {
+	if result.Question != "" && r.GetSpec() == nil {
 		out.Notes = append(out.Notes, result.Question)
 	}
 	kinds := hindsightv1.InferredColumn_KIND_UNSPECIFIED.Descriptor()

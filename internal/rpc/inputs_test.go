@@ -252,9 +252,14 @@ func TestInferSpec(t *testing.T) {
 	require.NoError(t, err)
 	line, _, _ = strings.Cut(r.GetValues(), "\n")
 	assert.Equal(t, `[null,"Bern",1.5,null,null]`, line, "values %s", r.GetValues())
-	r, err = c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: "price;city\n1;Bern\n", Spec: spec, Values: true})
-	require.NoError(t, err)
-	assert.Equal(t, "[null,\"Bern\"]\n", r.GetValues(), "of a file to predict")
+	for _, head := range []string{"price;city", "y;city", "y2;y1"} { // Of files to predict, of which the last has the input y1.
+		if head == "y2;y1" {
+			spec.Inputs = []*hindsightv1.Input{{Name: "y1", Kind: spec.GetInputs()[0].GetKind()}}
+		}
+		r, err = c.models.InferSpec(t.Context(), &hindsightv1.InferSpecRequest{Csv: head + "\n;Bern\n", Spec: spec, Values: true})
+		require.NoError(t, err)
+		assert.Equal(t, "[null,\"Bern\"]\n", r.GetValues(), head)
+	}
 	digits := &hindsightv1.InferSpecRequest{Csv: "Report\n\na,b,y\n1,1,1\n2,2,2\n", Texts: []string{"b"}}
 	r, err = c.models.InferSpec(t.Context(), digits)
 	require.NoError(t, err)
