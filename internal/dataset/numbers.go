@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Numbers reads the numbers of a column as people write them. Most numbers show which mark is the
@@ -82,7 +83,7 @@ func (n *Numbers) Units() (unit, other string, unlike int) { return n.unit, n.ot
 // number. Plain fails if the column does not
 // show which mark is the decimal one.
 func (n *Numbers) Plain(text string) (plain string, err error) {
-	if isPlain(text) {
+	if isPlain(text) || isNoNumber(text) {
 		return text, nil
 	}
 	w := written{digits: text}
@@ -151,6 +152,12 @@ func isPlain(text string) bool {
 	}
 	fraction := len(digits) - 1 - point
 	return digits != "" && (point == 0 || fraction > 0 && fraction != 3)
+}
+
+// isNoNumber reports whether a text is ASCII without digits, or begins as a date of ISO 8601.
+func isNoNumber(text string) bool {
+	return !strings.ContainsFunc(text, func(r rune) bool { return r >= '0' && r <= '9' || r >= utf8.RuneSelf }) ||
+		len(text) >= len("2006-01-02") && text[4] == '-' && text[7] == '-'
 }
 
 // clock returns the digits. Those of a time of the day or of a duration are converted into seconds, and s becomes the unit.
@@ -272,12 +279,14 @@ func (n *Numbers) look(cell string) {
 	if len(cell) > maxNumber {
 		return
 	}
-	cell = strings.TrimSpace(cell)
-	if isPlain(cell) {
+	switch cell = strings.TrimSpace(cell); {
+	case isPlain(cell):
 		n.exact, n.bare = n.exact+1, n.bare+1
 		if strings.Contains(cell, ".") {
 			n.points++
 		}
+		return
+	case isNoNumber(cell):
 		return
 	}
 	if n.lookAtParts(cell) {

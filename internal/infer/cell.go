@@ -80,6 +80,9 @@ const booleanPairs = 14
 
 // parseBoolean reads a word for true or false. The pair is its place among the pairs.
 func parseBoolean(cell string) (pair int, value, ok bool) {
+	if cell != "" && cell[0] > '1' && cell[0] <= '9' {
+		return 0, false, false
+	}
 	word := strings.ToLower(whole(cell))
 	if len(word) > len("verdadeiro") || strings.ContainsAny(word, " /|") {
 		return 0, false, false
