@@ -351,6 +351,7 @@ func (l *Learner) mixLevels(s *scratch, fresh bool) {
 				*residual = u.residual
 			}
 			u.solve(&s.level2.stack, s.level2.units[j], l.expertsOf(s, j), final[1:], *residual)
+			u.finish(s.level2, s.level2.units[j], l.expertsOf(s, j), final)
 			s.answers[j] = u.mixFinal(s.level2.weights, final, nil)
 		}
 	}

@@ -151,6 +151,8 @@ func stackNames() []string {
 	return names
 }
 
+func topNames() []string { return []string{"stack/top/ridge_3", "stack/top/ridge_30"} }
+
 // expertName is the name of an expert of an output, with the output if there are several.
 func (l *Learner) expertName(name string, output int) string {
 	if l.o.Outputs == 1 {

@@ -74,6 +74,8 @@ func (p *parts) explain(output, outputs int, weights, said []float64, value floa
 type statement struct {
 	experts         []float64
 	mixed, residual float64
+	// final are the finalists of level 2.
+	final []float64
 }
 
 // addWeights adds to dst the weights of the experts in Σ_i final_i m_i, where m_0 is b and m_i a
@@ -110,6 +112,33 @@ func (m *stacked) addWeights(dst, base, final []float64, u units, s *statement) 
 	}
 }
 
+// shareTops shares the weights of the tops among the other finalists, and returns the share of the mean label.
+func (m *level2) shareTops(final []float64, u units, s *statement) (mean float64) {
+	slopes, z := make([]float64, topSize), make([]float64, topSize)
+	for t, top := range m.tops {
+		share := final[2+stacks+t]
+		final[1] += share
+		if s != nil {
+			u.topRow(z, s.experts, s.final)
+			share /= 1 + top.Solve(z, make([]float64, 1))
+		}
+		top.Weights(slopes, 0)
+		for i, c := range slopes[:topSize-1] {
+			part := float64(share * c)
+			final[1] -= part
+			switch i {
+			case 0:
+				mean += part
+			case 1:
+				final[0] += part
+			default:
+				final[i] += part
+			}
+		}
+	}
+	return mean
+}
+
 // expertWeights adds the weights that the experts of level 1, of an awake lineup and of the keys
 // have in the prediction of an output, of which a is the advice, or nil. With through, v has the
 // weights of v + e too, so that the experts of the keys answer for e alone.
@@ -128,7 +157,7 @@ func (l *Learner) expertWeights(dst []float64, output int, a *advice, through bo
 			if l.keyed != nil {
 				_, keys, _ = a.keyed.of(output)
 			}
-			level2 = &statement{experts: slices.Concat([]float64{a.base(output)}, experts, keys, lineup), mixed: mixtures[1], residual: residual}
+			level2 = &statement{experts: slices.Concat([]float64{a.base(output)}, experts, keys, lineup), mixed: mixtures[1], residual: residual, final: mixtures}
 		}
 	}
 	if l.awake() {
@@ -136,6 +165,7 @@ func (l *Learner) expertWeights(dst []float64, output int, a *advice, through bo
 		base, weights, final := make([]float64, u.base.Experts()), make([]float64, u.base.Experts()), make([]float64, level2Finalists)
 		u.base.Weights(base, nil)
 		u.final.Weights(final, nil)
+		weights[1+meanBaseline] = u.shareTops(final, m.units, level2)
 		u.addWeights(weights, base, final[1:], m.units, level2)
 		copy(dst[:k], weights[1:])
 		copy(dst[k:], l.lineupOf(weights))

@@ -4,17 +4,31 @@ import (
 	"math"
 
 	"hindsight/internal/model"
+	"hindsight/internal/model/codec"
 	"hindsight/internal/model/compensated"
+	"hindsight/internal/model/loops"
 	"hindsight/internal/model/neighbors"
+	"hindsight/internal/model/qr"
 )
 
-// level2Finalists is what the final mixture of level 2 mixes: v, b and the stacks.
-const level2Finalists = 2 + stacks
+const (
+	// The final mixture of level 2 mixes v, b, the stacks and the tops.
+	level2Finalists = 2 + stacks + tops
+	tops            = 2
+	// The features of a top are of the mean label, v and the stacks, and 1.
+	topSize = 3 + stacks
+)
+
+// topRidges are λ of the tops.
+func topRidges() [tops]float64 { return [...]float64{3, 30} }
 
 // level2 is level 2 of an output. Its experts are v, the prediction of level 1; the K experts
-// of level 1; and the F experts of the lineup. Its finalists are v, b and the stacks.
+// of level 1; and the F experts of the lineup. Its finalists are v, b, the stacks and the tops.
 type level2 struct {
 	stacked
+	// tops are forecasters of the residual of b with the features (f − b)/s of the mean label, v and
+	// the stacks f, and 1. A convex mixture draws no noisy b to the mean label, and a top does.
+	tops [tops]*qr.Factor
 	// account compares level 2 with each expert of the lineup and with each finalist.
 	account account
 	// passed are the losses of v and of the lineup on the rows that a gate before the learner
@@ -23,9 +37,54 @@ type level2 struct {
 }
 
 func newLevel2(o Options, l lineup) *level2 {
-	return &level2{
+	m := &level2{
 		stacked: newStacked(o.level2Experts(l), level2Finalists), account: newAccount(l.experts() + level2Finalists),
 		passed: make([]compensated.Sum, 1+l.experts()),
+	}
+	for i, ridge := range topRidges() {
+		m.tops[i] = qr.New(topSize, 1, ridge)
+	}
+	return m
+}
+
+// topRow writes the features of the tops, given the experts and the other finalists.
+func (u units) topRow(row, experts, final []float64) {
+	row[0], row[1] = u.stackRelative(experts[1+meanBaseline]-final[1]), u.stackRelative(final[0]-final[1])
+	for i := 2; i < 2+stacks; i++ {
+		row[i] = u.stackRelative(final[i] - final[1])
+	}
+	row[topSize-1] = 1
+}
+
+// finish writes the predictions of the tops behind the other finalists.
+func (m *level2) finish(s *level2Scratch, u units, experts, final []float64) {
+	for i, top := range m.tops {
+		u.topRow(s.top[:topSize], experts, final)
+		square := top.Solve(s.top[:topSize], s.topPrior)
+		final[2+stacks+i] = u.stack(final[1], s.topPrior[0], square)
+	}
+}
+
+// learnTops teaches the tops what the finalists predicted.
+func (m *level2) learnTops(s *level2Scratch, u units, experts, final []float64, y, weight float64) {
+	for _, top := range m.tops {
+		u.topRow(s.top, experts, final)
+		s.top[topSize] = u.stackRelative(y - final[1])
+		if weight != 1 {
+			loops.Scale(s.top, math.Sqrt(weight))
+		}
+		top.Rotate(s.top, s.topPrior)
+	}
+}
+
+func (m *level2) visit(v *codec.Visitor) {
+	m.stacked.visit(v)
+	for i, ridge := range topRidges() {
+		visitFactor(v, m.tops[i], ridge)
+	}
+	m.account.visit(v)
+	for k := range m.passed {
+		visitSum(v, &m.passed[k])
 	}
 }
 
@@ -45,6 +104,8 @@ type level2Scratch struct {
 	// scales and units are the scales and units of level 1 before the label.
 	scales []float64
 	units  []units
+	// top is a row of a top with its label.
+	top, topPrior []float64
 }
 
 func newLevel2Scratch(o Options, l lineup) *level2Scratch {
@@ -52,6 +113,7 @@ func newLevel2Scratch(o Options, l lineup) *level2Scratch {
 	return &level2Scratch{
 		memory: newMemoryScratch(o, l), stack: newStackScratch(k),
 		experts: make([]float64, k*o.Outputs), final: make([]float64, level2Finalists*o.Outputs), weights: make([]float64, k),
+		top: make([]float64, topSize+1), topPrior: make([]float64, 1),
 		residuals: make([]float64, o.Outputs), near: make([]float64, l.parts()*o.Outputs), scales: make([]float64, o.view().near()), units: make([]units, o.Outputs),
 	}
 }
@@ -173,6 +235,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 	} else {
 		u.solve(&s.level2.stack, unit, experts, final[1:], u.residual)
 	}
+	u.finish(s.level2, unit, experts, final)
 	value := u.mixFinal(s.level2.weights, final, nil)
 	o.Predictions[j] = value
 	loss := squared(value, y, r.weight)
@@ -194,6 +257,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 		s.keyed.bases[l.o.Outputs+j] = l.treeBase(s.keyed, experts, j)
 	}
 	if served == nil || len(served.level2.numbers) > 0 {
+		u.learnTops(s.level2, unit, experts, final, y, r.weight)
 		u.learn(experts, final, final[1], s.answers[j], y, r.weight, nil, nil)
 	}
 	memory.learn(&s.level2.memory, &s.level2.query, v, y, r)

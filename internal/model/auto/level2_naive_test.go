@@ -21,13 +21,15 @@ import (
 type naiveUpper struct {
 	base, final *naivePoly
 	stacks      []*dense
+	tops        []*dense
 	residual    float64
 }
 
 func newNaiveUpper(experts int) *naiveUpper {
 	u := &naiveUpper{
 		base:  &naivePoly{regrets: make([]float64, experts), squares: make([]float64, experts)},
-		final: &naivePoly{regrets: make([]float64, 5), squares: make([]float64, 5)},
+		final: &naivePoly{regrets: make([]float64, 7), squares: make([]float64, 7)},
+		tops:  []*dense{newDense(-1, 6, 1, 3, 1), newDense(-1, 6, 1, 30, 1)},
 	}
 	for _, f := range []float64{1, 0.999, 0.99} {
 		u.stacks = append(u.stacks, newDense(-1, experts+2, 1, 3, f))
@@ -35,7 +37,13 @@ func newNaiveUpper(experts int) *naiveUpper {
 	return u
 }
 
-// predict is v, b and the stacks, their mixture, and the features of the stacks.
+// topRow are the features of the tops.
+func (u *naiveUpper) topRow(experts, final []float64, scale float64) []float64 {
+	b := final[1]
+	return []float64{(experts[1] - b) / scale, (final[0] - b) / scale, (final[2] - b) / scale, (final[3] - b) / scale, (final[4] - b) / scale, 1}
+}
+
+// predict is v, b, the stacks and the tops, their mixture, and the features of the stacks.
 func (u *naiveUpper) predict(experts []float64, scale float64, cut func(float64) float64) (final []float64, value float64, z []float64) {
 	b := u.base.mix(experts, len(experts))
 	for _, f := range experts {
@@ -46,6 +54,9 @@ func (u *naiveUpper) predict(experts []float64, scale float64, cut func(float64)
 	for _, s := range u.stacks {
 		final = append(final, cut(b+scale*s.predict(z)[0]))
 	}
+	for _, top := range u.tops {
+		final = append(final, cut(b+scale*top.predict(u.topRow(experts, final, scale))[0]))
+	}
 	return final, u.final.mix(final, len(final)), z
 }
 
@@ -55,6 +66,9 @@ func (u *naiveUpper) learn(experts, final, z []float64, value, scale, y, weight 
 	u.final.learn(2*weight*(value-y), value, final, len(final))
 	for _, s := range u.stacks {
 		s.learn(z, []float64{(y - b) / scale}, weight)
+	}
+	for _, top := range u.tops {
+		top.learn(u.topRow(experts, final, scale), []float64{(y - b) / scale}, weight)
 	}
 	u.residual = y - b
 }

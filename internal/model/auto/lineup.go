@@ -186,8 +186,8 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 // level2Bytes is the memory of the mixtures and the stacks of level 2 with their scratch.
 func (o Options) level2Bytes(l lineup) uint64 {
 	experts := o.level2Experts(l)
-	each := mix.Bytes(experts) + mix.Bytes(level2Finalists) + stacks*qr.Bytes(stackSize(experts), 1) +
-		8*uint64(4*(level2Finalists+l.experts())+experts+32+2*stacks*stackSize(experts))
+	each := mix.Bytes(experts) + mix.Bytes(level2Finalists) + stacks*qr.Bytes(stackSize(experts), 1) + tops*qr.Bytes(topSize, 1) +
+		8*uint64(4*(level2Finalists+l.experts())+experts+32+topSize+2+2*stacks*stackSize(experts))
 	each += 16 * uint64(1+l.experts()) // Of passed.
 	each += buckets * (mix.Bytes(len(opinions{})) + staleBytes)
 	return uint64(o.Outputs) * each

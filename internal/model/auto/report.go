@@ -94,7 +94,7 @@ func (l *Learner) lossOf(output, name int) float64 {
 		return level1[name+1].Hindsight.Value()
 	case name < k+stacks+f:
 		return l.level2[output].account.experts[name-k-stacks].Hindsight.Value()
-	default: // v and b stand between the lineup and the stacks.
+	default: // Between the lineup and the stacks are v and b.
 		return l.level2[output].account.experts[2+name-k-stacks].Hindsight.Value()
 	}
 }
@@ -109,14 +109,14 @@ func (l *Learner) WeightNames() []string {
 	for _, name := range stackNames() {
 		names = append(names, levelOne+"/"+name)
 	}
-	return slices.Concat(names, l.lineup.names(), stackNames(), l.o.keyNames(), l.ridgeNames())
+	return slices.Concat(names, l.lineup.names(), stackNames(), topNames(), l.o.keyNames(), l.ridgeNames())
 }
 
 // keyNamesAt is where the experts of the keys are among the names.
 func (l *Learner) keyNamesAt() int {
 	at := l.plan.experts() + stacks
 	if !l.lineup.empty() {
-		at += l.lineup.experts() + stacks
+		at += l.lineup.experts() + stacks + tops
 	}
 	return at
 }

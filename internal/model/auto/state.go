@@ -78,10 +78,6 @@ func (l *state) visit(v *codec.Visitor, of *Learner) {
 func (l *state) visitLevel2(v *codec.Visitor, of *Learner) {
 	for _, u := range l.level2 {
 		u.visit(v)
-		u.account.visit(v)
-		for k := range u.passed {
-			visitSum(v, &u.passed[k])
-		}
 	}
 	v.Uint64(&l.level2Rounds)
 	if v.Reading() {
