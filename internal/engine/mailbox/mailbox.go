@@ -90,13 +90,6 @@ func (b *Box[T]) Put(item T, rows int) error {
 	return nil
 }
 
-// Rows counts the rows of the queued items.
-func (b *Box[T]) Rows() int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.mu.rows
-}
-
 // Do runs work at its turn and returns its error. If the context ends first, Do fails with its
 // cause: the work is skipped, or goes on without a caller if it had begun.
 func (b *Box[T]) Do(ctx context.Context, work func(context.Context) error) error {
@@ -203,12 +196,10 @@ func (b *Box[T]) run() {
 		case t != nil:
 			t.run()
 		case rejected != nil:
-			for _, item := range b.batch {
-				b.handler.Reject(item, rejected)
-			}
+			b.reject(rejected)
 		default:
 			b.turns.handle([]Turn[T]{{b.handler, b.batch}})
-			b.gather()
+			b.turns.gather(len(b.batch))
 		}
 	}
 }
@@ -220,19 +211,6 @@ func (b *Box[T]) run() {
 func growStack() {
 	var frame [4 << 10]byte
 	runtime.KeepAlive(&frame)
-}
-
-// gather yields to the callers of the handled batch while they queue their next items, which then share the next
-// batch. It yields at most once an item of the handled batch: a stream of items cannot hold the next batch back.
-func (b *Box[T]) gather() {
-	rows := b.Rows()
-	for range b.batch {
-		before := rows
-		runtime.Gosched()
-		if rows = b.Rows(); rows == before {
-			return
-		}
-	}
 }
 
 // next takes the next task, or the items of the next batch, with the reason to reject them or nil. It

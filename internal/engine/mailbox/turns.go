@@ -63,12 +63,14 @@ func (t *Turns[T]) share() {
 	var boxes []*Box[T]
 	var turns []Turn[T]
 	for {
-		t.gather()
+		t.gather(maxShared)
 		if boxes = t.take(boxes[:0]); len(boxes) == 0 {
 			return
 		}
 		for _, b := range boxes {
-			if b.take() {
+			if _, rejected, _ := b.next(); rejected != nil {
+				b.reject(rejected)
+			} else {
 				turns = append(turns, Turn[T]{b.handler, b.batch})
 			}
 		}
@@ -82,16 +84,16 @@ func (t *Turns[T]) share() {
 	}
 }
 
-// gather yields to the callers of the boxes while they put items, which then share a batch or a call of handle.
-func (t *Turns[T]) gather() {
-	before := t.queued.Load()
-	for range maxShared {
+// gather yields to the callers of the boxes while they put items, which then share the next batch or call of handle. It
+// yields at most so many times: a stream of items cannot hold the next batch back.
+func (t *Turns[T]) gather(yields int) {
+	queued := t.queued.Load()
+	for range yields {
+		before := queued
 		runtime.Gosched()
-		now := t.queued.Load()
-		if now == before {
+		if queued = t.queued.Load(); queued == before {
 			return
 		}
-		before = now
 	}
 }
 
@@ -108,16 +110,11 @@ func (t *Turns[T]) take(boxes []*Box[T]) []*Box[T] {
 	return boxes
 }
 
-// take takes the next batch of a ready box. It rejects the items of a dropped box, and is then false.
-func (b *Box[T]) take() bool {
-	_, rejected, _ := b.next()
-	if rejected == nil {
-		return true
-	}
+// reject rejects the items of the batch of a dropped box.
+func (b *Box[T]) reject(why error) {
 	for _, item := range b.batch {
-		b.handler.Reject(item, rejected)
+		b.handler.Reject(item, why)
 	}
-	return false
 }
 
 // finish ends the turn of a batch.
