@@ -10,7 +10,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 )
@@ -184,7 +183,6 @@ func (b *Box[T]) start() {
 }
 
 func (b *Box[T]) run() {
-	growStack()
 	for {
 		t, rejected, ok := b.next()
 		switch {
@@ -202,15 +200,6 @@ func (b *Box[T]) run() {
 			b.turns.gather(len(b.batch))
 		}
 	}
-}
-
-// growStack grows the stack of a new goroutine once, while it is empty. A commit needs more than the first stack of a
-// goroutine: otherwise the stack doubles below the deepest calls of the storage, and the runtime copies their frames.
-//
-//go:noinline
-func growStack() {
-	var frame [4 << 10]byte
-	runtime.KeepAlive(&frame)
 }
 
 // next takes the next task, or the items of the next batch, with the reason to reject them or nil. It

@@ -59,7 +59,6 @@ func (t *Turns[T]) add(b *Box[T]) {
 
 // share handles the batches of ready boxes until no box is ready.
 func (t *Turns[T]) share() {
-	growStack()
 	var boxes []*Box[T]
 	var turns []Turn[T]
 	for {
