@@ -13,6 +13,7 @@ package ziggurat
 import (
 	"math"
 	"math/rand/v2"
+	"sync"
 
 	"hindsight/internal/model/exponential"
 )
@@ -35,23 +36,30 @@ type strip struct {
 	width, height float32
 }
 
-// Rand is a generator with the tables of both distributions.
-type Rand struct {
-	*rand.Rand
-
+// tables has the strips of both distributions.
+type tables struct {
 	normal      [normalStrips]strip
 	exponential [exponentialStrips]strip
 }
 
-// New draws from a generator. It costs some 700 exponentials and logarithms.
-func New(r *rand.Rand) *Rand {
-	z := &Rand{Rand: r}
+// filled costs some 700 exponentials and logarithms once, because a model draws its features again at each load.
+var filled = sync.OnceValue(func() *tables { //nolint:gochecknoglobals // Tables that nobody writes.
+	z := &tables{}
 	fill(z.normal[:], normalTail, normalArea, normalScale, normalDensity,
 		func(f float64) float64 { return math.Sqrt(-2 * exponential.Log(f)) })
 	fill(z.exponential[:], exponentialTail, exponentialArea, exponentialScale, exponentialDensity,
 		func(f float64) float64 { return -exponential.Log(f) })
 	return z
+})
+
+// Rand is a generator with the tables of both distributions.
+type Rand struct {
+	*rand.Rand
+	*tables
 }
+
+// New draws from a generator.
+func New(r *rand.Rand) *Rand { return &Rand{r, filled()} }
 
 func normalDensity(x float64) float64 { return exponential.Of(-0.5 * float64(x*x)) }
 
