@@ -174,8 +174,12 @@ func (s *spy) Pass(y []float64, weight float64, advice []float64) {
 // the learners of the starts, and RegretBeside is what is missing to the regret over all
 // rows, each counted once.
 func TestAccount(t *testing.T) {
+	draws := uint64(2)
+	if modeltest.Long() {
+		draws = 4
+	}
 	for _, v := range versions() {
-		for seed := range uint64(4) {
+		for seed := range draws {
 			t.Run(fmt.Sprintf("%s/%d", v.name, seed), func(t *testing.T) { accounts(t, v, seed) })
 		}
 	}
