@@ -49,7 +49,7 @@ func (s *shape) repeats(i int, text string) bool {
 func columnName(i int) string { return fmt.Sprintf("column %d", i+1) }
 
 func (t *Table) header(fields []string) error {
-	seen := make(map[string]bool, len(fields))
+	seen, repeats := make(map[string]bool, len(fields)), map[string]int{}
 	numbers, counted := 0, 0
 	if !utf8.ValidString(strings.Join(fields, "")) {
 		t.notes = append(t.notes, "the names of the columns are not UTF-8: convert the file")
@@ -64,8 +64,9 @@ func (t *Table) header(fields []string) error {
 		if f == "" {
 			f = columnName(i)
 		}
-		for name, n := f, 1; seen[f]; n++ {
-			f = fmt.Sprintf("%s.%d", cut(name, maxName-len(".4096")), n) // As pandas does.
+		for name := cut(f, maxName-len(".4096")); seen[f]; {
+			repeats[name]++                               // What precedes it is seen.
+			f = fmt.Sprintf("%s.%d", name, repeats[name]) // As pandas does.
 		}
 		if _, err := strconv.ParseFloat(f, 64); err == nil {
 			numbers++
@@ -83,8 +84,12 @@ func (t *Table) header(fields []string) error {
 	return nil
 }
 
-// maxName bounds the bytes of the name of a column.
-const maxName = 64
+const (
+	// The bytes of the name of a column.
+	maxName = 64
+	// The columns of a CSV file.
+	maxColumns = 1 << 17
+)
 
 // nameOf cuts a name of a column, and replaces its line breaks and other characters that are no text.
 func nameOf(field string) string {

@@ -380,6 +380,19 @@ func numbersOf(t *testing.T, r io.Reader) (values []float64, err error) {
 	}
 }
 
+// The header of a request may be as long as the request: its time is linear, and its columns are bounded.
+func TestHeadersOfManyColumns(t *testing.T) {
+	table, err := dataset.NewTable(strings.NewReader(strings.Repeat("a,a.2,", 1<<16)+"\n"), "a.csv", 0)
+	assert.Nil(t, table)
+	assert.EqualError(t, err, "a.csv: line 1: 131073 columns, at most 131072 are possible")
+	table, err = dataset.NewTable(strings.NewReader(strings.Repeat("a,a.2,", 1<<15)+"a\n"), "a.csv", 0)
+	require.NoError(t, err)
+	names := table.Columns()
+	assert.Equal(t, []string{"a", "a.2", "a.1", "a.2.1", "a.3", "a.2.2", "a.4"}, names[:7])
+	slices.Sort(names)
+	assert.Len(t, slices.Compact(names), 1<<16+1)
+}
+
 // A number is read as people write it, and nothing else is a number.
 func TestWrittenNumbers(t *testing.T) {
 	for delimiter, texts := range map[rune]map[string]float64{

@@ -113,6 +113,9 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	if err != nil {
 		return nil, t.syntax(nil, err)
 	}
+	if n := len(header); n > maxColumns {
+		return nil, t.AtHeader(fmt.Errorf("%d columns, at most %d are possible", n, maxColumns))
+	}
 	t.described = table.descriptions()
 	if table.hasRowNames() {
 		t.csv.FieldsPerRecord, header = len(header)+1, slices.Concat([]string{""}, header)
