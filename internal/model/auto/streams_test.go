@@ -2,7 +2,6 @@ package auto_test
 
 import (
 	"cmp"
-	"encoding/csv"
 	"flag"
 	"fmt"
 	"math"
