@@ -536,7 +536,11 @@ func (t *Table) Number(i int, field string) (float64, error) {
 	if v, err := Number(plain); err == nil {
 		return v, nil
 	}
-	return Number(field) // Its error has the text of the file.
+	v, err := Number(field) // Its error has the text of the file.
+	if unit := t.numbers[i].fixed; err != nil && unit != "" && split(strings.TrimSpace(field)).unit != "" {
+		err = fmt.Errorf("%w of %s, the unit of the spec", err, unit)
+	}
+	return v, err
 }
 
 // Label reads a label of column i that is a number. It returns ErrNoLabel for a missing value.

@@ -56,6 +56,18 @@ func TestErrorsNameTheirPlace(t *testing.T) {
 	}
 }
 
+func TestLabelsHaveTheUnitOfTheSpec(t *testing.T) {
+	table, err := dataset.NewTable(strings.NewReader("x1,y\n1,3000 g\n2,4 s\n"), "a.csv", 0)
+	require.NoError(t, err)
+	r, err := dataset.NewReader(table, dataset.Selection{Target: "y", Unit: "kg"})
+	require.NoError(t, err)
+	y := make([]float64, 1)
+	_, err = r.Read(nil, y)
+	assert.True(t, err == nil && y[0] == 3, "%v, %v", y, err)
+	_, err = r.Read(nil, y)
+	assert.ErrorContains(t, err, `"4 s" is not a number of kg, the unit of the spec`)
+}
+
 // A blank line of a file of one column is a row without a value. Blank lines at its end are none.
 func TestBlankLinesOfOneColumn(t *testing.T) {
 	table, err := dataset.NewTable(strings.NewReader("\nx\n1\n\n\r\n\"2\n3\"\n\n4\n\n\n"), "a.csv", 0)
