@@ -1,7 +1,6 @@
 package auto_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -355,25 +354,6 @@ func TestNaive(t *testing.T) {
 				Dimension: 3, Outputs: c.outputs, Lags: c.lags, Frequencies: 5, Microseconds: 1e6, Seed: 9,
 				Joint: c.joint,
 			}, rows, c.delay)
-		})
-	}
-}
-
-// On published streams too, over their first 2,000 rounds.
-func TestNaiveStreams(t *testing.T) {
-	if testing.Short() {
-		t.Skip("solves dense systems: not in short mode")
-	}
-	for _, name := range []string{"air", "elec2"} {
-		t.Run(name, func(t *testing.T) {
-			samples := modeltest.Stream(t, fmt.Sprint(name, ".csv.gz"), 2000)
-			var rows []observation
-			for _, s := range samples {
-				rows = append(rows, observation{x: s.X, y: []float64{s.Y}, weight: 1})
-			}
-			compare(t, auto.Options{
-				Dimension: len(samples[0].X), Outputs: 1, Lags: 2, Frequencies: 4, Microseconds: 1e6, Seed: 5,
-			}, rows, 0)
 		})
 	}
 }
