@@ -26,7 +26,13 @@ import (
 // the whole file for one field.
 const maxRow = 16 << 20
 
-var errRow = errors.New("a row of more than 16 MiB: is a quote not closed?")
+// maxFields bounds the delimiters of a row: the fields of a row take many times its bytes.
+const maxFields = 1 << 20
+
+var (
+	errRow    = errors.New("a row of more than 16 MiB: is a quote not closed?")
+	errFields = errors.New("a row of more than 1048576 delimiters: is a quote not closed?")
+)
 
 // ParquetMagic is what a Parquet file begins with.
 const ParquetMagic = "PAR1"
@@ -100,7 +106,8 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 		return nil, &Error{File: name, Err: err}
 	}
 	// Blank lines take the place of the titles, so that errors count all lines.
-	t.meter, t.delimiter = &meter{from: io.MultiReader(strings.NewReader(strings.Repeat("\n", lines)), plain), left: maxRow}, delimiter
+	t.meter, t.delimiter = &meter{from: io.MultiReader(strings.NewReader(strings.Repeat("\n", lines)), plain), delimiter: []byte(string(delimiter))}, delimiter
+	t.meter.begin()
 	if again != nil {
 		t.again = func() (*Table, error) { return NewTable(again, name, delimiter) }
 	}
@@ -369,7 +376,7 @@ func (t *Table) Read() ([]string, error) {
 func (t *Table) record() ([]string, error) {
 	var footer error // The first line of few fields is an error if a row follows.
 	for {
-		t.meter.left = maxRow
+		t.meter.begin()
 		record, err := t.csv.Read()
 		width := len(t.columns)
 		switch odd := errors.Is(err, csv.ErrFieldCount); {
@@ -475,17 +482,25 @@ func (t *Table) syntax(record []string, err error) error {
 
 // meter is a reader of a row: it fails when a row is too long.
 type meter struct {
-	from io.Reader
-	left int
+	from         io.Reader
+	delimiter    []byte
+	left, fields int
 }
+
+// begin begins a row.
+func (m *meter) begin() { m.left, m.fields = maxRow, maxFields }
 
 // Read implements io.Reader.
 func (m *meter) Read(p []byte) (int, error) {
 	if m.left <= 0 {
 		return 0, errRow
 	}
+	if m.fields <= 0 {
+		return 0, errFields
+	}
 	n, err := m.from.Read(p)
 	m.left -= n
+	m.fields -= bytes.Count(p[:n], m.delimiter)
 	return n, err
 }
 
