@@ -14,7 +14,6 @@ FROM --platform=$BUILDPLATFORM ${GO_IMAGE} AS build
 WORKDIR /src
 # Modules change more seldom than code and get a layer of their own.
 COPY go.mod go.sum ./
-COPY third_party/errors third_party/errors
 COPY third_party/lz4 third_party/lz4
 RUN --mount=type=cache,target=/go/pkg/mod go mod download
 # TestImageHasItsSources fails when the programs need a directory that is not

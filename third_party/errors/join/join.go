@@ -1,7 +1,0 @@
-// Package join joins errors.
-package join
-
-import "errors"
-
-// Join is the function of the standard library.
-var Join = errors.Join
