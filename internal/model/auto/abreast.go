@@ -54,7 +54,7 @@ func (l *Learner) predictAbreast(b *abreast, p []*model.Prediction, x [][]float6
 		s := l.pool.Get().(*scratch) //nolint:forcetypeassert // The pool holds nothing else.
 		defer l.pool.Put(s)
 		b.each[n], buckets[n] = s, l.ahead(p[n].Horizon)
-		l.present(s, l.split(s, x[n]), l.lags, l.n)
+		l.foresee(s, l.split(s, x[n]), l.lags, l.n)
 		l.baselines(s, buckets[n] < 0)
 	}
 	l.solveAbreast(b)

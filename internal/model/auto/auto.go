@@ -68,7 +68,9 @@ type state struct {
 	weights model.Weights
 	counted float64
 	// lags are the last labels, newest first, by outputs. A model.Light row repeats the label before.
-	lags       []float64
+	lags []float64
+	// lagged counts the rows that were predicted after a label, up to laggedRows.
+	lagged     uint64
 	kept       []row
 	opening    opening
 	bandwidths bandwidths
@@ -245,6 +247,26 @@ func (l *Learner) Check(x, y []float64, weight float64) error {
 	return cmp.Or(l.checkFeatures(x), model.CheckLabels(y, l.o.Outputs), model.CheckWeight(weight))
 }
 
+// laggedRows is how many rows must have lags before predictions have lags, if as many rows have none.
+const laggedRows = 8
+
+// presentLags reports whether predictions have lags. If labels come late, the first rows were predicted before any label,
+// and a learner of these rows knows no effect of lags: AWV would draw the prediction to its prior, and the forecasters of
+// changes would add a change to a label that no row was a change from.
+func (l *Learner) presentLags() bool {
+	return l.o.lags() == 0 || l.lagged >= laggedRows || l.n < l.lagged+laggedRows
+}
+
+// foresee is present for a prediction.
+func (l *Learner) foresee(s *scratch, x, lags []float64, seen uint64) {
+	if l.presentLags() {
+		l.present(s, x, lags, seen)
+		return
+	}
+	l.present(s, x, lags, 0)
+	s.seen = seen
+}
+
 // present writes the columns of an input, given its lags and the number of labels before.
 func (l *Learner) present(s *scratch, x, lags []float64, seen uint64) {
 	d, k := l.o.Dimension, l.o.Outputs
@@ -290,7 +312,7 @@ func (l *Learner) Predict(p *model.Prediction, x []float64) error {
 	bucket := l.ahead(p.Horizon)
 	x = l.split(s, x)
 	l.answer(s, x, l.lags, l.n, bucket < 0)
-	if stageAfter(l.n) == complete {
+	if stageAfter(l.n) == complete && l.presentLags() { // Else the row will be learned with other columns.
 		l.leave(s, x)
 	}
 	l.say(p, s, bucket)
@@ -323,7 +345,7 @@ func (l *Learner) say(p *model.Prediction, s *scratch, bucket int) {
 // answer writes the advice and the prediction of the levels for an input into the scratch, given
 // the lags of the first seen labels. A prediction that is not fresh has no last residual.
 func (l *Learner) answer(s *scratch, x, lags []float64, seen uint64, fresh bool) {
-	l.present(s, x, lags, seen)
+	l.foresee(s, x, lags, seen)
 	l.baselines(s, fresh)
 	if stageAfter(l.n) == complete {
 		l.solve(s)

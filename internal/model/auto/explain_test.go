@@ -127,7 +127,7 @@ func TestRecentRegretIsAgainstTheBestMap(t *testing.T) {
 		if len(n.rows) >= 128 {
 			features[len(n.rows)] = n.allFeatures(n.columns(x, n.lags()))
 		}
-		n.observe(x, y, weight, n.predict(x, n.lags()))
+		n.observe(x, y, weight, n.foresee(x))
 		rows.Begin(l, x)
 		require.NoError(t, l.Observe(&out, x, y, weight))
 		rows.End(l, x, y, weight, out.Loss)

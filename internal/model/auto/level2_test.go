@@ -206,15 +206,22 @@ func FuzzLevel2Restore(f *testing.F) {
 }
 
 // TestLevel2TakesPresentAdvice: Observe after Predict of the same row learns what Observe alone
-// learns, bit for bit.
+// learns, bit for bit, also after rows that were predicted before any label.
 func TestLevel2TakesPresentAdvice(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    auto.Options
 		rows []observation
-	}{"numbers": {options(3, 1), wave(1500, 3)}, "keys": {keyOptions(), visits(5, 500)}} {
+		late int
+	}{"numbers": {options(3, 1), wave(1500, 3), 0}, "keys": {keyOptions(), visits(5, 500), 0}, "late": {options(3, 1), wave(400, 3), 150}} {
 		t.Run(name, func(t *testing.T) {
 			plain, advised := auto.New(c.o), auto.New(c.o)
-			for n, r := range c.rows {
+			first := slices.Clone(predict(t, plain, c.rows[0].x).Advice)
+			for _, r := range c.rows[:c.late] {
+				var out model.Outcome
+				require.NoError(t, plain.ObserveAdvised(&out, r.x, r.y, r.weight, first))
+				require.NoError(t, advised.ObserveAdvised(&out, r.x, r.y, r.weight, first))
+			}
+			for n, r := range c.rows[c.late:] {
 				var out model.Outcome
 				require.NoError(t, advised.ObserveAdvised(&out, r.x, r.y, r.weight, predict(t, advised, r.x).Advice))
 				require.Equal(t, out, observe(t, plain, r), "row %d", n)

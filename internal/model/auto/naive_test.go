@@ -410,8 +410,8 @@ func (n *naive) clip(j int, v float64) float64 {
 	return math.Max(low, math.Min(high, v))
 }
 
-// predict answers with the lags, of which the newest is the last label.
-func (n *naive) predict(x []float64, lags [][]float64) *served {
+// predict answers with the lags, of which the newest is the last label. The experts see those that are shown.
+func (n *naive) predict(x []float64, lags, shown [][]float64) *served {
 	k := n.o.Outputs
 	s := &served{
 		seen: len(n.rows), lags: lags, experts: matrix(k, 41), finals: matrix(k, 4), values: make([]float64, k),
@@ -420,7 +420,7 @@ func (n *naive) predict(x []float64, lags [][]float64) *served {
 	if !s.spoken {
 		return s
 	}
-	s.columns = n.columns(x, lags)
+	s.columns = n.columns(x, shown)
 	last := make([]float64, k)
 	if len(lags) > 0 {
 		last = lags[0]
@@ -436,7 +436,7 @@ func (n *naive) predict(x []float64, lags [][]float64) *served {
 		s.experts[j][0], s.experts[j][1], s.experts[j][2] = n.clip(j, mean), n.clip(j, last[j]), n.clip(j, recent)
 	}
 	if s.complete {
-		n.predictExperts(s, last, len(lags) > 0)
+		n.predictExperts(s, last, len(shown) > 0)
 	}
 	for j, out := range n.outputs {
 		n.mixOutput(s, j, out)
@@ -503,7 +503,7 @@ func (n *naive) stackRow(j int, experts []float64, b, residual float64) []float6
 func (n *naive) observe(x, y []float64, weight float64, then *served) []float64 {
 	now := then
 	if then.seen != len(n.rows) {
-		now = n.predict(x, then.lags)
+		now = n.predict(x, then.lags, then.lags)
 	}
 	row := naiveRow{x: x, y: y, lags: then.lags, weight: weight}
 	total := weight

@@ -111,6 +111,9 @@ func (l *Learner) learnLevel1(o *model.Outcome, r row, served *advice) {
 	s, now := l.scratch, stageAfter(l.n)
 	l.baselines(s, true)
 	l.n++
+	if r.seen > 0 {
+		l.lagged = min(l.lagged+1, laggedRows)
+	}
 	l.counted += r.counts
 	if now == complete {
 		l.absorbAll(s, r, served == nil && l.take(s, r.x))

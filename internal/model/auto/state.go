@@ -30,8 +30,9 @@ func (l *state) visit(v *codec.Visitor, of *Learner) {
 	v.Uint64(&l.n)
 	v.Bool(&l.late)
 	v.Uint64(&l.stackRounds)
-	if v.Reading() && (l.n > maxObservations || l.stackRounds > l.n) {
-		v.Corrupt("%d observations, %d rounds of stacks", l.n, l.stackRounds)
+	v.Uint64(&l.lagged)
+	if v.Reading() && (l.n > maxObservations || l.stackRounds > l.n || l.lagged > min(l.n, laggedRows)) {
+		v.Corrupt("%d observations, %d rounds of stacks, %d rows with lags", l.n, l.stackRounds, l.lagged)
 	}
 	v.Within(maxObservations*model.MaxWeight, &l.weights.Sum, &l.counted)
 	if v.Reading() {
