@@ -138,7 +138,8 @@ func (n *Numbers) Plain(text string) (plain string, err error) {
 	return n.inUnit(v, plain, w.unit, text), nil
 }
 
-// isPlain reports whether a text is a number as most files write it, with or without a point, but no 1.234.
+// isPlain reports whether a text is digits with at most one point, and is read the same in every file. 1.234 is not: its point
+// may separate thousands.
 func isPlain(text string) bool {
 	digits, point := strings.TrimPrefix(text, "-"), 0
 	for i := range len(digits) {

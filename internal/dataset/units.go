@@ -25,7 +25,7 @@ type written struct {
 	minus, digits string
 	// unit is a sign or a code of a currency before the number, or letters and signs after the number.
 	unit string
-	// magnitude is e3 of 1.5k, letter the k, M or B that is all that follows the digits.
+	// magnitude is e3 of 1.5k. letter is k, M or B where nothing else follows the digits, and may be a unit.
 	magnitude, letter string
 	// bound is set of <0.05, >=200 and 5+, inner of (5).
 	bound, inner bool

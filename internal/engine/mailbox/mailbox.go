@@ -1,9 +1,9 @@
 // Package mailbox runs the jobs of one model one at a time, in the order of their arrival. Nothing
 // else serialises a model.
 //
-// A job is an item or a task. Consecutive items are handled together as a batch, so that they share
-// the fixed cost of the batch, which batches of other boxes may share too. A task runs alone. A task whose caller has left is skipped at its turn;
-// an accepted item is always handled or rejected. An empty box has no goroutine.
+// A job is an item or a task. Consecutive items are handled together as a batch, so that they share the fixed cost of the
+// batch. Batches of several boxes may share it too: see Turns. A task runs alone. A task whose caller has left is skipped
+// at its turn. An accepted item is always handled or rejected. An empty box has no goroutine.
 package mailbox
 
 import (

@@ -12,7 +12,7 @@ import (
 )
 
 // The labels of testdata/labels get what stands below them. To write the file anew, run go test -run TestTranscripts
-// -rewrite. The argument rows is the number of rows, whose labels are those of the input in turn. A new gate follows "new".
+// -rewrite. With rows=N the gate receives N rows, which take the labels of the input in turn. After "new" a new gate receives them.
 func TestTranscripts(t *testing.T) {
 	l, _ := recorded(1, 1)
 	row := 0
