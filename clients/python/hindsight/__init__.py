@@ -12,6 +12,7 @@ local() in place of connect(...) starts a local server. hindsight.aio has the sa
 
 from hindsight import errors
 from hindsight._calls import UNCHANGED
+from hindsight._hosted import infer
 from hindsight._local import local
 from hindsight._version import VERSION
 from hindsight.client import Client, Model
@@ -40,5 +41,5 @@ connect = Client.connect
 __all__ = [
     "UNCHANGED", "Alias", "Client", "Cluster", "Comparison", "Event", "HindsightError", "History", "Interval", "Model",
     "ModelInfo", "ModelStats", "Outcome", "Prediction", "Restored", "Retry", "Snapshot", "SpecCost",
-    "connect", "errors", "local",
+    "connect", "errors", "infer", "local",
 ]

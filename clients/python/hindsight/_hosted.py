@@ -44,6 +44,11 @@ def client_of(given: Given) -> Client:
         return _clients[key]
 
 
+def infer(frame: Any, label: Any = None, **options: Any) -> dict[str, Any]:
+    """Client.infer of the server that all estimators of the process share."""
+    return client_of(None).infer(frame, label, **options)
+
+
 class Hosted:
     """A model that belongs to an object. A pickle or a copy contains its export, and becomes another model when it is
     first used: an error of unpickling would be lost in the worker of a pool.

@@ -69,7 +69,7 @@ class Servers:
         return self._stubs[at][service]
 
     def check(self) -> None:
-        """Raises RuntimeError in a fork of the process that connected."""
+        """Raises Unreachable in a fork of the process that connected."""
         _fork.check(self._process)
 
     def share(self, seconds: float) -> float:

@@ -171,7 +171,7 @@ class Unavailable(HindsightError):
 class Unreachable(Unavailable):
     """No server answers."""
 
-    #: The server of hindsight.local has ended: no try can succeed.
+    #: The server of hindsight.local has ended, or the process is a fork: no try can succeed.
     ended = False
 
     @property

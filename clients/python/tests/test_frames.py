@@ -106,7 +106,7 @@ class FramesTest(unittest.TestCase):
 
     def test_rows_without_a_label_are_left_out_and_durations_are_seconds(self):
         frame = pandas.DataFrame({"a": pandas.to_timedelta([1, None, 3, 4], unit="h"), "y": [1.0, 2.0, None, 4.0]}, index=list("pqrs"))
-        model = self.client.create("durations", self.client.infer(frame, "y"))
+        model = self.client.create("durations", hindsight.infer(frame, "y"))
         with self.assertWarnsRegex(UserWarning, "1 rows have no label and are left out, the first is 'r'"):
             learned = model.learn_frame(frame, "y", run="r")
         self.assertEqual(learned.index.tolist(), ["p", "q", "s"])

@@ -33,7 +33,7 @@ model.observe([1.0], 2.0)
 def says(call):
     try:
         print(call(), flush=True)
-    except RuntimeError as e:
+    except hindsight.errors.Unreachable as e:
         print(e, flush=True)
 
 def value(model):

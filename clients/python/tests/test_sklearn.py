@@ -97,7 +97,7 @@ class RegressorTest(unittest.TestCase):
         with hindsight.local(timeout=TIMEOUT) as client:
             fitted = HindsightRegressor(client=client.address).fit(self.x[:50], self.y[:50])
             with multiprocessing.get_context("fork").Pool(1) as pool:
-                with self.assertRaisesRegex(RuntimeError, "gRPC does not survive a fork"):
+                with self.assertRaisesRegex(hindsight.errors.Unreachable, "gRPC does not survive a fork"):
                     pool.map_async(fitted.predict, [self.x[:1]]).get(TIMEOUT)
             self.assertEqual(fitted.predict(self.x[:1]).shape, (1,))
 
