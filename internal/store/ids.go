@@ -201,12 +201,12 @@ func (s *Store) forgetSome(lower []byte, before time.Time, keep int) (next []byt
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
-	dropped, next, err := s.logDB.dropAged(familyID, familyIDAge, old)
+	dropped, err := s.logDB.dropAged(familyID, familyIDAge, old)
 	if err != nil {
 		return nil, err
 	}
 	s.remembered.Add(-int64(len(dropped)))
-	return next, nil
+	return old[len(old)-1].after(familyIDAge), nil
 }
 
 // dropIDs drops the ids of a model whose value fits, all ids if fits is nil. A row that is too

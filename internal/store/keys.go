@@ -72,10 +72,14 @@ func setTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int6
 }
 
 func deleteTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int64) error {
-	if err := b.Delete(agedKey(index, at, model, id), nil); err != nil {
+	entry := b.DeleteDeferred(agedKeyLength + len(id))
+	_ = append(appendKey(entry.Key[:0], index, uint64(at), model), id...)
+	if err := entry.Finish(); err != nil {
 		return err
 	}
-	return b.Delete(idKey(row, model, id), nil)
+	deleted := b.DeleteDeferred(modelKeyLength + len(id))
+	_ = append(appendKey(deleted.Key[:0], row, model), id...)
+	return deleted.Finish()
 }
 
 // nanoseconds returns the nanoseconds since 1970, clamped to [0, MaxInt64-1], so that keys sort by

@@ -331,23 +331,25 @@ func (db *database) eachPending(f func(model uint64, id string)) error {
 }
 
 // expireSome drops the due rows of a portion of the index from lower on. It returns the registered
-// model of every dropped row, and the key of the next portion, nil at the end.
+// model of every dropped row, and the key of the next portion, nil at the end. An entry of the index has a row with the
+// entry's time, unless its model is deleted: expireSome holds all stripes from its read on, and looks no row up.
 func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []*Model, next []byte, err error) {
+	const all = ^uint64(0)
+	defer s.rows.lock(stripeSet{all, all, all, all})()
 	due, err := db.agedBefore(lower, key(familyExpiry, uint64(nanoseconds(now))+1), portion)
 	if err != nil || len(due) == 0 {
 		return nil, nil, err
 	}
-	var looked stripeSet
-	for _, e := range due {
-		s.rows.add(&looked, e.model, e.id)
-	}
-	defer s.rows.lock(looked)()
-	dropped, next, err := db.dropAged(familyPending, familyExpiry, due)
-	if err != nil {
+	if err := db.commit(pebble.NoSync, func(b *pebble.Batch) (err error) {
+		for n := 0; n < len(due) && err == nil; n++ {
+			err = deleteTimed(b, familyPending, familyExpiry, due[n].model, due[n].id, due[n].at)
+		}
+		return err
+	}); err != nil {
 		return nil, nil, err
 	}
-	for _, model := range dropped {
-		m := s.handle(model)
+	for _, e := range due {
+		m := s.handle(e.model)
 		if m == nil {
 			continue
 		}
@@ -356,7 +358,7 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 			models = append(models, m)
 		}
 	}
-	return models, next, nil
+	return models, due[len(due)-1].after(familyExpiry), nil
 }
 
 func (s *Store) dropPending(ctx context.Context, model uint64) error {

@@ -13,6 +13,9 @@ type aged struct {
 	id    string
 }
 
+// after returns the key behind the entry in an index.
+func (e *aged) after(index byte) []byte { return append(agedKey(index, e.at, e.model, e.id), 0) }
+
 // agedBefore reads at most limit entries of an index from lower to below upper, the oldest first.
 func (db *database) agedBefore(lower, upper []byte, limit int) (out []aged, err error) {
 	err = db.scan(lower, upper, func(k, _ []byte) (bool, error) {
@@ -26,10 +29,9 @@ func (db *database) agedBefore(lower, upper []byte, limit int) (out []aged, err 
 	return out, err
 }
 
-// dropAged deletes entries of an index and their rows in one batch. It returns the model of each deleted row, and the key
-// behind the last entry. A row that was put again has another time and stays. A row that is too short to have a time is
-// deleted.
-func (db *database) dropAged(row, index byte, old []aged) (models []uint64, next []byte, err error) {
+// dropAged deletes entries of an index and their rows in one batch. It returns the model of each deleted row. A row that
+// was put again has another time and stays. A row that is too short to have a time is deleted.
+func (db *database) dropAged(row, index byte, old []aged) (models []uint64, err error) {
 	err = db.commit(pebble.NoSync, func(b *pebble.Batch) error {
 		for _, e := range old {
 			k := idKey(row, e.model, e.id)
@@ -46,6 +48,5 @@ func (db *database) dropAged(row, index byte, old []aged) (models []uint64, next
 		}
 		return nil
 	})
-	last := old[len(old)-1]
-	return models, append(agedKey(index, last.at, last.model, last.id), 0), err
+	return models, err
 }
