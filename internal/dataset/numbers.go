@@ -79,8 +79,8 @@ func (n *Numbers) Units() (unit, other string, unlike int) { return n.unit, n.ot
 //   - <0.05 is 0.05 if most numbers of the column are no bounds, or all are bounds of one sign;
 //   - 7 p is 7 beside 7 kg if most numbers of the column have no unit.
 //
-// A text that is no number, or has another unit than most numbers, stays no number. An amount in another currency is a
-// number. Plain fails if the column does not
+// A text that is no number, or has another unit than most numbers, stays no number. Many amounts in another currency are
+// numbers. Plain fails if the column does not
 // show which mark is the decimal one.
 func (n *Numbers) Plain(text string) (plain string, err error) {
 	if isPlain(text) || isNoNumber(text) {
@@ -227,7 +227,8 @@ func (n *Numbers) inUnit(v float64, plain, unit, text string) string {
 	}
 	n.other = cmp.Or(n.other, unit)
 	n.unlike++
-	if isCurrency(unit) && isCurrency(n.unit) {
+	const few = 20 // One amount in so many of another currency is missing.
+	if isCurrency(unit) && isCurrency(n.unit) && few*n.units[unit] >= n.united {
 		return plain
 	}
 	return text

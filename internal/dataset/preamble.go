@@ -3,6 +3,7 @@ package dataset
 import (
 	"bytes"
 	"encoding/csv"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -106,6 +107,23 @@ func (s *shape) descriptions() (n int) {
 		}
 		n++
 	}
+	return n
+}
+
+// describe counts the descriptions. The first completes the header if it names each column that the header does not, as
+// loggers write Wind above Speed.
+func (s *shape) describe(header []string) int {
+	n := s.descriptions()
+	if n == 0 || !slices.Contains(header, "") || len(s.records[1]) < len(header) {
+		return n
+	}
+	names := slices.Clone(header)
+	for i := range header {
+		if names[i] = strings.TrimSpace(header[i] + " " + s.records[1][i]); names[i] == "" {
+			return n
+		}
+	}
+	copy(header, names)
 	return n
 }
 

@@ -60,6 +60,7 @@ type Table struct {
 	numbered      bool                   // the names are numbers, and may be data
 	notes         []string               // see Notes
 	repeated      int                    // lines that repeat the header
+	totals        int                    // lines of totals before others
 	described     int                    // rows below the header that describe columns, before the first row
 	cut           string                 // the first name that is cut
 }
@@ -123,7 +124,7 @@ func NewTable(r io.Reader, name string, delimiter rune) (*Table, error) {
 	if n := len(header); n > maxColumns {
 		return nil, t.AtHeader(fmt.Errorf("%d columns, at most %d are possible", n, maxColumns))
 	}
-	t.described = table.descriptions()
+	t.described = table.describe(header)
 	if table.hasRowNames() {
 		t.csv.FieldsPerRecord, header = len(header)+1, slices.Concat([]string{""}, header)
 	}
@@ -357,7 +358,7 @@ func (t *Table) Read() ([]string, error) {
 		return record, nil
 	}
 	t.held = nil
-	if !isTotal(record) {
+	if !isTotal(record, 1) {
 		return record, nil
 	}
 	record = slices.Clone(record)
@@ -387,14 +388,13 @@ func (t *Table) record() ([]string, error) {
 			return nil, io.EOF
 		case footer != nil && (!odd || 2*len(record) >= width):
 			return nil, footer
-		case odd && isDrawn(record), err == nil && t.line == 0 && t.underlines(record):
+		case odd && (isDrawn(record) || strings.HasPrefix(record[0], "#")), err == nil && t.line == 0 && t.underlines(record):
 		case err == nil && t.described > 0:
 			t.described--
 		case err == nil && t.repeats(record):
-			if t.repeated++; t.repeated == 1 {
-				line, _ := t.csv.FieldPos(0)
-				t.notes = append(t.notes, fmt.Sprintf("line %d, and each later line that repeats the names of the columns, is left out", line))
-			}
+			t.noteFirst(&t.repeated, "that repeats the names of the columns")
+		case err == nil && isTotal(record, (len(record)+1)/2):
+			t.noteFirst(&t.totals, "of totals")
 		case err == nil:
 			return record, nil
 		case odd && len(record) == width+1 && record[width] == "":
@@ -404,6 +404,14 @@ func (t *Table) record() ([]string, error) {
 		default:
 			return nil, t.syntax(record, err)
 		}
+	}
+}
+
+// noteFirst counts a line that is left out, and notes the first.
+func (t *Table) noteFirst(count *int, which string) {
+	if *count++; *count == 1 {
+		line, _ := t.csv.FieldPos(0)
+		t.notes = append(t.notes, fmt.Sprintf("line %d, and each later line %s, is left out", line, which))
 	}
 }
 
@@ -446,18 +454,14 @@ func (t *Table) underlines(record []string) bool {
 	return len(record) > 1 && isDrawn(record)
 }
 
-// isTotal reports whether a row has empty cells and begins with a word for a total, as the last row of a spreadsheet does.
-func isTotal(record []string) bool {
+// total is what the rows of totals of spreadsheets begin with.
+var total = regexp.MustCompile(`(?i)^(?:(?:grand |sub-?|sous-)total.*|.+ (?:sub)?total|.+ ergebnis|gesamt(?:summe|ergebnis)?|insgesamt|(?:zwischen)?summe|` +
+	`(?:sub)?totale?s?(?: g[eé]n?[eé]ral| geral| generale)?|totaa?l|sum|suma|итого|всего|合計|小計) *:?$`)
+
+// isTotal reports whether a row has so many empty cells and begins with a word for a total, as the last row of a spreadsheet does.
+func isTotal(record []string, empty int) bool {
 	first := slices.IndexFunc(record, func(cell string) bool { return cell != "" })
-	if first < 0 || len(record[first]) > 16 || !slices.Contains(record, "") {
-		return false
-	}
-	switch strings.ToLower(strings.Trim(record[first], " :")) {
-	case "total", "totals", "grand total", "sum", "summe", "gesamt", "insgesamt", "totale", "totaal", "suma":
-		return true
-	default:
-		return false
-	}
+	return first >= 0 && len(record)-filled(record) >= max(1, empty) && total.MatchString(record[first])
 }
 
 // syntax adds the place to an error of the CSV or gzip reader.
@@ -534,7 +538,7 @@ func mostFrequent(counts map[byte]int) rune {
 	return rune(best)
 }
 
-// PlainText undoes gzip, skips a byte order mark, and converts UTF-16 that has such a mark. It rejects other archives.
+// PlainText undoes gzip, skips a byte order mark, and converts UTF-16. It rejects other archives.
 func PlainText(r io.Reader) (*bufio.Reader, error) {
 	in := bufio.NewReaderSize(r, 1<<16)
 	for magic, says := range map[string]string{
@@ -561,9 +565,14 @@ func PlainText(r io.Reader) (*bufio.Reader, error) {
 			return nil, err
 		}
 	}
-	if mark, err := in.Peek(2); err == nil && (bytes.Equal(mark, []byte("\xff\xfe")) || bytes.Equal(mark, []byte("\xfe\xff"))) {
-		decoder := utf16.UTF16(utf16.LittleEndian, utf16.ExpectBOM).NewDecoder()
-		in = bufio.NewReaderSize(decoder.Reader(in), 1<<16)
+	order := utf16.LittleEndian
+	switch mark, _ := in.Peek(4); {
+	case len(mark) < 4:
+	case mark[0] == 0 && mark[2] == 0: // Two letters of ASCII without a mark.
+		order = utf16.BigEndian
+		fallthrough
+	case mark[1] == 0 && mark[3] == 0, mark[0] == 0xff && mark[1] == 0xfe, mark[0] == 0xfe && mark[1] == 0xff:
+		in = bufio.NewReaderSize(utf16.UTF16(order, utf16.UseBOM).NewDecoder().Reader(in), 1<<16)
 	}
 	return in, nil
 }

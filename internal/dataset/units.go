@@ -79,11 +79,14 @@ func split(text string) (w written) {
 	if w.digits = text; text == "" || text[0] != '.' && (text[0] < '0' || text[0] > '9') {
 		return w
 	}
-	spaced := true
-	if at := unitAt(text); at < len(text) {
-		spaced = text[at-1] == ' '
-		w.digits = strings.TrimSpace(text[:at])
-		w.cutUnit(text[at:], spaced)
+	end := unitAt(text)
+	spaced := end == len(text) || text[end-1] == ' '
+	w.digits = strings.TrimSpace(text[:end])
+	if at := strings.LastIndexAny(w.digits, ".,"); at > 0 && at < len(w.digits)-1 && strings.Trim(w.digits[at+1:], "-–—") == "" {
+		w.digits = w.digits[:at+1] + "00" // 331.500,-
+	}
+	if end < len(text) {
+		w.cutUnit(text[end:], spaced)
 	}
 	if before, ok := strings.CutSuffix(w.digits, "-"); ok && spaced && w.minus == "" && !strings.HasSuffix(before, " ") {
 		w.minus, w.digits = "-", before

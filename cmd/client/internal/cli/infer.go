@@ -77,10 +77,10 @@ may have no label.`,
 	}
 }
 
-const fileHelp = `The file is CSV, plain or compressed with gzip, or Parquet. CSV is UTF-8, UTF-16 with a byte
-order mark, or else Windows-1252. Its first line names the columns; a second column x is
+const fileHelp = `The file is CSV, plain or compressed with gzip, or Parquet. CSV is UTF-8, UTF-16, or
+else Windows-1252. Its first line names the columns; a second column x is
 x.1. If the first line is numbers in no order, the columns are column 1, column 2 and so on.
-Titles and comments before the names, lines of few fields behind the last row, a last line
+Titles and comments before the names, lines of few fields behind the last row, lines
 of totals and drawn lines are left out. The comma, semicolon, tab or bar that the
 first line has most of separates the fields; a field may be quoted with ". Numbers have a
 decimal point or comma. The other cells of a column decide whether 1,234 or 1.234 is 1234.
