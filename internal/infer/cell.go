@@ -76,7 +76,7 @@ func isCode(cell string) bool {
 }
 
 // booleanPairs is how many pairs of words for true and false are known.
-const booleanPairs = 14
+const booleanPairs = 20
 
 // parseBoolean reads a word for true or false. The pair is its place among the pairs.
 func parseBoolean(cell string) (pair int, value, ok bool) {
@@ -88,7 +88,7 @@ func parseBoolean(cell string) (pair int, value, ok bool) {
 		return 0, false, false
 	}
 	const words = " true / false | yes sí sì si / no | t / f | y / n | on / off | ja / nein nei nej nee | oui / non | wahr / falsch | " +
-		"vrai / faux | verdadero verdadeiro vero / falso | tak / nie | sim / não nao | da ano / ne | 1 / 0 "
+		"vrai / faux | verdadero verdadeiro vero / falso | tak / nie | sim / não nao | da ano / ne | да / нет | はい / いいえ | 是 / 否 | 예 / 아니요 | evet / hayır | ✓ ✔ / ✗ ✘ | 1 / 0 "
 	at := strings.Index(words, " "+word+" ")
 	if at < 0 {
 		return 0, false, false

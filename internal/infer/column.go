@@ -116,6 +116,11 @@ type span struct {
 	read        uint64 // A hash of all times in their order.
 }
 
+// isMost reports whether few cells are odd, or fewer than half and all of one word, such as never.
+func (s *span) isMost(values int) bool {
+	return areFew(s.odd.count, values) || !s.odd.mixed && s.fits > fewFractions && 2*s.odd.count < values
+}
+
 // few is one cell in how many may be odd: such cells are missing values, and the others make the column
 // one of numbers or times.
 const few = 20
@@ -358,7 +363,7 @@ func (c *column) decide(rows int) *Column {
 			converted = "true or false"
 		}
 		out.Input = &hindsightv1.Input{Kind: &hindsightv1.Input_Boolean{Boolean: &hindsightv1.BooleanInput{}}}
-	case best != nil && areFew(best.odd.count, values) && c.looksDated(best.form, values):
+	case best != nil && best.isMost(values) && c.looksDated(best.form, values):
 		c.decideTime(out, best)
 		if best.converted {
 			converted = "RFC 3339"

@@ -103,7 +103,7 @@ func (c *column) declare(out *Column) error {
 		out.Form = best.form
 		switch odd := &best.odd; {
 		case odd.count == 0:
-		case areFew(odd.count, values) && !rejects:
+		case (areFew(odd.count, values) || !odd.mixed && best.fits > fewFractions) && !rejects:
 			out.lenient, out.odd, out.Reason = true, true, c.missing(odd, values, "time")
 		default:
 			return fmt.Errorf("%s is no time of the form %s, as %d other cells are", c.place(odd), best.form, best.fits+best.open)

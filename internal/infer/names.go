@@ -202,9 +202,22 @@ func nameWords() []string {
 	}
 }
 
-// lastWord is the last word of the column's name in lower case, of storeId and zip_code id and code.
-func (c *column) lastWord() string {
-	name := strings.TrimRightFunc(c.name, func(r rune) bool { return !unicode.IsLetter(r) })
+// namesThings reports whether the last word of the column's name names things, or the one before a number, as in driver_no.
+func (c *column) namesThings() bool {
+	word := lastWord(c.name)
+	if slices.Contains(numberWords(), word) {
+		name := strings.ToLower(c.name)
+		word = lastWord(name[:strings.LastIndex(name, word)])
+	}
+	return slices.Contains(nameWords(), word)
+}
+
+// numberWords are the last words of names of columns of numbers of things.
+func numberWords() []string { return []string{"key", "nbr", "no", "nr", "number"} }
+
+// lastWord is the last word of a name in lower case, of storeId and zip_code id and code.
+func lastWord(name string) string {
+	name = strings.TrimRightFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
 	at := strings.LastIndexFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) + 1
 	if strings.ToUpper(name[at:]) != name[at:] { // Also bookID.
 		capitals := strings.TrimRightFunc(strings.TrimRightFunc(name, unicode.IsLower), unicode.IsUpper)
@@ -224,10 +237,10 @@ func idsOfRows() []string {
 // namesRow reports whether integers are ids of rows: most of them do not repeat, labels do not follow them, and the last word of
 // the column's name is one of ids, and not paid, or they have one length of ten digits and more, and are no times.
 func (c *column) namesRow(values int) bool {
-	word := c.lastWord()
+	word := lastWord(c.name)
 	named, isID := strings.CutSuffix(word, "id")
 	isID = isID && (slices.Contains(idsOfRows(), named) || slices.Contains(nameWords(), named)) || slices.Contains(nameWords(), word) ||
-		slices.Contains([]string{"key", "nbr", "no", "nr", "number"}, word)
+		slices.Contains(numberWords(), word)
 	return c.integers == values && (isID || c.isLong(values)) && c.hardlyRepeats() && 4*c.different() > 3*values && !c.labelsFollow()
 }
 
@@ -256,7 +269,7 @@ func (c *column) categories() string {
 	switch {
 	case 2*n > values && !e.depend:
 		return ""
-	case (slices.Contains(nameWords(), c.lastWord()) || c.isLong(values)) && !(e.compared && e.ratio < ordered):
+	case (c.namesThings() || c.isLong(values)) && !(e.compared && e.ratio < ordered):
 		return " that name things, by the name of the column or by their length"
 	case unit != "":
 		return ""

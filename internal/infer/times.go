@@ -47,7 +47,7 @@ func (c *column) looksDated(f Form, values int) bool {
 	case serial:
 		return c.different() > 1 && (strings.HasPrefix(name, "date") || strings.HasSuffix(name, "date"))
 	case epoch:
-		return c.different() > 1 && (strings.HasSuffix(name, "ts") || slices.ContainsFunc([]string{"time", "date", "epoch", "unix", "ts_", "_at", "created", "modified"}, named))
+		return c.different() > 1 && (strings.HasSuffix(name, "ts") || c.width >= len("1704067200525") && strings.HasSuffix(name, "_ms") || slices.ContainsFunc([]string{"time", "date", "epoch", "unix", "ts_", "_at", "created", "modified"}, named))
 	default:
 		return c.numbers < values || c.different() > 1 && c.integers == c.numbers
 	}
@@ -248,7 +248,7 @@ var (
 		`|-(?P<day2>\d\d?)-(?P<year2>\d{4}|\d\d)|[-/](?P<year3>(?:19|20)\d\d))(?:(?:` + betweenPart + ending)
 	european = regexp.MustCompile(beginning + `(?P<day>\d\d?)(?:[/.](?P<month>\d\d?)[/.]` + yearPart +
 		`|-(?P<month2>\d\d?)-(?P<year2>\d{4}|\d\d))(?:(?:` + betweenPart + ending)
-	dayName = regexp.MustCompile(beginning + dayPart + `(?:` + apartPart + `)?` + namePart + `(?:` + apartPart + `)?` + yearPart + `(?:(?::|` + betweenPart + ending)
+	dayName = regexp.MustCompile(`(?i)^(?:\pL+[,.]?` + spaces + `+)?` + dayPart + `(?:` + apartPart + `)?` + namePart + `(?:` + apartPart + `)?` + yearPart + `(?:(?::|` + betweenPart + ending)
 	nameDay = regexp.MustCompile(beginning + `(?:(?:Q(?P<quarter>[1-4])|(?P<quarter2>[1-4])Q)[- /]*(?P<year4>\d{4})|` + namePart + `(?:(?:` + apartPart + `)?` + dayPart +
 		apartPart + yearPart + `|(?:` + apartPart + `)?(?P<year2>\d{4})|-(?P<year3>\d\d)))(?:(?:` + betweenPart + ending)
 	yearLast = regexp.MustCompile(beginning + namePart + `(?:` + apartPart + `)?` + dayPart + apartPart + clockPart + spaces + `+` + yearPart + `$`)
@@ -289,11 +289,15 @@ func (f Form) split(cell string) parts {
 	return p
 }
 
-// monthOf is the month of a name in eight languages, or 0.
+// monthOf is the month of a name in fourteen languages, or 0.
 func monthOf(name string) int {
 	name = strings.ToLower(name)
-	const longest = len("septiembre")
-	for m, beginnings := range [...]string{"jan ene gen", "feb fév fev", "mar mär mrz", "apr avr abr", "may mai mei mag", "jun juin giu", "jul juil lug", "aug aoû aou ago", "sep set", "oct okt ott out", "nov", "dec dez dic déc"} {
+	const longest = len("сентября")
+	for m, beginnings := range [...]string{
+		"jan ene gen sty янв oca", "feb fév fev lut фев şub", "mar mär mrz maa mrt мар", "apr avr abr kwi апр nis", "may mai mei mag maj мая май",
+		"jun juin giu cze июн haz", "jul juil lug lip июл tem", "aug aoû aou ago sie авг ağu", "sep set wrz сен eyl", "oct okt ott out paź окт eki", "nov lis ноя kas",
+		"dec dez des dic déc gru дек ara",
+	} {
 		for beginning := range strings.FieldsSeq(beginnings) {
 			if len(name) <= longest && strings.HasPrefix(name, beginning) {
 				return m + 1
