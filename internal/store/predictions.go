@@ -34,6 +34,20 @@ func (l *stripes) add(set *stripeSet, model uint64, id string) {
 	set[n/64] |= 1 << (n % 64)
 }
 
+func (s *stripeSet) join(other *stripeSet) {
+	for word := range s {
+		s[word] |= other[word]
+	}
+}
+
+func (s *stripeSet) disjoint(other *stripeSet) bool {
+	common := uint64(0)
+	for word := range s {
+		common |= s[word] & other[word]
+	}
+	return common == 0
+}
+
 // lock locks a set in the order of the stripes, so that callers cannot deadlock, and returns the
 // function that unlocks the set.
 func (l *stripes) lock(set stripeSet) (unlock func()) {
@@ -51,49 +65,11 @@ func (l *stripes) each(set stripeSet, f func(*sync.Mutex)) {
 
 // PutPending implements storage.Pending. A power cut within a second may lose the rows.
 func (m *Model) PutPending(rows []storage.Prediction) error {
-	return m.failed("keep pending predictions", m.putPending(context.Background(), rows))
-}
-
-func (m *Model) putPending(ctx context.Context, rows []storage.Prediction) error {
-	s := m.store
-	var looked stripeSet
-	minted := int64(0)
-	for n := range rows {
-		if err := checkID(rows[n].ID); err != nil {
-			return err
-		}
-		if rows[n].Minted {
-			minted++
-		} else {
-			s.rows.add(&looked, m.number, rows[n].ID)
-		}
+	p, err := m.newPut(rows)
+	if err == nil {
+		err = m.store.putTogether(p)
 	}
-	return s.usePending(ctx, func(db *database) error {
-		if err := db.room(ctx); err != nil {
-			return err
-		}
-		if minted < int64(len(rows)) {
-			defer s.rows.lock(looked)()
-		}
-		if err := m.gone(); err != nil {
-			return err
-		}
-		// A minted row counts before another call can find and remove it.
-		m.countPending(minted)
-		fresh := int64(0)
-		s.pendingFilter.committing.RLock()
-		defer s.pendingFilter.committing.RUnlock()
-		err := db.commit(pebble.Sync, func(b *pebble.Batch) (err error) {
-			fresh, err = m.fillPending(db, b, rows, minted)
-			return err
-		})
-		if err != nil {
-			m.countPending(-minted)
-			return err
-		}
-		m.countPending(fresh)
-		return nil
-	})
+	return m.failed("keep pending predictions", err)
 }
 
 // fillPending puts rows into a batch, deletes the index entries that the rows had before, and

@@ -177,7 +177,12 @@ func (m *Model) receive(ctx context.Context, from storage.Import) error {
 		for k := range portion {
 			portion[k].Minted = minted
 		}
-		if err := errors.Join(context.Cause(ctx), m.putPending(ctx, portion)); err != nil {
+		p, err := m.newPut(portion)
+		if err == nil {
+			s.putAll(ctx, []*put{p})
+			err = p.err
+		}
+		if err := errors.Join(context.Cause(ctx), err); err != nil {
 			return err
 		}
 		rows = rows[n:]

@@ -135,6 +135,7 @@ type Store struct {
 	filter, pendingFilter filter
 	// rows keeps the counts of pending predictions exact. Only handles is locked under it.
 	rows         stripes
+	puts         puts
 	pendingCount atomic.Int64
 	position     position
 
