@@ -2,7 +2,6 @@ package consensus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -80,13 +79,13 @@ func (l *Log) becomeOwner() {
 		if err == nil {
 			break
 		}
-		// After a transfer to a server that did not answer, the library may reject all further proposals.
-		transferring := errors.Is(err, raft.ErrLeadershipTransferInProgress) && l.raft.State() == raft.Leader && l.raft.CurrentTerm() == term
-		if transferring && l.o.Now().After(deadline) {
-			l.fail(fmt.Errorf("cluster: this server leads but cannot own the models: %w", err))
-		}
-		if !transferring || l.o.Now().After(deadline) {
+		if l.raft.State() != raft.Leader || l.raft.CurrentTerm() != term {
 			l.log.Info("no owner: leadership ended at once", zap.Uint64("term", term), zap.Error(err))
+			return
+		}
+		// The disk may be slow. After a transfer to a server that did not answer, the library may reject all further proposals.
+		if l.o.Now().After(deadline) {
+			l.fail(fmt.Errorf("cluster: this server leads but cannot own the models: %w", err))
 			return
 		}
 		select {
