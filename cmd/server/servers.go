@@ -98,14 +98,15 @@ func (s servers) owned() (*cluster.Node, error) {
 	return nil, engine.ErrNotOwner
 }
 
-func (s servers) Drain(ctx context.Context) error { return s.host.Drain(ctx) }
+func (s servers) Drain(ctx context.Context) error { return apiError(s.host.Drain(ctx)) }
 
 // apiError adds the error of the API to an error of package cluster.
 func apiError(err error) error {
 	switch {
 	case errors.Is(err, cluster.ErrNoMember):
 		return fmt.Errorf("%w: %w", rpc.ErrServerNotFound, err)
-	case errors.Is(err, cluster.ErrOwnerStays), errors.Is(err, cluster.ErrHasGroups), errors.Is(err, cluster.ErrNotReachable):
+	case errors.Is(err, cluster.ErrOwnerStays), errors.Is(err, cluster.ErrHasGroups), errors.Is(err, cluster.ErrNotReachable),
+		errors.Is(err, cluster.ErrNoSuccessor):
 		return fmt.Errorf("%w: %w", rpc.ErrServerState, err)
 	}
 	return err

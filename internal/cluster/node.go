@@ -32,8 +32,8 @@ var (
 	// cannot join.
 	ErrFounders = errors.New("cluster: only one server may bring models into a cluster")
 	ErrNoMember = errors.New("cluster: no member has this id or address")
-	// ErrNoSuccessor: no other voter answers, or all are drained.
-	ErrNoSuccessor = errors.New("cluster: no other server can own the store")
+	// ErrNoSuccessor: no other voter answers, all are drained, or none takes over in time.
+	ErrNoSuccessor = consensus.ErrNoSuccessor
 	ErrAddress     = errors.New("cluster: other servers connect to the cluster address: it needs a host and a port")
 	ErrOwnerStays  = errors.New("cluster: move the ownership before removing its owner")
 )

@@ -112,7 +112,7 @@ func (n *Node) Move(ctx context.Context, to string) error {
 	}
 	// Move rejects a server that does not answer, because all calls would wait for it.
 	if _, err := n.host.hello(ctx, n.number, m.Address); err != nil {
-		return fmt.Errorf("cluster: move the ownership: %w", err)
+		return fmt.Errorf("%w: %s", ErrNoSuccessor, err.Error()) // Without the status of err.
 	}
 	return l.Move(ctx, m)
 }

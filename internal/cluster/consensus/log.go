@@ -27,6 +27,8 @@ var (
 	ErrRemoved  = errors.New("cluster: the cluster has removed this server: empty its data directory to join again")
 	ErrStalled  = errors.New("cluster: the disk hangs: a write of the log has not returned")
 	ErrClosed   = errors.New("cluster: the log is closed")
+	// ErrNoSuccessor: the owner stays.
+	ErrNoSuccessor = errors.New("cluster: no other server can own the models at present")
 )
 
 const (
@@ -349,7 +351,7 @@ func (l *Log) Move(ctx context.Context, to Member) error {
 		}
 	}
 	if err != nil && l.Owns() {
-		return fmt.Errorf("cluster: hand ownership on: %w", err)
+		return fmt.Errorf("%w: %w", ErrNoSuccessor, err)
 	}
 	return nil
 }
