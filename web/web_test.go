@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -74,30 +73,27 @@ func TestConsole(t *testing.T) {
 	assert.NotEqual(t, 0, count, out)
 }
 
-// report makes a subtest of each test of the output, and answers how many there are. What
-// follows a test that failed, up to the next one, says why.
+// report makes a subtest of each test of the output that failed, and answers how many tests the output has. The lines
+// after a test that failed, up to the next test, say why.
 func report(t *testing.T, out []byte) int {
 	t.Helper()
-	type outcome struct {
-		name string
-		ok   bool
-		why  strings.Builder
-	}
-	var all []*outcome
+	count, name := 0, ""
+	why := map[string]string{}
 	lines := bufio.NewScanner(bytes.NewReader(out))
 	for lines.Scan() {
 		if found := result.FindStringSubmatch(lines.Text()); found != nil {
-			all = append(all, &outcome{name: found[2], ok: found[1] == "ok"})
-		} else if len(all) > 0 {
-			all[len(all)-1].why.WriteString(lines.Text() + "\n")
+			count++
+			if name = ""; found[1] != "ok" {
+				name = found[2]
+			}
+		}
+		if name != "" {
+			why[name] += lines.Text() + "\n"
 		}
 	}
-	for _, o := range all {
-		t.Run(o.name, func(t *testing.T) {
-			if !o.ok {
-				t.Error(o.why.String())
-			}
-		})
+	require.NoError(t, lines.Err())
+	for name, why := range why {
+		t.Run(name, func(t *testing.T) { t.Error(why) })
 	}
-	return len(all)
+	return count
 }

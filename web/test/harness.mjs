@@ -16,8 +16,25 @@ const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.
 /** Far above what anything here takes, also where others use the processor. */
 const LIMIT = 90_000;
 
+/** LOGGED is how many lines of the log of each server a test that fails prints. */
+const LOGGED = 5;
+
+/** servers are all that a file started: a test that fails prints the end of their logs. */
+const servers = [];
+
 /** test is node:test's, and fails where a call of the browser or of the server never ends. */
-export const test = (name, does) => unbounded(name, { timeout: 2 * LIMIT }, does);
+export const test = (name, does) => unbounded(name, async () => {
+  let timer;
+  const late = new Promise((_, reject) => { timer = setTimeout(() => reject(new Error("the test does not end")), 2 * LIMIT); });
+  try {
+    await Promise.race([does(), late]);
+  } catch (e) {
+    e.message = [e.message, ...servers.flatMap((s) => [s.url, ...s.log.slice(-LOGGED)])].join("\n");
+    throw e;
+  } finally {
+    clearTimeout(timer);
+  }
+});
 
 const FLAGS = [
   "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
@@ -74,8 +91,8 @@ export async function startServer(flags) {
     ended.then(() => reject(new Error(`the server ended: ${log.slice(-5).join("\n")}`)));
   });
   const url = `http://${address}`;
-  return {
-    url,
+  const server = {
+    url, log,
     call: (method, path, body) => call(url, method, path, body),
     stop: async () => {
       child.kill("SIGTERM");
@@ -83,6 +100,8 @@ export async function startServer(flags) {
       await rm(directory, { recursive: true, force: true });
     },
   };
+  servers.push(server);
+  return server;
 }
 
 async function call(url, method, path, body) {
@@ -150,6 +169,10 @@ export async function visit(it, place, options, does) {
     await does(page);
     assert.deepEqual(errors, [], "the page wrote errors");
     assert.deepEqual(foreign, [], "the page asked other hosts");
+  } catch (e) {
+    const text = await page.locator("body").innerText({ timeout: 5000 }).catch(String);
+    e.message += `\nthe page: ${text.replace(/\s+/g, " ").slice(0, 2000)}`;
+    throw e;
   } finally {
     await context.close();
   }
