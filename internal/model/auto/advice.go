@@ -1,6 +1,9 @@
 package auto
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // advice is a Prediction.Advice: the number of labels before, from which the stage follows;
 // the lags; for each output the last residual of b, the predictions of the experts, of b and
@@ -176,7 +179,7 @@ func (m *mixer) possible(a *advice, output int) bool {
 		experts = experts[:baselines]
 	default:
 	}
-	if !between(final[0], experts) || !between(v, final) {
+	if !between(final[0], experts) || !m.mixes(v, final[0], final) {
 		return false
 	}
 	if !m.possibleKeys(a, output) {
@@ -191,7 +194,7 @@ func (m *mixer) possible(a *advice, output int) bool {
 		}
 	}
 	residual, experts, final, value := a.level2.of(output)
-	return m.ranged(residual, experts, final, complete) && final[0] == a.base(output) && between(value, final)
+	return m.ranged(residual, experts, final, complete) && final[0] == a.base(output) && m.mixes(value, final[0], final)
 }
 
 // opened reports whether the opening mixed its experts, whose advice is in the range that advice
@@ -202,14 +205,12 @@ func (m *mixer) opened(a *advice, output, ridges int) bool {
 	if a.seen < firstFit {
 		return answer == levels
 	}
-	low, high := levels, levels
 	for _, v := range part[:ridges] {
 		if !inRange(v, m.lowest, m.highest, true) {
 			return false
 		}
-		low, high = math.Min(low, v), math.Max(high, v)
 	}
-	return answer >= low && answer <= high
+	return m.mixes(answer, levels, part[:ridges])
 }
 
 // ranged reports whether the predictions of a level are in the range that advice was cut to.
@@ -235,10 +236,13 @@ func inRange(v, low, high float64, said bool) bool {
 	return v == 0
 }
 
-func between(v float64, of []float64) bool {
-	low, high := math.Inf(1), math.Inf(-1)
-	for _, f := range of {
+// mixes reports whether v is a mixture of one prediction and others, or a mixture that was cut to the range of the labels.
+func (m *mixer) mixes(v, one float64, others []float64) bool {
+	low, high := one, one
+	for _, f := range others {
 		low, high = math.Min(low, f), math.Max(high, f)
 	}
-	return v >= low && v <= high
+	return v >= low && v <= high || v > high && v <= m.high || v < low && v >= m.low
 }
+
+func between(v float64, of []float64) bool { return v >= slices.Min(of) && v <= slices.Max(of) }

@@ -374,7 +374,7 @@ func (l *Learner) mixLevels(s *scratch, fresh bool) {
 			}
 			u.solve(&s.level2.stack, s.level2.units[j], l.expertsOf(s, j), final[1:], *residual)
 			u.finish(s.level2, s.level2.units[j], l.expertsOf(s, j), final)
-			s.answers[j] = u.mixFinal(s.level2.weights, final, nil)
+			s.answers[j] = l.mixers[j].value(u.mixFinal(s.level2.weights, final, nil))
 		}
 	}
 }
@@ -443,5 +443,5 @@ func (l *Learner) predictOutput(s *scratch, j int, fresh bool) {
 	if now == complete {
 		m.solve(&s.stack, m.units, advice, final, s.residuals[j])
 	}
-	s.values[j] = m.mixFinal(s.weights, final, s.finalAwake[now])
+	s.values[j] = m.value(m.mixFinal(s.weights, final, s.finalAwake[now]))
 }

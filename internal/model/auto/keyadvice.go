@@ -108,14 +108,12 @@ func (m *mixer) possibleKeys(a *advice, output int) bool {
 		return false
 	}
 	_, _, _, v := a.level1.of(output)
-	low, high := v, v
 	for _, f := range experts {
 		if !inRange(f, m.lowest, m.highest, a.seen > 0) {
 			return false
 		}
-		low, high = math.Min(low, f), math.Max(high, f)
 	}
-	return u >= low && u <= high
+	return m.mixes(u, v, experts)
 }
 
 // visitKeyed visits the columns of a kept row.

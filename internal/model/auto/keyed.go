@@ -160,7 +160,7 @@ func (l *Learner) mixKeys(s *scratch, now stage) {
 		}
 		m := l.keyed.mixers[j].mixture
 		m.Weights(k.weights, nil)
-		k.us[j] = mix.Mean(k.weights, said)
+		k.us[j] = k.units[j].value(mix.Mean(k.weights, said))
 	}
 }
 

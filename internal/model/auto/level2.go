@@ -236,7 +236,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 		u.solve(&s.level2.stack, unit, experts, final[1:], u.residual)
 	}
 	u.finish(s.level2, unit, experts, final)
-	value := u.mixFinal(s.level2.weights, final, nil)
+	value := unit.value(u.mixFinal(s.level2.weights, final, nil))
 	o.Predictions[j] = value
 	loss := squared(value, y, r.weight)
 	u.account.add(y, r.weight, loss, l.lineupOf(experts), final, complete)

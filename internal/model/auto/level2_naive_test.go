@@ -331,6 +331,8 @@ func TestNaive(t *testing.T) {
 		"late":               {outputs: 1, lags: 2, rounds: 300, delay: 1},
 		"very late, weights": {outputs: 2, lags: 2, rounds: 250, delay: 20, weighted: true},
 		"very late":          {outputs: 1, lags: 2, rounds: 250, delay: 20},
+		"mostly 0, weights":  {outputs: 1, lags: 2, rounds: 300, weighted: true, label: func(y float64) float64 { return math.Max(0, y-2) }},
+		"mostly 0, late":     {outputs: 1, lags: 1, rounds: 300, delay: 9, label: func(y float64) float64 { return math.Min(0, 2-y) }},
 		"classes":            {outputs: 1, lags: 2, rounds: 300, label: func(y float64) float64 { return math.Copysign(1, y) }},
 		"late classes":       {outputs: 1, lags: 3, rounds: 200, delay: 3, label: func(y float64) float64 { return math.Copysign(1, y) }},
 	} {

@@ -16,10 +16,11 @@ const (
 // mixer is level 1 of an output.
 type mixer struct {
 	stacked
-	// units: lowest <= floor <= low <= high <= ceiling <= highest.
+	// units: lowest <= floor <= bottom <= low <= high <= top <= ceiling <= highest.
 	units
-	// low and high are the range of the labels of rows that are not model.Light.
-	low, high float64
+	// low and high are the range of the labels of rows that are not model.Light. atLow and atHigh are Σω of
+	// their rows.
+	low, high, atLow, atHigh float64
 	reach
 	// passed are the losses of the experts on the rows that a gate before the learner did not
 	// admit.
@@ -49,15 +50,16 @@ func (m *mixer) observe(y float64, n uint64, counted float64, r row) {
 	}
 	m.mean += float64(r.counts*(y-m.mean)) / counted
 	if n == 1 {
-		m.low, m.high, m.recent = y, y, y
+		m.low, m.high, m.recent, m.atLow, m.atHigh = y, y, y, r.counts, r.counts
 	} else {
 		if heavy {
-			m.low, m.high = math.Min(m.low, y), math.Max(m.high, y)
+			m.low, m.atLow = extended(m.low, m.atLow, y, r.counts, y < m.low)
+			m.high, m.atHigh = extended(m.high, m.atHigh, y, r.counts, y > m.high)
 		}
 		step := float64(r.counts * (1 - discount))
 		m.recent = float64((1-step)*m.recent) + float64(step*y)
 	}
-	m.cutAfter(n)
-	m.widen(n)
 	m.signs = m.signs && math.Abs(y) == 1
+	m.cutAfter(n, counted)
+	m.widen(n)
 }

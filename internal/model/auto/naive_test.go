@@ -399,15 +399,37 @@ func (n *naive) lags() [][]float64 {
 	return out
 }
 
-// clip cuts to the range of the labels, and to twice beyond it where the last three left it.
+// clip cuts advice to the range of values, and to a tenth of the range of the labels beyond an end that half of them have.
 func (n *naive) clip(j int, v float64) float64 {
-	low, high, last := n.low[j], n.high[j], n.overshoots[j]
-	if len(n.rows) >= 128 {
+	low, high := n.valueRange(j)
+	all, at, signs := 0.0, map[float64]float64{}, true
+	for _, r := range n.rows {
+		all, signs = all+r.counts, signs && math.Abs(r.y[j]) == 1
+		if r.counts >= 1e-3 {
+			at[r.y[j]] += r.counts
+		}
+	}
+	if len(n.rows) >= 128 && !signs {
+		room := (n.high[j] - n.low[j]) / 10
+		if at[n.low[j]] >= all/2 {
+			low -= room
+		}
+		if at[n.high[j]] >= all/2 {
+			high += room
+		}
+	}
+	return math.Max(low, math.Min(high, v))
+}
+
+// valueRange is the range of the labels, and twice beyond it where the last three left it.
+func (n *naive) valueRange(j int) (low, high float64) {
+	low, high = n.low[j], n.high[j]
+	if last := n.overshoots[j]; len(n.rows) >= 128 {
 		last = last[len(last)-3:]
 		high += 2 * min(last[0][0], last[1][0], last[2][0])
 		low -= 2 * min(last[0][1], last[1][1], last[2][1])
 	}
-	return math.Max(low, math.Min(high, v))
+	return low, high
 }
 
 // predict answers with the lags, of which the newest is the last label. The experts see those that are shown.
@@ -487,7 +509,8 @@ func (n *naive) mixOutput(s *served, j int, out *naiveOutput) {
 			s.finals[j][1+i] = n.clip(j, b+p[0]*n.units.scale[j])
 		}
 	}
-	s.values[j] = out.final.mix(s.finals[j], finals)
+	low, high := n.valueRange(j)
+	s.values[j] = math.Max(low, math.Min(high, out.final.mix(s.finals[j], finals)))
 }
 
 func (n *naive) stackRow(j int, experts []float64, b, residual float64) []float64 {

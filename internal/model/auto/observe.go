@@ -231,7 +231,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 	case now == complete:
 		m.solve(&s.stack, m.units, advice, final, m.residual)
 	}
-	value := m.mixFinal(s.weights, final, s.finalAwake[now])
+	value := m.value(m.mixFinal(s.weights, final, s.finalAwake[now]))
 	s.values[j] = value
 	loss := squared(value, y, r.weight)
 	m.account.add(y, r.weight, loss, advice, final, now)

@@ -71,7 +71,7 @@ func (o Options) openingBytes(ridges int) uint64 {
 	if ridges == 0 {
 		return 0
 	}
-	return uint64(o.Outputs)*(mix.Bytes(1+ridges)+8*uint64(6+8*(1+ridges)+12)) + 8*uint64(2*o.ridgeOrder())
+	return uint64(o.Outputs)*(mix.Bytes(1+ridges)+8*uint64(13+8*(1+ridges)+12)) + 8*uint64(2*o.ridgeOrder())
 }
 
 func (l *Learner) opens() bool { return l.ridges > 0 && l.n < openingRows }
@@ -92,6 +92,8 @@ type openingScratch struct {
 	// said are the predictions of the experts by outputs, and answers their mixtures.
 	said, answers []float64
 	weights       []float64
+	// units are the units of level 1 before the label.
+	units []units
 	// awake are the experts before firstFit rows.
 	awake []bool
 }
@@ -104,7 +106,7 @@ func (l *Learner) newOpeningScratch() openingScratch {
 	s := openingScratch{
 		solved: make([]float64, r), row: make([]float64, r+k), priors: make([]float64, k),
 		said: make([]float64, experts*k), answers: make([]float64, k),
-		weights: make([]float64, experts), awake: make([]bool, experts),
+		weights: make([]float64, experts), units: make([]units, k), awake: make([]bool, experts),
 		scaled: make([]float64, l.o.scaledOrder()), scaledRow: make([]float64, l.o.scaledOrder()+1),
 	}
 	s.awake[0] = true
@@ -120,6 +122,9 @@ func (s *openingScratch) of(output int) []float64 {
 func (l *Learner) ask(s *scratch) {
 	o, k := &s.opening, l.o.Outputs
 	clear(o.said)
+	for j := range o.units {
+		o.units[j] = l.mixers[j].units
+	}
 	f := l.opening.fit
 	if f == nil {
 		return
@@ -159,7 +164,7 @@ func (l *Learner) open(s *scratch, output int, levels float64, n uint64) {
 	if n >= firstFit {
 		m := l.opening.outputs[output].mix
 		m.Weights(o.weights, nil)
-		o.answers[output] = mix.Mean(o.weights, said)
+		o.answers[output] = o.units[output].value(mix.Mean(o.weights, said))
 	}
 }
 

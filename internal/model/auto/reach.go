@@ -19,6 +19,8 @@ const (
 	// labels left it, by overshootFactor times their smallest overshoot.
 	overshoots      = 3
 	overshootFactor = 2
+	// The room of advice beyond an end of the labels is endRoom times their range.
+	endRoom = 0.1
 )
 
 // overshoot adds a label, given the range of the labels before.
@@ -28,14 +30,40 @@ func (r *reach) overshoot(y, low, high float64) {
 	r.above[0], r.below[0] = math.Max(0, y-high), math.Max(0, low-y)
 }
 
-// cutAfter sets the range that advice is cut to after n labels: the range of the labels and,
+// cutAfter sets the ranges that values and advice are cut to after n labels: the range of the labels and,
 // from lastStage labels on, beyond it where the last three labels left it. So the learner
 // follows a line that rises for ever, and one outlier moves nothing.
-func (m *mixer) cutAfter(n uint64) {
-	m.floor, m.ceiling = m.low, m.high
+//
+// Advice has room beyond an end of the range that at least half of the labels have, such as the 0 of amounts that are
+// rare. Advice that is cut at 0 is above the mean label: its errors below 0 are gone, and its errors above 0 are not.
+func (m *mixer) cutAfter(n uint64, counted float64) {
+	m.bottom, m.top = m.low, m.high
 	if n >= lastStage {
-		m.floor -= overshootFactor * slices.Min(m.below[:])
-		m.ceiling += overshootFactor * slices.Min(m.above[:])
+		m.bottom -= overshootFactor * slices.Min(m.below[:])
+		m.top += overshootFactor * slices.Min(m.above[:])
+	}
+	m.floor, m.ceiling = m.bottom, m.top
+	if n < lastStage || m.signs {
+		return
+	}
+	room := float64(endRoom * (m.high - m.low))
+	if 2*m.atLow >= counted {
+		m.floor -= room
+	}
+	if 2*m.atHigh >= counted {
+		m.ceiling += room
+	}
+}
+
+// extended is an end of the range of the labels and Σω of its labels after a label that counts ω.
+func extended(end, at, y, counts float64, beyond bool) (newEnd, newAt float64) {
+	switch {
+	case beyond:
+		return y, counts
+	case y == end:
+		return end, at + counts
+	default:
+		return end, at
 	}
 }
 

@@ -95,8 +95,8 @@ type units struct {
 	// stackScale is what the stacks measure in: the scale times a power of two, which follows the
 	// deviation of the labels.
 	stackScale float64
-	// floor and ceiling are what advice is cut to.
-	floor, ceiling float64
+	// floor and ceiling are what advice is cut to, bottom and top what the values of levels are cut to.
+	floor, ceiling, bottom, top float64
 }
 
 func (u units) scaledLabel(y float64) float64 {
@@ -107,6 +107,10 @@ func (u units) scaledLabel(y float64) float64 {
 func (u units) label(scaled float64) float64 { return u.cut(float64(scaled*u.scale) + u.offset) }
 
 func (u units) cut(prediction float64) float64 { return within(prediction, u.floor, u.ceiling) }
+
+// value is a mixture of advice, cut to bottom and top. The cut lowers the loss of every label within them, and adds nothing
+// to the potential of the mixture: 2(v − y)(v − b) <= 0 for the cut v of a mean b.
+func (u units) value(mixed float64) float64 { return within(mixed, u.bottom, u.top) }
 
 func (u units) relative(v float64) float64 {
 	return within(v/u.scale, -model.MaxMagnitude, model.MaxMagnitude)

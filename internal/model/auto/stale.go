@@ -171,7 +171,7 @@ func (l *Learner) explainAhead(all []model.Part, a *advice, horizon int) {
 		b := &l.stale[j][bucket]
 		_, lineup, _, value := a.level2.of(j)
 		_, level1, _, _ := a.level1.of(j)
-		given := l.lineup.opinions(value, lineup, level1)
+		given := l.opinionsOf(j, value, lineup, level1)
 		said := b.admitted(bucket, given)
 		var w opinions
 		b.mixture.Weights(w[:], nil)
@@ -199,14 +199,14 @@ func (l *Learner) explainAhead(all []model.Part, a *advice, horizon int) {
 }
 
 func (l *Learner) opinions(s *scratch, output int, answer float64) opinions {
-	return l.lineup.opinions(answer, l.lineupOf(l.expertsOf(s, output)), s.advice[output*l.plan.experts():])
+	return l.opinionsOf(output, answer, l.lineupOf(l.expertsOf(s, output)), s.advice[output*l.plan.experts():])
 }
 
-// opinions have the mean label in place of trees/plain if the lineup has none.
-func (l lineup) opinions(answer float64, lineup, level1 []float64) opinions {
+// opinionsOf have the mean label in place of trees/plain if the lineup has none.
+func (l *Learner) opinionsOf(output int, answer float64, lineup, level1 []float64) opinions {
 	plain := level1[meanBaseline]
-	if k := l.plain(); k >= 0 {
-		plain = lineup[k]
+	if k := l.lineup.plain(); k >= 0 {
+		plain = l.mixers[output].value(lineup[k])
 	}
 	return opinions{answer, plain, level1[meanBaseline], level1[lastBaseline]}
 }
@@ -265,7 +265,7 @@ func (l *Learner) learnStale(s *scratch, predictions []float64, r row, served *a
 		if late && delayed >= 0 {
 			_, lineup, _, value := served.level2.of(j)
 			_, level1, _, _ := served.level1.of(j)
-			said := l.lineup.opinions(value, lineup, level1)
+			said := l.opinionsOf(j, value, lineup, level1)
 			fresh = value
 			l.stale[j][delayed].learn(delayed, said, fresh, y, r.counts)
 		}

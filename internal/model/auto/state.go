@@ -66,7 +66,7 @@ func (l *state) visit(v *codec.Visitor, of *Learner) {
 		}
 	}
 	for j := range l.mixers {
-		l.mixers[j].visit(v, l.n)
+		l.mixers[j].visit(v, l.n, l.counted)
 	}
 	if v.Err() == nil && l.keyed != nil {
 		l.keyed.visit(v, l.n, of.o)
@@ -138,10 +138,10 @@ func visitFactor(v *codec.Visitor, f *qr.Factor, lambda float64) {
 	f.Visit(v, leastDiagonal*math.Sqrt(lambda), maxEntry)
 }
 
-func (m *mixer) visit(v *codec.Visitor, n uint64) {
+func (m *mixer) visit(v *codec.Visitor, n uint64, counted float64) {
 	m.stacked.visit(v)
 	v.Bool(&m.signs)
-	v.Within(2*model.MaxMagnitude, &m.low, &m.high, &m.mean, &m.recent, &m.offset, &m.scale, &m.stackScale)
+	v.Within(2*model.MaxMagnitude, &m.low, &m.high, &m.atLow, &m.atHigh, &m.mean, &m.recent, &m.offset, &m.scale, &m.stackScale)
 	m.calibration.visit(v)
 	m.account.visit(v)
 	m.reach.visit(v)
@@ -149,14 +149,16 @@ func (m *mixer) visit(v *codec.Visitor, n uint64) {
 		visitSum(v, &m.passed[k])
 	}
 	if v.Reading() {
-		m.check(v, n)
+		m.check(v, n, counted)
 	}
 }
 
 // check rejects ranges that no n labels have, and finds what advice is cut to.
-func (m *mixer) check(v *codec.Visitor, n uint64) {
+func (m *mixer) check(v *codec.Visitor, n uint64, counted float64) {
 	most := math.Max(math.Abs(m.low), math.Abs(m.high))
 	switch {
+	case !(m.atLow >= 0 && m.atHigh >= 0 && math.Max(m.atLow, m.atHigh) <= float64(n)):
+		v.Corrupt("labels that count %g and %g at the ends of their range after %d labels", m.atLow, m.atHigh, n)
 	case m.low > m.high || most > model.MaxMagnitude || (n == 0 && most != 0):
 		v.Corrupt("labels from %g to %g", m.low, m.high)
 	case m.signs && n > 0 && most != 1:
@@ -164,7 +166,7 @@ func (m *mixer) check(v *codec.Visitor, n uint64) {
 	case !(m.scale >= leastScale && m.stackScale >= leastScale/2):
 		v.Corrupt("label scales of %g and %g", m.scale, m.stackScale)
 	}
-	if m.cutAfter(n); n > 0 && !(m.lowest <= m.floor && m.highest >= m.ceiling) {
+	if m.cutAfter(n, counted); n > 0 && !(m.lowest <= m.floor && m.highest >= m.ceiling) {
 		v.Corrupt("advice from %g to %g within %g to %g", m.floor, m.ceiling, m.lowest, m.highest)
 	}
 }
