@@ -30,8 +30,8 @@ ARG TARGETARCH
 # all.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     export CGO_ENABLED=0 GOOS="${TARGETOS}" GOARCH="${TARGETARCH}" && \
-    go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/hindsight-server ./cmd/server && \
-    go build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=${VERSION}" -o /out/hindsight ./cmd/client && \
+    go build -tags grpcnotrace -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w -X main.version=${VERSION}" -o /out/hindsight-server ./cmd/server && \
+    go build -tags grpcnotrace -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w -X main.version=${VERSION}" -o /out/hindsight ./cmd/client && \
     mkdir /out/data
 
 FROM ${BASE_IMAGE}

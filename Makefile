@@ -12,7 +12,8 @@ ARGS     ?=
 
 # Programs, tests and checks have the same flags, so the build cache holds each package once, and paths of
 # directories are in none. Without grpcnotrace, gRPC's traces make the linker keep every exported method: 9 MB.
-BUILD_FLAGS := -trimpath -tags=grpcnotrace
+# The linker strips the debugging information (DWARF); to write it takes a fifth of a first build's processor time.
+BUILD_FLAGS := -trimpath -tags=grpcnotrace -gcflags=all=-dwarf=false
 export GOFLAGS := $(strip $(filter-out $(BUILD_FLAGS),$(shell $(GO) env GOFLAGS)) $(BUILD_FLAGS))
 
 GOLANGCI_LINT_VERSION      := v2.15.0

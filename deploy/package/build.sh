@@ -28,7 +28,7 @@ for arch in "$host" "$@"; do
 	[ -x "$STAGE/hindsight" ] && continue
 	mkdir -p "$STAGE"
 	for program in server:hindsight-server client:hindsight; do
-		CGO_ENABLED=0 GOOS=linux GOARCH="$arch" "$go" build -tags grpcnotrace -trimpath -ldflags "-s -w -X main.version=$VERSION" \
+		CGO_ENABLED=0 GOOS=linux GOARCH="$arch" "$go" build -tags grpcnotrace -trimpath -gcflags=all=-dwarf=false -ldflags "-s -w -X main.version=$VERSION" \
 			-o "$STAGE/${program#*:}" "./cmd/${program%:*}"
 	done
 done

@@ -32,7 +32,7 @@ def wheel(out: pathlib.Path, version: str, platform: str) -> str:
         shutil.copytree(ROOT / "clients" / "python", package, ignore=shutil.ignore_patterns("__pycache__", "build", "tests", "*.egg-info"))
         program = package / "hindsight" / "_bin" / ("hindsight-server" + ".exe" * (system == "windows"))
         build = [
-            os.environ.get("GO", "go"), "build", "-tags", "grpcnotrace", "-trimpath", "-ldflags", f"-s -w -X main.version={version}", "-o", str(program), "./cmd/server",
+            os.environ.get("GO", "go"), "build", "-tags", "grpcnotrace", "-trimpath", "-gcflags=all=-dwarf=false", "-ldflags", f"-s -w -X main.version={version}", "-o", str(program), "./cmd/server",
         ]
         subprocess.run(build, cwd=ROOT, check=True, env=os.environ | {"CGO_ENABLED": "0", "GOOS": system, "GOARCH": processor})
         os.chdir(package)
