@@ -64,7 +64,7 @@ type Stall struct {
 // Step begins a write, or ends it.
 func (s *Stall) Step() { s.count++ }
 
-func (s *Stall) Stalled(now time.Time, leads bool) bool { return s.stalled(now, leads, s.count) }
+func (s *Stall) Stalled(leads bool) bool { return s.stalled(leads, s.count) }
 
 // Freshness is freshness of a state that has applied the log up to an index.
 type Freshness struct{ freshness }

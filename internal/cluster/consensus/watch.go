@@ -44,7 +44,7 @@ func (l *Log) watch() {
 		case <-seen:
 			l.turn.wake()
 		case <-ticker.C:
-			if s.stalled(l.o.Now(), l.raft.State() == raft.Leader, l.tracked.writes.Load()) {
+			if s.stalled(l.raft.State() == raft.Leader, l.tracked.writes.Load()) {
 				l.fail(ErrStalled)
 			}
 			if err := l.Held(); err != nil {
@@ -107,16 +107,18 @@ func (l *Log) becomeOwner() {
 // stall detects that a write of the owner's log does not return. A proposal that waits for another server is no stall: a
 // leader without a majority steps down.
 type stall struct {
-	since  time.Time
+	// looks counts the calls of stalled during a write. A clock would also count the time in which the process was suspended.
+	looks  int
 	writes uint64
 }
 
-func (s *stall) stalled(now time.Time, leads bool, writes uint64) bool {
+func (s *stall) stalled(leads bool, writes uint64) bool {
 	if !leads || writes%2 == 0 || writes != s.writes {
-		s.since, s.writes = now, writes
+		s.looks, s.writes = 0, writes
 		return false
 	}
-	return now.Sub(s.since) >= stallTimeout
+	s.looks++
+	return s.looks >= int(stallTimeout/watchInterval)
 }
 
 func transferTime(bytes int) time.Duration {
