@@ -28,6 +28,7 @@ import (
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	main "hindsight/cmd/server"
+	"hindsight/internal/cluster/consensus"
 	"hindsight/internal/cluster/placement"
 	"hindsight/internal/engine/storage"
 	"hindsight/internal/rpc"
@@ -251,7 +252,7 @@ func (f *fleet) running() (all []*member) {
 
 // view is a group as a server knows it. Of a server that is no member of the group, the server is empty.
 func (f *fleet) view(m *member, group uint32) *hindsightv1.GetClusterResponse {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	r, err := hindsightv1.NewClusterServiceClient(m.process.connection).GetCluster(ctx, &hindsightv1.GetClusterRequest{Group: group})
 	if err != nil {
@@ -294,6 +295,7 @@ func (f *fleet) awaitVoters() {
 		}
 	}()
 	eventually(f.t, "a cluster of voters", func() bool {
+		f.supervise()
 		all := len(f.running())
 		if f.groups == 1 {
 			return f.haveVoters(0, all, all)
@@ -308,6 +310,20 @@ func (f *fleet) awaitVoters() {
 		}
 		return true
 	})
+}
+
+// supervise starts the members again that have ended because the disk was slow, as systemd does.
+func (f *fleet) supervise() {
+	f.t.Helper()
+	for _, m := range f.running() {
+		if len(m.process.ended) == 0 {
+			continue
+		}
+		if err := m.process.await(f.t); err == nil || !strings.Contains(err.Error(), consensus.ErrStalled.Error()) {
+			f.t.Fatalf("server %d ended: %v", m.number, err)
+		}
+		f.start(m)
+	}
 }
 
 // haveVoters reports whether so many running members are the members of a group, and its voters know one owner.
