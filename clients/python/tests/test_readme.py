@@ -25,8 +25,6 @@ class ReadmeTest(unittest.TestCase):
     def test_programs(self):
         wanted = {
             "Ten lines": r"200: predicted \d\.\d+, was \d\.\d+, recent loss 0\.\d+\n$",
-            "A server of your own": r"^1 127\.0\.0\.1:\d+\n$",
-            "The same for asyncio": r"^recent loss 0\.\d+ after 200 observations\n$",
             "Named inputs and classes": r"^mild \{'cold': 0\.\d+, 'mild': 0\.\d+\}",
             "Labels that come later": r"^$",
             "DataFrames": r"299 +300 ",
