@@ -259,23 +259,6 @@ func TestTokenAllocatesNothing(t *testing.T) {
 	assert.EqualValues(t, 0, n)
 }
 
-func BenchmarkHeader(b *testing.B) {
-	a := auth.New(auth.Options{Now: time.Now})
-	tokens := make([]string, 1000)
-	entries := make([]auth.Entry, len(tokens))
-	for n := range tokens {
-		tokens[n] = auth.NewToken()
-		entries[n] = entry(fmt.Sprint("e-", n), tokens[n])
-	}
-	a.Set(entries)
-	header := "Bearer " + tokens[500]
-	b.ReportAllocs()
-	for b.Loop() {
-		_, err := a.Header(header)
-		require.NoError(b, err)
-	}
-}
-
 const (
 	digits = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	secret = "hs_0123456789012345678901234567890123456789012"

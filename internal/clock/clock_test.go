@@ -80,10 +80,3 @@ func TestMonotonic(t *testing.T) {
 	a, b := c.Now(), time.Now()
 	assert.True(t, b.Sub(a) >= 0 && b.Sub(a) <= time.Minute && strings.Contains(a.String(), " m=+"), "%v at %v", a, b)
 }
-
-func BenchmarkNow(b *testing.B) {
-	c := clock.New(time.Now, func(time.Duration, bool) {})
-	for b.Loop() {
-		c.Now()
-	}
-}
