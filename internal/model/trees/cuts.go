@@ -98,10 +98,11 @@ func (c *cuts) sort(count int) []int64 {
 }
 
 // renew sets the cut points of an input at the quantiles of the first filled slots, and
-// their codes, if a bin of the present ones has more than twice its share of the slots.
-func (c *cuts) renew(input int, w *window.Window, filled int) {
+// their codes, if a bin of the present ones has more than twice its share of the slots, and returns the units.
+func (c *cuts) renew(input int, w *window.Window, filled int) (units int64) {
+	units = unitsCheck * int64(filled)
 	if c.balanced(input, filled) {
-		return
+		return units
 	}
 	for slot := range filled {
 		c.keys[slot] = int64(ordered(w.At(slot, input)))<<slotBits | int64(slot)
@@ -133,6 +134,7 @@ func (c *cuts) renew(input int, w *window.Window, filled int) {
 		}
 		codes[k&(1<<slotBits-1)] = uint8(lanes * at)
 	}
+	return units + unitsCuts*int64(filled)
 }
 
 // balanced reports whether no bin of an input has more than twice its share of the first filled slots.

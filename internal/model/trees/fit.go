@@ -1,23 +1,26 @@
 package trees
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // phase is what a fit does next.
 type phase int
 
 const (
-	fitOld    phase = iota // Leaves of the oldest tree, chunk by chunk.
-	fitBag                 // The bag, its residuals and the inputs.
+	fitBag    phase = iota // The inputs, and the bag with its residuals, chunk by chunk.
 	fitRoot                // Histograms of the root, group by group.
 	fitSearch              // The best split of the root.
 	fitSplit               // The next split.
 	fitCount               // Histograms of the smaller part, group by group.
 	fitBoth                // Histograms of the larger part, if the split leaf had none.
 	fitDerive              // Histograms of the larger part otherwise, and the best splits of both.
-	fitFinish              // The tree enters the ring.
+	fitMeans               // What the leaves say, chunk by chunk.
+	fitApply               // The residuals, chunk by chunk; the tree enters the ring.
 )
 
-// chunk is the number of slots of a step of leaves.
+// chunk is the number of rows of a step, a multiple of 4.
 const chunk = 1024
 
 // Units of work, measured: about a nanosecond each with assembly.
@@ -28,12 +31,23 @@ const (
 	unitsPart   = 2   // A row to its side of a split.
 	unitsSearch = 350 // A histogram.
 	unitsDerive = 60  // A histogram.
-	unitsFinish = 5   // A row of the finished tree.
+	unitsMean   = 3   // A row into the mean of its leaf.
+	unitsApply  = 2   // A row's residual.
+	unitsCheck  = 1   // A row of an input's cut points.
 	unitsCuts   = 15  // A row of an input's new cut points.
 	unitsStep   = 50  // Anything.
 )
 
-func unitsLeaves(size, filled int) int64 { return int64(size) * int64(filled) / 40 }
+func unitsLeaves(size, rows int) int64 { return int64(size) * int64(rows) / 40 }
+
+// work is about the units of a fit. A leaf has some Len(leaves)+1 splits above it, and of a split leaf the
+// smaller half is counted.
+func (f *Forest) work(r *ring) int64 {
+	leaves, groups := int64(r.kind.leaves()), int64(r.kind.drawn(len(r.inputs))+lanes-1)/lanes
+	levels := int64(bits.Len64(uint64(leaves)) + 1)
+	row := unitsBag + unitsMean + unitsApply + leaves/10 + (unitsCount*groups*(2+levels)+2*unitsPart*levels)*7/20
+	return int64(f.w.Len())*row + leaves*groups*(unitsDerive+2*unitsSearch)
+}
 
 // fit is a refit of a ring under way. Its stored state is ring, start, mean and steps.
 type fit struct {
@@ -43,20 +57,25 @@ type fit struct {
 	steps int
 	// The rest follows from running the steps.
 	phase phase
-	at    int // Slot or group.
+	at    int // Row of the window or group.
+	// The sums of the bag.
+	total   int64
+	squares float64
 	// The parts of the last split; derived says that the split leaf had histograms.
 	smaller, larger int
 	derived         bool
 	grown           tree
 	// old and grew have the leaves of the slots in the oldest tree and in the grown tree.
 	old, grew []uint8
+	// sums and weights are of the leaves of the grown tree.
+	sums, weights [leafIDs]int64
 }
 
 // begin begins a fit of a ring, which uses start rows.
 func (f *Forest) begin(ring int, start uint64, mean int64) {
 	j := &f.fit
 	j.ring, j.start, j.mean, j.steps = ring, start, mean, 0
-	j.phase, j.at = fitOld, 0
+	j.phase, j.at = fitBag, 0
 	j.grown.clear()
 }
 
@@ -69,11 +88,8 @@ func (f *Forest) step() (units int64, done bool) {
 	r := &f.rings[j.ring]
 	units = unitsStep
 	switch j.phase {
-	case fitOld:
-		units += f.oldLeaves(r.oldest())
 	case fitBag:
 		units += f.bag(r)
-		j.phase, j.at = fitRoot, 0
 	case fitRoot:
 		g.count(0, j.at, &f.cuts)
 		units += unitsCount * int64(g.leaves[0].count)
@@ -87,14 +103,14 @@ func (f *Forest) step() (units int64, done bool) {
 	case fitSplit:
 		leaf := g.widest()
 		if leaf < 0 || len(g.leaves) == r.kind.leaves() {
-			j.phase = fitFinish
+			f.beginMeans()
 			break
 		}
 		units += unitsPart * int64(g.leaves[leaf].count)
 		j.smaller, j.larger, j.derived = g.split(leaf, &j.grown, &f.cuts)
 		j.phase, j.at = fitCount, 0
 		if len(g.leaves) == r.kind.leaves() {
-			j.phase = fitFinish
+			f.beginMeans()
 		}
 	case fitCount:
 		g.count(j.smaller, j.at, &f.cuts)
@@ -119,41 +135,67 @@ func (f *Forest) step() (units int64, done bool) {
 		g.search(j.larger, float64(r.kind.leastSide()), &f.cuts)
 		units += int64(g.groups()) * (unitsDerive + 2*unitsSearch)
 		j.phase = fitSplit
-	case fitFinish:
-		units += f.finish(r)
-		done = true
+	case fitMeans:
+		units += f.means()
+	case fitApply:
+		from, to := f.chunk()
+		f.apply(r, from, to)
+		units += unitsApply * int64(to-from)
+		if done = to == j.start; done {
+			f.enter(r)
+		}
 	}
 	return units, done
 }
 
-// oldLeaves writes the leaves of the oldest tree for the rows before the start: a reader of the state runs the steps after
-// later rows.
-func (f *Forest) oldLeaves(old *tree) (units int64) {
+// chunk returns the next rows of the window at the start, which later rows do not overwrite: a reader of the
+// state runs the steps after later rows.
+func (f *Forest) chunk() (from, to uint64) {
 	j := &f.fit
-	all := int(min(j.start, uint64(f.w.Slots())))
-	end := all
-	units = unitsLeaves(old.size, f.filled())
-	if _, _, exact := f.cuts.splits(old); !exact {
-		end, units = min(j.at+chunk, all), unitsValue*chunk
-	}
-	f.leavesOf(old, j.old, j.at, end)
-	if j.at = end; end == all {
-		j.phase = fitBag
-	}
-	return units
+	from = j.start - min(j.start, uint64(f.w.Capacity())) + uint64(j.at)
+	to = min(from+chunk, j.start)
+	j.at += int(to - from)
+	return from, to
 }
 
-// bag draws the rows and the inputs of the fit.
+// span are the slots from begin to end − 1.
+type span struct{ begin, end int }
+
+// spans are the slots of rows.
+func (f *Forest) spans(from, to uint64) [2]span {
+	slots := f.w.Slots()
+	begin := int(from % uint64(slots))
+	end := begin + int(to-from)
+	return [2]span{{begin, min(end, slots)}, {0, max(0, end-slots)}}
+}
+
+// rowLeaves writes the leaves of a tree for rows.
+func (f *Forest) rowLeaves(t *tree, ids []uint8, from, to uint64) (units int64) {
+	exact := true
+	for _, s := range f.spans(from, to) {
+		exact = f.leavesOf(t, ids, s.begin, s.end)
+	}
+	if !exact {
+		return unitsValue * int64(to-from)
+	}
+	return unitsLeaves(t.size, int(to-from))
+}
+
+// bag draws the inputs of the fit and, chunk by chunk, the rows.
 func (f *Forest) bag(r *ring) (units int64) {
 	j, g, old := &f.fit, &f.grower, r.oldest()
 	const inBag = 45875 // 0.7·2¹⁶.
-	g.rng.Seed(f.o.Seed, uint64(r.kind)<<32+r.made)
-	g.draw(r.inputs, r.kind.drawn(len(r.inputs)))
-	slots := uint64(f.w.Slots())
-	count := min(j.start, uint64(f.w.Capacity()))
+	if j.at == 0 {
+		g.rng.Seed(f.o.Seed, uint64(r.kind)<<32+r.made)
+		g.draw(r.inputs, r.kind.drawn(len(r.inputs)))
+		g.rows, j.total, j.squares = g.rows[:0], 0, 0
+	}
+	from, to := f.chunk()
+	units = f.rowLeaves(old, j.old, from, to) + unitsBag*int64(to-from)
 	said := old.said()
-	slot, bits, rows, taken, total, squares := int((j.start-count)%slots), uint64(0), g.rows[:slots], 0, int64(0), 0.0
-	for i := range count {
+	slots, taken := f.w.Slots(), len(g.rows)
+	slot, bits, rows, total, squares := int(from%uint64(slots)), uint64(0), g.rows[:slots], j.total, j.squares
+	for i := range to - from {
 		if i%4 == 0 {
 			bits = g.rng.Uint64()
 		}
@@ -167,43 +209,68 @@ func (f *Forest) bag(r *ring) (units int64) {
 		squares += float64(coarse * coarse)
 		taken += is
 		bits >>= 16
-		if slot++; slot == int(slots) {
+		if slot++; slot == slots {
 			slot = 0
 		}
 	}
-	g.rows = rows[:taken]
-	g.begin(total, squares)
-	return unitsBag * int64(count)
+	g.rows, j.total, j.squares = rows[:taken], total, squares
+	if to == j.start {
+		g.begin(total, squares)
+		j.phase, j.at = fitRoot, 0
+	}
+	return units
 }
 
-// finish gives the leaves of the grown tree their values, and puts the tree into the ring.
-func (f *Forest) finish(r *ring) (units int64) {
-	j, old, filled := &f.fit, r.oldest(), f.filled()
-	for n := j.start; n < f.n; n++ { // Rows after the start.
-		slot := int(n % uint64(f.w.Slots()))
-		j.old[slot] = uint8(f.leafOf(old, slot))
-	}
-	f.leavesOf(&j.grown, j.grew, 0, filled)
-	residuals, left, grew, counts := r.residuals[:filled], j.old[:filled], j.grew[:filled], f.w.Counts[:filled]
-	var sums, weights [leafIDs]int64
-	before := old.said()
-	for slot := range residuals {
-		residual, leaf := residuals[slot]+before[left[slot]], grew[slot]
-		residuals[slot] = residual
-		weight := int64(float32(counts[slot] * wholeRow))
-		sums[leaf] += coarse(residual-j.mean) * weight
-		weights[leaf] += weight
-	}
-	for i := range j.grown.nodes[:j.grown.size] {
-		if n := &j.grown.nodes[i]; n.left == 0 {
-			*n = leaf(int64(math.RoundToEven(float64(float64(sums[i])*(shrinkage*(1<<fineBits))) / (float64(weights[i]) + lambda*wholeRow))))
+func (f *Forest) beginMeans() {
+	j := &f.fit
+	j.phase, j.at = fitMeans, 0
+	clear(j.sums[:])
+	clear(j.weights[:])
+}
+
+// means adds the rows of a chunk to the leaves of the grown tree, which say their values after the last chunk.
+func (f *Forest) means() (units int64) {
+	j := &f.fit
+	from, to := f.chunk()
+	units = f.rowLeaves(&j.grown, j.grew, from, to) + unitsMean*int64(to-from)
+	for _, s := range f.spans(from, to) {
+		packed, counts := f.grower.packed[s.begin:s.end], f.w.Counts[s.begin:s.end]
+		for i, leaf := range j.grew[s.begin:s.end] {
+			weight := int64(float32(counts[i] * wholeRow))
+			j.sums[leaf] += sumOf(packed[i]) * weight
+			j.weights[leaf] += weight
 		}
 	}
-	after := j.grown.said()
-	for slot := range residuals {
-		residuals[slot] -= after[grew[slot]]
+	if to < j.start {
+		return units
 	}
-	old.copy(&j.grown)
+	j.phase, j.at = fitApply, 0
+	for i := range j.grown.nodes[:j.grown.size] {
+		if n := &j.grown.nodes[i]; n.left == 0 {
+			*n = leaf(int64(math.RoundToEven(float64(float64(j.sums[i])*(shrinkage*(1<<fineBits))) / (float64(j.weights[i]) + lambda*wholeRow))))
+		}
+	}
+	return units
+}
+
+// apply replaces what the oldest tree says by what the grown tree says in the residuals of rows.
+func (f *Forest) apply(r *ring, from, to uint64) {
+	j := &f.fit
+	before, after := r.oldest().said(), j.grown.said()
+	for _, s := range f.spans(from, to) {
+		residuals, left, grew := r.residuals[s.begin:s.end], j.old[s.begin:s.end], j.grew[s.begin:s.end]
+		for i := range residuals {
+			residuals[i] += before[left[i]] - after[grew[i]]
+		}
+	}
+}
+
+// enter puts the grown tree into the ring, after the rows since the start.
+func (f *Forest) enter(r *ring) {
+	j := &f.fit
+	f.rowLeaves(r.oldest(), j.old, j.start, f.n)
+	f.rowLeaves(&j.grown, j.grew, j.start, f.n)
+	f.apply(r, j.start, f.n)
+	r.oldest().copy(&j.grown)
 	r.made++
-	return unitsLeaves(j.grown.size, filled) + unitsFinish*int64(filled)
 }

@@ -179,13 +179,14 @@ func (f *Forest) target(r *ring, slot int, row []float32) int64 {
 	return target
 }
 
-// leavesOf writes the leaves of a tree from slot begin, a multiple of block, to slot end. Codes decide where
-// a row goes, but at a cut point that is not present for the rows that have its code.
-func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) {
+// leavesOf writes the leaves of a tree from slot begin to slot end, and up to block − 1 other leaves behind
+// the end. Codes decide where a row goes, but at a cut point that is not present for the rows that have its
+// code: exact is false with such cut points.
+func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) (exact bool) {
 	sure, may, exact := f.cuts.splits(t)
 	leaves(ids[begin:end], t, may, f.cuts.codes[begin:], f.cuts.slots)
 	if exact {
-		return
+		return true
 	}
 	others := f.fit.grew[begin:end]
 	leaves(others, t, sure, f.cuts.codes[begin:], f.cuts.slots)
@@ -194,6 +195,7 @@ func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) {
 			ids[slot] = uint8(f.leafOf(t, slot))
 		}
 	}
+	return false
 }
 
 func (f *Forest) leafOf(t *tree, slot int) int {
@@ -209,6 +211,9 @@ func (f *Forest) leafOf(t *tree, slot int) int {
 		}
 	}
 }
+
+// paces is the number of steps of the work of a round from what the round earns to the most work.
+const paces = 64
 
 // price is the credit that a tree over n rows costs.
 func (f *Forest) price(r *ring) int64 {
@@ -227,6 +232,10 @@ func (f *Forest) Observe(shares []int, sums []int64) {
 	f.mean += float64(counts*(f.w.Labels[slot]-f.mean)) / f.counted
 	f.w.Read(f.row, slot)
 	f.cuts.row(slot, f.row)
+	earned, behind := int64(0), int64(0)
+	if f.n < leastRows {
+		earned = f.o.work()
+	}
 	for c := range f.rings {
 		r := &f.rings[c]
 		r.residuals[slot] = f.target(r, slot, f.row)
@@ -239,16 +248,21 @@ func (f *Forest) Observe(shares []int, sums []int64) {
 		if shares != nil {
 			share = int64(shares[c])
 		}
-		if f.n >= leastRows {
-			r.credit = min(mostCredit*f.price(r), r.credit+creditRound*share/Whole)
+		if price := f.price(r); f.n >= leastRows {
+			earns := creditRound * share / Whole
+			r.credit = min(mostCredit*price, r.credit+earns)
+			earned += earns * f.work(r) / price
+			behind = max(behind, paces*(r.credit-price)/((mostCredit-1)*price))
 		}
 	}
-	f.workOn()
+	// A round does the work that it earns, and the more of the most work the more credit waits.
+	earned = min(earned, f.o.work())
+	f.workOn(earned + (f.o.work()-earned)*behind/paces)
 }
 
 // workOn spends the units of a round.
-func (f *Forest) workOn() {
-	left := f.o.work() - f.debt
+func (f *Forest) workOn(units int64) {
+	left := units - f.debt
 	f.debt = 0
 	for {
 		if f.job == idle && !f.startJob() {
@@ -273,11 +287,11 @@ func (f *Forest) workStep() (units int64) {
 		}
 		return units
 	}
-	f.cuts.renew(f.cutInput, f.w, f.filled())
+	units = unitsStep + f.cuts.renew(f.cutInput, f.w, f.filled())
 	if f.cutInput++; f.cutInput == f.w.Columns() {
 		f.job = idle
 	}
-	return unitsStep + unitsCuts*int64(f.filled())
+	return units
 }
 
 // startJob begins what is due: cut points, or the fit whose column has most credit for its

@@ -1,6 +1,7 @@
 package trees_test
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"math/rand/v2"
@@ -51,8 +52,8 @@ type naiveTree struct {
 	value       int64
 }
 
-// naiveStep is a step of a job: it returns its units, and whether it must run again.
-type naiveStep func() (units int64, again bool)
+// naiveStep is a step of a job: it returns its units.
+type naiveStep func() int64
 
 func newNaiveForest(o trees.Options, w *window.Window) *naiveForest {
 	served := window.Layout{Inputs: o.Inputs, Deltas: o.Deltas}.Served()
@@ -153,9 +154,6 @@ func (f *naiveForest) predict(x []float32, served float64) (values []float64, su
 // window are the newest rows, at most so many.
 func (f *naiveForest) window(most int) []naiveRow { return f.rows[max(0, len(f.rows)-most):] }
 
-// filled is the number of rows that the ring of the window still has.
-func (f *naiveForest) filled() int64 { return int64(len(f.window(f.capacity + window.Slack))) }
-
 // inputs are the columns of a row that a kind may split.
 func (f *naiveForest) inputs(kind trees.Kind) (inputs []int) {
 	l := window.Layout{Inputs: f.o.Inputs, Deltas: f.o.Deltas, Keyed: f.o.Keyed}
@@ -184,24 +182,35 @@ func (f *naiveForest) price(c *naiveColumn) int64 {
 	return 4 * int64(len(f.window(f.capacity))) * int64(f.drawn(c.kind)) * 7 / 10
 }
 
+// work is about the units of a fit.
+func (f *naiveForest) work(c *naiveColumn) int64 {
+	groups, leaves, levels := int64(f.drawn(c.kind)+3)/4, int64(31), int64(6)
+	if c.kind == trees.Plain {
+		leaves, levels = 127, 8
+	}
+	return int64(len(f.window(f.capacity)))*(10+leaves/10+(3*groups*(2+levels)+4*levels)*7/20) + leaves*groups*760
+}
+
 func (f *naiveForest) observe(r naiveRow, shares []int) {
 	f.rows = append(f.rows, r)
 	f.counted += float64(r.counts)
 	f.mean += float64(float64(r.counts)*(r.label-f.mean)) / f.counted
+	most, earned, behind := int64(cmp.Or(f.o.Work, 120_000)), int64(0), int64(0)
 	for i, c := range f.columns {
-		share := int64(64)
+		earns, price := int64(13_000), f.price(c)
 		if shares != nil {
-			share = int64(shares[i])
+			earns = 13_000 * int64(shares[i]) / 64
 		}
-		if len(f.rows) >= 32 {
-			c.credit = min(4*f.price(c), c.credit+13_000*share/64)
+		if len(f.rows) < 32 {
+			earned = most
+			continue
 		}
+		c.credit = min(4*price, c.credit+earns)
+		earned += earns * f.work(c) / price
+		behind = max(behind, 64*(c.credit-price)/(3*price))
 	}
-	left := int64(f.o.Work)
-	if left == 0 {
-		left = 120_000
-	}
-	left -= f.debt
+	earned = min(earned, most)
+	left := earned + (most-earned)*behind/64 - f.debt
 	f.debt = 0
 	for len(f.steps) > 0 || f.begin() {
 		// A fit must end while the ring has its rows.
@@ -209,11 +218,8 @@ func (f *naiveForest) observe(r naiveRow, shares []int) {
 			f.debt = -left
 			return
 		}
-		units, again := f.steps[0]()
-		left -= 50 + units
-		if !again {
-			f.steps = f.steps[1:]
-		}
+		left -= 50 + f.steps[0]()
+		f.steps = f.steps[1:]
 	}
 }
 
@@ -227,16 +233,17 @@ func (f *naiveForest) begin() bool {
 			f.cutsDue = n + half
 		}
 		for j := range f.rows[0].x {
-			f.steps = append(f.steps, func() (int64, bool) {
+			f.steps = append(f.steps, func() int64 {
 				rows, share := f.window(f.capacity+window.Slack), map[int]int{}
 				for _, r := range rows {
 					at, _ := slices.BinarySearch(f.cuts[j], r.x[j])
 					share[at]++
 				}
-				if slices.Max(slices.Collect(maps.Values(share))) > len(rows)/32 {
-					f.cuts[j] = quantiles(rows, j)
+				if slices.Max(slices.Collect(maps.Values(share))) <= len(rows)/32 {
+					return int64(len(rows))
 				}
-				return 15 * f.filled(), false
+				f.cuts[j] = quantiles(rows, j)
+				return 16 * int64(len(rows))
 			})
 		}
 		return true
@@ -317,39 +324,45 @@ func (l *naiveLeaf) sum() (sum int64) {
 
 // fit grows a new tree for a column, and queues the steps that it takes.
 func (f *naiveForest) fit(c *naiveColumn) {
-	old := c.trees[c.made%64]
-	at := int64(0)
-	f.steps = append(f.steps, func() (int64, bool) {
-		if f.current(old) {
-			return old.size() * f.filled() / 40, false
+	old, rows := c.trees[c.made%64], f.window(f.capacity)
+	chunks := func(units func(rows int64) int64) {
+		for left := len(rows); left > 0; left -= 1024 {
+			f.queue(units(int64(min(left, 1024))))
 		}
-		at = min(at+1024, f.filled())
-		return 20 * 1024, at < f.filled()
+	}
+	chunks(func(rows int64) int64 {
+		if f.current(old) {
+			return old.size()*rows/40 + 5*rows
+		}
+		return 25 * rows
 	})
 	var rng rand.PCG
 	rng.Seed(f.o.Seed, uint64(c.kind)<<32+uint64(c.made))
 	inputs := draw(&rng, f.inputs(c.kind), f.drawn(c.kind))
 	bag, mean := f.bag(&rng, c, old)
 	grown := f.grow(c.kind, bag, inputs)
-	f.steps = append(f.steps, func() (int64, bool) {
-		rows := map[*naiveTree][]naiveRow{}
-		for _, r := range f.window(f.capacity + window.Slack) {
-			rows[grown.leaf(r.x)] = append(rows[grown.leaf(r.x)], r)
+	leaves := map[*naiveTree][]naiveRow{}
+	for _, r := range rows {
+		leaves[grown.leaf(r.x)] = append(leaves[grown.leaf(r.x)], r)
+	}
+	for leaf, rows := range leaves {
+		sum, weights := int64(0), int64(0)
+		for _, r := range rows {
+			weight := int64(256 * r.counts)
+			sum += weight * f.residual(c, old, mean, r)
+			weights += weight
 		}
-		for leaf, rows := range rows {
-			sum, weights := int64(0), int64(0)
-			for _, r := range rows {
-				weight := int64(256 * r.counts)
-				sum += weight * f.residual(c, old, mean, r)
-				weights += weight
-			}
-			leaf.value = int64(math.RoundToEven(float64(float64(sum)*(0.2*4096)) / float64(weights+2*256)))
-		}
+		leaf.value = int64(math.RoundToEven(float64(float64(sum)*(0.2*4096)) / float64(weights+2*256)))
+	}
+	chunks(func(rows int64) int64 { return grown.size()*rows/40 + 3*rows })
+	chunks(func(rows int64) int64 { return 2 * rows })
+	last := f.steps[len(f.steps)-1]
+	f.steps[len(f.steps)-1] = func() int64 {
 		c.trees[c.made%64] = grown
 		c.made++
 		f.done++
-		return grown.size()*f.filled()/40 + 5*f.filled(), false
-	})
+		return last()
+	}
 }
 
 // draw draws count of the inputs, ascending.
@@ -367,7 +380,6 @@ func draw(rng *rand.PCG, inputs []int, count int) []int {
 // bag draws the rows of the window with the probability 0.7 ω, from the oldest on.
 func (f *naiveForest) bag(rng *rand.PCG, c *naiveColumn, old *naiveTree) (bag []sample, mean int64) {
 	rows := f.window(f.capacity)
-	f.queue(5 * int64(len(rows)))
 	if c.kind != trees.Changes && c.kind != trees.Residuals {
 		mean = f.fixed(f.mean)
 	}
@@ -393,7 +405,7 @@ func (f *naiveForest) residual(c *naiveColumn, old *naiveTree, mean int64, r nai
 
 // queue queues a step of fixed units.
 func (f *naiveForest) queue(units int64) {
-	f.steps = append(f.steps, func() (int64, bool) { return units, false })
+	f.steps = append(f.steps, func() int64 { return units })
 }
 
 // grow grows a tree best first.

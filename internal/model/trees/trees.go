@@ -14,7 +14,7 @@
 //
 // is largest, and gains more than the mean square of the residuals in the bag, else it is
 // noise. Ties go to the lower input, then the lower cut point, then the older leaf. A
-// leaf says ν S/(n + λ), ν = 0.2, where S and n are of all rows of the window's ring: rows that did not
+// leaf says ν S/(n + λ), ν = 0.2, where S and n are of all rows of the window: rows that did not
 // find the splits make the values less noisy. With fixed partitions this is block coordinate descent on
 // ½Σ(y − Σf_j)² + ½(1/ν − 1)Σ_jΣ_i f_j(x_i)², kernel ridge regression in the kernel of the
 // leaves: repeated refits need not overfit, and ν sets the ridge.
@@ -31,8 +31,10 @@
 // # Work
 //
 // Each Observe does at most Options.Work units of work, about a nanosecond each, in steps; a
-// step is at most some 50,000 units. A column earns credit and pays 4·0.7·n·F for a tree of n
-// rows and F inputs. One job runs at a time: a fit, or new cut points. A fit uses the rows of
+// step of a fit is at most some 25,000 units. A column earns credit and pays 4·0.7·n·F for a tree of n
+// rows and F inputs. One job runs at a time: a fit, or new cut points. An Observe works about what it
+// earns, so that a fit takes the rounds until the next fit is due: no caller waits for a whole fit. A column
+// that has credit for mostCredit trees makes an Observe work the most. A fit uses the rows of
 // the window at its start, which the ring's slack keeps. The state of a fit is its start and
 // the number of its steps: Visit runs the steps again, so a restored model continues bit for
 // bit at any round.
@@ -98,7 +100,7 @@ const (
 	shrinkage   = 0.2
 )
 
-// DefaultWork is the number of work units of one Observe.
+// DefaultWork is the most work units of one Observe.
 const DefaultWork = 120_000
 
 // Options are what a Forest is made of.
@@ -118,7 +120,7 @@ type Options struct {
 	Means Span
 	// Columns are the columns, in the order of their predictions.
 	Columns []Kind
-	// Work is the number of work units of one Observe, 0 for DefaultWork. With less than a fit
+	// Work is the most work units of one Observe, 0 for DefaultWork. With less than a fit
 	// needs within window.Slack rounds, the last round of the slack does the rest.
 	Work int
 }
