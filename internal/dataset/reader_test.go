@@ -224,7 +224,7 @@ func TestTitlesAndFooters(t *testing.T) {
 func TestTotals(t *testing.T) {
 	for text, last := range map[string]string{
 		"store,n,y\na,1,2\nTotal,,2\n": "a", "store,n,y\na,1,2\nSumme:,,2\n": "a", "store,n,y\nTotal,,2\na,1,2\n": "a",
-		"store,n,y\na,1,2\nTotal,1,2\n": "Total", "store,n,y\na,1,2\nTotally,,2\n": "Totally", "store,n,y\nTotal,,2\nTotal,,3\n": "Total",
+		"store,n,y\na,1,2\nTotal,1,2\n": "Total", "store,n,y\na,1,2\n Total: all, --,2\n": "a", "store,n,y\na,1,2\nTotally,,2\n": "Totally", "store,n,y\nTotal,,2\nTotal,,3\n": "Total",
 	} {
 		table, err := dataset.NewTable(strings.NewReader(text), "a.csv", 0)
 		require.NoError(t, err)

@@ -393,7 +393,7 @@ func (t *Table) record() ([]string, error) {
 			t.described--
 		case err == nil && t.repeats(record):
 			t.noteFirst(&t.repeated, "that repeats the names of the columns")
-		case err == nil && isTotal(record, (len(record)+1)/2):
+		case err == nil && isTotal(record, 2):
 			t.noteFirst(&t.totals, "of totals")
 		case err == nil:
 			return record, nil
@@ -456,12 +456,21 @@ func (t *Table) underlines(record []string) bool {
 
 // total is what the rows of totals of spreadsheets begin with.
 var total = regexp.MustCompile(`(?i)^(?:(?:grand |sub-?|sous-)total.*|.+ (?:sub)?total|.+ ergebnis|gesamt(?:summe|ergebnis)?|insgesamt|(?:zwischen)?summe|` +
-	`(?:sub)?totale?s?(?: g[eé]n?[eé]ral| geral| generale)?|totaa?l|sum|suma|итого|всего|合計|小計) *:?$`)
+	`totals?:.*|(?:sub)?totale?s?(?: g[eé]n?[eé]ral| geral| generale)?|totaa?l|sum|suma|итого|всего|合計|小計) *:?$`)
 
-// isTotal reports whether a row has so many empty cells and begins with a word for a total, as the last row of a spreadsheet does.
-func isTotal(record []string, empty int) bool {
-	first := slices.IndexFunc(record, func(cell string) bool { return cell != "" })
-	return first >= 0 && len(record)-filled(record) >= max(1, empty) && total.MatchString(record[first])
+// isTotal reports whether a row has so many gaps and begins with a word for a total, as the last row of a spreadsheet does.
+func isTotal(record []string, gaps int) bool {
+	for _, cell := range record {
+		if cell == "" || len(cell) <= len(" ---") && IsGap(strings.TrimSpace(cell)) {
+			gaps--
+		}
+	}
+	for _, cell := range record {
+		if cell = strings.TrimSpace(cell); cell != "" {
+			return gaps <= 0 && cell[0] > '9' && total.MatchString(cell)
+		}
+	}
+	return false
 }
 
 // syntax adds the place to an error of the CSV or gzip reader.

@@ -480,7 +480,7 @@ func (c *column) odd(values int) string {
 	case rare(&c.huge):
 		return fmt.Sprintf("%d of %d cells are numbers, and %s is an id, because no number has all integers from 2^53 on", values-c.huge.count, values, c.place(&c.huge))
 	}
-	if unit, other, unlike := c.written.Units(); unlike > 0 && 2*(c.numbers+unlike) > values && 3*c.numbers > values {
+	if unit, other, unlike := c.written.Units(); unlike > 0 && !strings.Contains(unit, " ") && 2*(c.numbers+unlike) > values && 3*c.numbers > values {
 		return fmt.Sprintf("numbers of the units %s and %s: convert them into one unit", unit, other)
 	}
 	return ""

@@ -2,6 +2,7 @@ package infer
 
 import (
 	"fmt"
+	"strings"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 )
@@ -33,8 +34,8 @@ func (c *column) isMeasure() bool {
 
 // hasOtherUnits reports whether the words are numbers of other units, and fewer than the numbers.
 func (c *column) hasOtherUnits() bool {
-	_, _, unlike := c.written.Units()
-	return c.words.count > 0 && c.words.count < c.numbers && areFew(c.words.count-unlike, unlike)
+	unit, _, unlike := c.written.Units() // 7 OAK AVE is an address.
+	return c.words.count > 0 && !strings.Contains(unit, " ") && c.words.count < c.numbers && areFew(c.words.count-unlike, unlike)
 }
 
 // leavesHuge reports whether a few integers that no number has exactly are missing values of a column of
