@@ -10,16 +10,12 @@ const access = "Access"
 
 func accessSettings(c *Config) []setting {
 	return []setting{
-		{access, "tokens", "", optionalPath(&c.Tokens), "tokens file; without it every caller is allowed; see token create"},
+		{access, "tokens", "", file(&c.Tokens), "tokens file; without it every caller is allowed; see token create"},
 		{access, "jwt-keys", "", keySet(&c.JWTKeys), "JWKS for verifying JWTs: a file or https:// URL"},
 		{access, "jwt-issuer", "", word("TEXT", "nothing, or the claim iss that a JWT has to have", &c.JWTIssuer, isClaim), "required claim iss of a JWT"},
 		{access, "jwt-audience", "", word("TEXT", "nothing, or a value that the claim aud of a JWT has to have", &c.JWTAudience, isClaim), "required audience (claim aud) of a JWT"},
-		{access, "audit-log", "", optionalPath(&c.AuditLog), "audit log of control calls and rejected calls, a line of JSON each; reopened when renamed"},
+		{access, "audit-log", "", file(&c.AuditLog), "audit log of control calls and rejected calls, a line of JSON each; reopened when renamed"},
 	}
-}
-
-func optionalPath(field *string) kind {
-	return word("PATH", "nothing, or a path", field, func(s string) bool { return !strings.ContainsRune(s, 0) })
 }
 
 func isClaim(s string) bool { return !strings.ContainsAny(s, "\x00\r\n") }
