@@ -98,8 +98,7 @@ var ErrProtocol = errors.New("hindsight: the server broke the protocol")
 
 // FromError returns the error of a call as an *Error, nil if err is no error of a call.
 func FromError(err error) *Error {
-	var known *Error
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
 	var carrier interface{ GRPCStatus() *status.Status }

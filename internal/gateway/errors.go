@@ -66,8 +66,7 @@ func overloaded(message string) *failure {
 }
 
 func failed(err error) *failure {
-	var f *failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*failure](err); ok {
 		return f
 	}
 	s := status.Convert(err)

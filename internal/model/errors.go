@@ -76,40 +76,41 @@ func (e FieldErrors) Err() error {
 	return e
 }
 
+// FieldsOf returns the wrong fields that an error names, nil if it names none.
+func FieldsOf(err error) FieldErrors {
+	if several, ok := errors.AsType[FieldErrors](err); ok {
+		return several
+	}
+	if one, ok := errors.AsType[*FieldError](err); ok {
+		return FieldErrors{one}
+	}
+	return nil
+}
+
 // JoinFields joins errors to nil, one *FieldError or FieldErrors. Any other error is returned alone.
 func JoinFields(errs ...error) error {
 	var all FieldErrors
 	for _, err := range errs {
-		var several FieldErrors
-		var one *FieldError
-		switch {
-		case err == nil:
-		case errors.As(err, &several):
-			all = append(all, several...)
-		case errors.As(err, &one):
-			all = append(all, one)
-		default:
+		fields := FieldsOf(err)
+		if fields == nil && err != nil {
 			return err
 		}
+		all = append(all, fields...)
 	}
 	return all.Err()
 }
 
 // FieldsAt moves the fields of an error below a prefix: see At.
 func FieldsAt(err error, prefix string) error {
-	var several FieldErrors
-	var one *FieldError
-	switch {
-	case errors.As(err, &several):
-		moved := make(FieldErrors, len(several))
-		for n, field := range several {
-			moved[n] = field.At(prefix)
-		}
-		return moved
-	case errors.As(err, &one):
-		return one.At(prefix)
+	fields := FieldsOf(err)
+	if fields == nil {
+		return err
 	}
-	return err
+	moved := make(FieldErrors, len(fields))
+	for n, field := range fields {
+		moved[n] = field.At(prefix)
+	}
+	return moved.Err()
 }
 
 // CheckFeatures accepts x with d entries, all finite and of magnitude at most limit.
@@ -162,8 +163,7 @@ func CheckLabels(y []float64, k int) error {
 	}
 	for i, v := range y {
 		if err := CheckLabel(v); err != nil {
-			var field *FieldError
-			if k > 1 && errors.As(err, &field) {
+			if field, ok := errors.AsType[*FieldError](err); ok && k > 1 {
 				field.Field = fmt.Sprintf("labels[%d]", i)
 			}
 			return err

@@ -130,18 +130,16 @@ func StatusOf(err error) *status.Status {
 	}
 	info := &errdetails.ErrorInfo{Reason: r.reason.String(), Domain: domain}
 	details := []protoadapt.MessageV1{info}
-	if fields := fieldsOf(err); !r.hidden && len(fields) > 0 {
+	if fields := model.FieldsOf(err); !r.hidden && len(fields) > 0 {
 		message = fields.Error()
 		info.Metadata = map[string]string{"field": short(fields[0].Field), "got": short(fields[0].Got), "want": clip(fields[0].Want, 2*maxQuoted)}
 		details = append(details, violations(fields))
 	}
 	message = clipEncoded(message, maxMessage)
-	var owner *ownerError
-	if errors.As(err, &owner) && owner.address != "" {
+	if owner, ok := errors.AsType[*ownerError](err); ok && owner.address != "" {
 		info.Metadata = map[string]string{"address": owner.address}
 	}
-	var missing *engine.NotFoundError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*engine.NotFoundError](err); ok {
 		info.Metadata = map[string]string{"model": missing.Model}
 	}
 	wait := r.retryAfter
@@ -157,18 +155,6 @@ func StatusOf(err error) *status.Status {
 		return s // The code and the message are enough.
 	}
 	return detailed
-}
-
-func fieldsOf(err error) model.FieldErrors {
-	var several model.FieldErrors
-	var one *model.FieldError
-	switch {
-	case errors.As(err, &several):
-		return several
-	case errors.As(err, &one):
-		return model.FieldErrors{one}
-	}
-	return nil
 }
 
 // Bounds of a status. The status is a trailer, and clients bound trailers: gRPC's C core, and so Python, at 8 KiB. A
@@ -235,7 +221,7 @@ func atRow(err error, list string) error {
 	var moved model.FieldErrors
 	for _, row := range engine.RejectedRows(err) {
 		path := fmt.Sprintf("%s[%d]", list, row.Row)
-		fields := fieldsOf(row.Err)
+		fields := model.FieldsOf(row.Err)
 		if len(fields) == 0 {
 			return fmt.Errorf("%s: %w", path, row.Err)
 		}
@@ -255,8 +241,7 @@ func atRow(err error, list string) error {
 
 // withoutRow returns the error of a call of one row without the number of the row.
 func withoutRow(err error) error {
-	var row *engine.RowError
-	if errors.As(err, &row) {
+	if row, ok := errors.AsType[*engine.RowError](err); ok {
 		return row.Err
 	}
 	return err

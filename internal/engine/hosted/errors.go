@@ -73,7 +73,7 @@ func CheckRows(rows int, check func(row int) error) error {
 		if err == nil {
 			continue
 		}
-		fields := errors.As(err, new(*model.FieldError))
+		fields := model.FieldsOf(err) != nil
 		if fields || len(rejected) == 0 {
 			rejected = append(rejected, &RowError{Row: n, Err: err})
 		}

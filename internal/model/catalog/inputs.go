@@ -1,7 +1,6 @@
 package catalog
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -25,7 +24,7 @@ func (c *completion) inputs() {
 	}
 	completed, err := input.Complete(s.Inputs, o)
 	if err != nil {
-		c.addAt(err)
+		c.addAt(c.at, err)
 		return
 	}
 	s.Inputs, c.schema = completed, input.NewSchema(completed, keys, tokens)
@@ -39,15 +38,8 @@ func (c *completion) inputs() {
 	s.Dimension = d
 }
 
-func (c *completion) addAt(err error) {
-	var several model.FieldErrors
-	var one *model.FieldError
-	switch err = model.FieldsAt(err, c.at); {
-	case errors.As(err, &several):
-		c.add(several...)
-	case errors.As(err, &one):
-		c.add(one)
-	}
+func (c *completion) addAt(path string, err error) {
+	c.add(model.FieldsOf(model.FieldsAt(err, path))...)
 }
 
 // encoded puts the encoder of named inputs before the entry's learner.

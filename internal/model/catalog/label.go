@@ -35,7 +35,7 @@ func (c *completion) label(e entry) {
 	bound("min", l.Min)
 	bound("max", l.Max)
 	if l.Unit != nil {
-		c.addAt(input.CheckName("unit", *l.Unit))
+		c.addAt(c.at, input.CheckName("unit", *l.Unit))
 	}
 	if l.Min != nil && l.Max != nil && !(*l.Min < *l.Max) {
 		c.reject("max", *l.Max, "more than min")

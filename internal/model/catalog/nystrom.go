@@ -2,7 +2,6 @@ package catalog
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"math"
 
@@ -102,9 +101,6 @@ func (c *completion) dictionary(centres [][]float64, limit float64) {
 		c.reject("dictionary", fmt.Sprintf("%d centres", len(centres)), fmt.Sprintf("at most %d", maxDictionary))
 	}
 	for n, centre := range centres {
-		err := model.CheckFeatures(centre, c.spec.Dimension, limit)
-		if field := (*model.FieldError)(nil); errors.As(err, &field) {
-			c.add(field.At(fmt.Sprintf("%s.dictionary[%d]", c.at, n)))
-		}
+		c.addAt(fmt.Sprintf("%s.dictionary[%d]", c.at, n), model.CheckFeatures(centre, c.spec.Dimension, limit))
 	}
 }

@@ -229,8 +229,7 @@ func (e *env) spooled(file *string, do func() error) (err error) {
 		return err
 	}
 	err = do()
-	var wrong *dataset.Error
-	if errors.As(err, &wrong) && wrong.File == *file {
+	if wrong, ok := errors.AsType[*dataset.Error](err); ok && wrong.File == *file {
 		wrong.File = name
 	}
 	return errors.Join(err, os.Remove(*file))
