@@ -65,13 +65,13 @@ func (m *level2) finish(s *level2Scratch, u units, experts, final []float64) {
 	}
 }
 
-// learnTops teaches the tops what the finalists predicted.
-func (m *level2) learnTops(s *level2Scratch, u units, experts, final []float64, y, weight float64) {
+// learnTops teaches the tops what the finalists predicted of a row that counts ω: a row of a huge weight is one row.
+func (m *level2) learnTops(s *level2Scratch, u units, experts, final []float64, y, counts float64) {
 	for _, top := range m.tops {
 		u.topRow(s.top, experts, final)
 		s.top[topSize] = u.stackRelative(y - final[1])
-		if weight != 1 {
-			loops.Scale(s.top, math.Sqrt(weight))
+		if counts != 1 {
+			loops.Scale(s.top, math.Sqrt(counts))
 		}
 		top.Rotate(s.top, s.topPrior)
 	}
@@ -257,7 +257,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 		s.keyed.bases[l.o.Outputs+j] = l.treeBase(s.keyed, experts, j)
 	}
 	if served == nil || len(served.level2.numbers) > 0 {
-		u.learnTops(s.level2, unit, experts, final, y, r.weight)
+		u.learnTops(s.level2, unit, experts, final, y, r.counts)
 		u.learn(experts, final, final[1], s.answers[j], y, r.weight, nil, nil)
 	}
 	memory.learn(&s.level2.memory, &s.level2.query, v, y, r)

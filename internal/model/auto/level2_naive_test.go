@@ -59,7 +59,7 @@ func (u *naiveUpper) predict(experts []float64, scale float64, cut func(float64)
 	return final, u.final.mix(final, len(final)), z
 }
 
-func (u *naiveUpper) learn(experts, final, z []float64, value, scale, y, weight float64) {
+func (u *naiveUpper) learn(experts, final, z []float64, value, scale, y, weight, counts float64) {
 	b := final[1]
 	u.base.learn(2*weight*(b-y), b, experts, len(experts))
 	u.final.learn(2*weight*(value-y), value, final, len(final))
@@ -67,7 +67,7 @@ func (u *naiveUpper) learn(experts, final, z []float64, value, scale, y, weight 
 		s.learn(z, []float64{(y - b) / scale}, weight)
 	}
 	for _, top := range u.tops {
-		top.learn(u.topRow(experts, final, scale), []float64{(y - b) / scale}, weight)
+		top.learn(u.topRow(experts, final, scale), []float64{(y - b) / scale}, counts)
 	}
 	u.residual = y - b
 }
@@ -79,12 +79,13 @@ func TestNaiveUpper(t *testing.T) {
 	var upper *naiveUpper
 	var p model.Prediction
 	var out model.Outcome
-	low, high := math.Inf(1), math.Inf(-1)
+	low, high, total := math.Inf(1), math.Inf(-1), 0.0
 	var regrets []float64
 	for row := range 900 {
 		x := []float64{rng.Float64(), rng.NormFloat64()}
 		y := math.Floor(4*x[0]) + math.Sin(2*x[1]) + 0.1*rng.NormFloat64()
 		weight := 0.5 + rng.Float64()
+		total += weight
 		require.NoError(t, l.Predict(&p, x))
 		experts, final, value, awake := l.Said(p.Advice)
 		if awake {
@@ -97,7 +98,7 @@ func TestNaiveUpper(t *testing.T) {
 			for i, f := range append(slices.Clone(final), value) {
 				require.InDelta(t, append(slices.Clone(want), mixed)[i], f, 1e-7*(high-low), "%v %v", row, i)
 			}
-			upper.learn(experts, final, z, value, scale, y, weight)
+			upper.learn(experts, final, z, value, scale, y, weight, math.Min(1, weight*float64(row+1)/total))
 		} else {
 			regrets = append(regrets, make([]float64, len(experts)-len(regrets))...)
 		}
