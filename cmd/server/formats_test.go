@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
@@ -277,7 +276,7 @@ func openAt(t *testing.T, dir string, at time.Time) (c clients, end func()) {
 		t.Fatal(errors.Join(err, disk.Close()))
 	}
 	server := rpc.New(rpc.Options{
-		Groups: rpc.Single(models, nil), Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(), MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
+		Groups: rpc.Single(models, nil), Log: zap.NewNop(), MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
 	})
 	local := unary{server.Local()}
 	return clients{hindsightv1.NewPredictionServiceClient(local), hindsightv1.NewModelServiceClient(local)}, func() {

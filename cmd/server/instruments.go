@@ -1,15 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"math"
 	"time"
-
-	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
-	"github.com/prometheus/client_golang/prometheus"
-	"go.opentelemetry.io/otel/trace"
 
 	"hindsight/cmd/server/internal/access"
 	"hindsight/cmd/server/internal/certificates"
@@ -19,31 +14,11 @@ import (
 	"hindsight/internal/store"
 )
 
-func newCalls() *grpcprom.ServerMetrics {
-	return grpcprom.NewServerMetrics(grpcprom.WithServerHandlingTimeHistogram(grpcprom.WithHistogramOpts(&prometheus.HistogramOpts{
-		Buckets:                     prometheus.ExponentialBuckets(10e-6, 4, 10),
-		NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 100,
-	})))
-}
-
-// exemplars adds the sampled trace of a call to its count and time.
-func exemplars(traced bool) []grpcprom.Option {
-	if !traced {
-		return nil
-	}
-	return []grpcprom.Option{grpcprom.WithExemplarFromContext(func(ctx context.Context) prometheus.Labels {
-		if s := trace.SpanContextFromContext(ctx); s.IsSampled() {
-			return prometheus.Labels{"trace_id": s.TraceID().String()}
-		}
-		return nil
-	})}
-}
-
 const lastSpans = 5 * time.Second
 
 // registerCalls registers the metrics of calls, and of a cluster.
 func (s *server) registerCalls() (err error) {
-	s.observed = newCalls()
+	s.observed = metrics.NewCalls()
 	s.rejected, err = s.instruments.Rejections(rpc.Reasons())
 	err = errors.Join(err, s.registry.Register(s.observed))
 	if s.config.ClusterAddress != "" {
@@ -53,6 +28,10 @@ func (s *server) registerCalls() (err error) {
 		return fmt.Errorf("instruments: %w", err)
 	}
 	return nil
+}
+
+func (s *server) callMetrics(kind, service, method string, codes []string) rpc.CallMetrics {
+	return s.observed.Method(kind, service, method, codes)
 }
 
 // registerModels registers the metrics of models, stores and backups.

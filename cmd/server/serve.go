@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.uber.org/zap"
@@ -72,7 +71,7 @@ type server struct {
 	fault  atomic.Pointer[string]
 	models atomic.Pointer[groups]
 	// observed counts and times calls. rejected counts rejections by reason.
-	observed *grpcprom.ServerMetrics
+	observed *metrics.Calls
 	rejected func(reason string)
 	view     clusterView
 	dial     cluster.Dialer
@@ -172,7 +171,7 @@ func (s *server) host(ctx context.Context) (err error) {
 	}
 	models := newGroups(host, log)
 	server := rpc.New(rpc.Options{
-		Groups: models, Log: log, Metrics: s.observed, Observed: exemplars(s.spans != nil),
+		Groups: models, Log: log, Metrics: s.callMetrics,
 		MaxMessageBytes: int(c.MaxMessageBytes), MaxBatchRows: maxBatchRows,
 		MemoryLimit: c.MemoryLimit, Transfers: transfers, Tracer: s.tracer(), Rejected: s.rejected, Credentials: s.credentials(),
 		Auth: s.access.Auth, Audit: s.access.Audit(), Now: time.Now,

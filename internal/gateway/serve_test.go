@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -35,6 +34,7 @@ import (
 	"hindsight/internal/auth"
 	"hindsight/internal/engine"
 	"hindsight/internal/gateway"
+	"hindsight/internal/metrics"
 	"hindsight/internal/rpc"
 	"hindsight/internal/store"
 )
@@ -54,7 +54,11 @@ type host struct {
 	// predictor and models lead to the same server by gRPC over a socket.
 	predictor hindsightv1.PredictionServiceClient
 	models    hindsightv1.ModelServiceClient
-	metrics   *grpcprom.ServerMetrics
+	metrics   *metrics.Calls
+}
+
+func (h *host) callMetrics(kind, service, method string, codes []string) rpc.CallMetrics {
+	return h.metrics.Method(kind, service, method, codes)
 }
 
 // listen is a listener on any port.
@@ -86,9 +90,9 @@ func serveBehind(tb testing.TB, set func(*rpc.Options), settings ...func(*gatewa
 		ForgetTimings: func(string, string) {}, Durability: "sync",
 		IDWindow: time.Hour, IDWindowMin: 1000, ModelLimit: 1000, Sweep: time.Hour, DeletedKept: time.Hour,
 	}))(tb)
-	h := &host{metrics: grpcprom.NewServerMetrics()}
+	h := &host{metrics: metrics.NewCalls()}
 	options := rpc.Options{
-		Groups: rpc.Single(e, nil), Log: zap.NewNop(), Metrics: h.metrics, MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
+		Groups: rpc.Single(e, nil), Log: zap.NewNop(), Metrics: h.callMetrics, MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
 	}
 	set(&options)
 	server := rpc.New(options)

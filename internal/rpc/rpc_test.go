@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
-	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
@@ -80,7 +79,7 @@ func serveOver(tb testing.TB, fs vfs.FS, set func(*engine.Options), settings ...
 	set(&o)
 	e := must(engine.Open(tb.Context(), o))(tb)
 	options := rpc.Options{
-		Groups: rpc.Single(e, nil), Log: zap.NewNop(), Metrics: grpcprom.NewServerMetrics(),
+		Groups: rpc.Single(e, nil), Log: zap.NewNop(),
 		MaxMessageBytes: 1 << 20, MaxBatchRows: 100,
 	}
 	for _, set := range settings {

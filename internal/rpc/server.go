@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	grpcprom "github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/recovery"
 	"go.opentelemetry.io/otel/trace"
 	"go.uber.org/zap"
@@ -27,13 +26,12 @@ import (
 	"hindsight/internal/auth"
 )
 
-// Options of a server. Groups, Log, Metrics and the limits of messages are required.
+// Options of a server. Groups, Log and the limits of messages are required.
 type Options struct {
 	Groups Groups
 	Log    *zap.Logger
-	// Metrics counts and times the calls, with the options Observed.
-	Metrics  *grpcprom.ServerMetrics
-	Observed []grpcprom.Option
+	// Metrics returns the metrics of the calls of a method, which end with one of the codes. Nil is no metrics.
+	Metrics func(kind, service, method string, codes []string) CallMetrics
 	// MaxMessageBytes bounds a request, MaxBatchRows the rows of a batch.
 	MaxMessageBytes, MaxBatchRows int
 	// MemoryLimit is the memory limit of the process; 0 is no limit. Requests in
@@ -104,7 +102,10 @@ func New(o Options) *Server {
 	if tracing != nil {
 		in.add(tracing.unary, tracing.stream)
 	}
-	in.add(o.Metrics.UnaryServerInterceptor(o.Observed...), o.Metrics.StreamServerInterceptor(o.Observed...))
+	observer := observer{}
+	if o.Metrics != nil {
+		in.add(observer.unary, observer.stream)
+	}
 	in.add(rejections.unary, rejections.stream)
 	if access != nil {
 		in.add(access.unary, access.stream)
@@ -148,7 +149,9 @@ func New(o Options) *Server {
 	healthv1.RegisterHealthServer(registered, s.health)
 	s.setHealth(healthv1.HealthCheckResponse_SERVING)
 	reflection.Register(s.Server) // Tools like grpcurl list the services.
-	o.Metrics.InitializeMetrics(s.Server)
+	if o.Metrics != nil {
+		observer.add(s.Server, o.Metrics)
+	}
 	return s
 }
 
