@@ -539,14 +539,6 @@ func TestAnOwnerWithADiskThatHangsFails(t *testing.T) {
 	servers := []*server{newServer(t, "s0"), newServer(t, "s1")}
 	disk := &hanging{Storage: servers[0].storage, open: make(chan struct{})}
 	servers[0].storage = disk
-	var shut time.Time
-	servers[0].now = func() time.Time {
-		now := time.Now()
-		if disk.shut.Load() { // The clock is then 20 times as fast.
-			now = now.Add(19 * now.Sub(shut))
-		}
-		return now
-	}
 	require.NoError(t, consensus.Found(disk, servers[0].self, 0))
 	for _, s := range servers {
 		s.mu.index = 1
@@ -558,7 +550,6 @@ func TestAnOwnerWithADiskThatHangsFails(t *testing.T) {
 		first := owner(t, servers...)
 		return first == servers[0] || first.Move(t.Context(), servers[0].self) == nil && servers[0].Owns()
 	})
-	shut = time.Now()
 	disk.shut.Store(true)
 	ctx, cancel := context.WithCancel(t.Context())
 	var proposing sync.WaitGroup

@@ -44,7 +44,7 @@ func (l *Log) watch() {
 		case <-seen:
 			l.turn.wake()
 		case <-ticker.C:
-			if s.stalled(l.raft.State() == raft.Leader, l.tracked.writes.Load()) {
+			if s.stalled(l.raft.State() == raft.Leader && len(l.otherVoters()) > 0, l.tracked.writes.Load()) {
 				l.fail(ErrStalled)
 			}
 			if err := l.Held(); err != nil {
@@ -55,13 +55,17 @@ func (l *Log) watch() {
 	}
 }
 
+func (l *Log) otherVoters() []Member {
+	return slices.DeleteFunc(l.Members(), func(m Member) bool { return m.ID == l.o.Self.ID || !m.Voter })
+}
+
 // handOver hands leadership on, if this server leads and its machine is held. Each attempt is to another server, because
 // others may be held too.
 func (l *Log) handOver(held error, attempt int) {
 	if attempt == 0 {
 		l.log.Error("this server applies no further change: start a newer version", zap.Error(held))
 	}
-	others := slices.DeleteFunc(l.Members(), func(m Member) bool { return m.ID == l.o.Self.ID || !m.Voter })
+	others := l.otherVoters()
 	if l.raft.State() != raft.Leader || len(others) == 0 {
 		return
 	}
@@ -105,7 +109,7 @@ func (l *Log) becomeOwner() {
 }
 
 // stall detects that a write of the owner's log does not return. A proposal that waits for another server is no stall: a
-// leader without a majority steps down.
+// leader without a majority steps down. The only voter waits for its disk, because nobody else can own the log.
 type stall struct {
 	// looks counts the calls of stalled during a write. A clock would also count the time in which the process was suspended.
 	looks  int
