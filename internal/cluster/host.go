@@ -14,6 +14,7 @@ import (
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
@@ -123,7 +124,7 @@ func OpenHost(ctx context.Context, o Options) (_ *Host, err error) {
 	h.stream.DialBy(o.Dial)
 	h.peers = newPeers(h.stream, o.Now)
 	// Stop waits for handlers, because they read stores.
-	h.server = grpc.NewServer(grpc.WaitForHandlers(true))
+	h.server = grpc.NewServer(grpc.WaitForHandlers(true), grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: pingAfter / 2}))
 	clusterv1.RegisterMemberServiceServer(h.server, memberServer{h: h})
 	h.background.Go(func() {
 		if err := h.server.Serve(h.stream.Listener(consensus.Members)); err != nil && !errors.Is(err, net.ErrClosed) {

@@ -1,6 +1,7 @@
 package cluster_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -115,6 +116,41 @@ func TestMoveDrainRemove(t *testing.T) {
 	to.close(t)
 	to.start(t)
 	eventually(t, "the removed server says so again", func() bool { return errors.Is(to.failure(), cluster.ErrRemoved) })
+}
+
+// lossy drops what is written once lost.
+type lossy struct {
+	net.Conn
+	lost *atomic.Bool
+}
+
+func (c lossy) Write(b []byte) (int, error) {
+	if c.lost.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// After a network has dropped packets, a server connects anew to the others.
+func TestServersMeetAgainAfterLostPackets(t *testing.T) {
+	t.Parallel()
+	servers := newServers(t, 2)
+	var lost atomic.Pointer[atomic.Bool]
+	lost.Store(new(atomic.Bool))
+	for _, s := range servers {
+		s.dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, network, address)
+			return lossy{c, lost.Load()}, err
+		}
+		s.start(t)
+	}
+	all := func() bool {
+		members := servers[0].node().Members(t.Context())
+		return len(members) == 2 && !slices.ContainsFunc(members, func(m cluster.MemberStatus) bool { return m.Err != nil })
+	}
+	eventually(t, "the servers meet", all)
+	lost.Swap(new(atomic.Bool)).Store(true)
+	eventually(t, "the servers meet again", all)
 }
 
 func TestDrainNeedsASuccessor(t *testing.T) {

@@ -70,6 +70,7 @@ type server struct {
 	// ahead is how far the server's clock is ahead.
 	ahead time.Duration
 	tls   *tls.Config
+	dial  cluster.Dialer
 	// fs is the file system. Nil is the operating system's.
 	fs    vfs.FS
 	front *front
@@ -122,7 +123,7 @@ func compare(a, b string) int {
 func (s *server) options(t *testing.T) cluster.Options {
 	t.Helper()
 	return cluster.Options{
-		Directory: s.dir, Store: store.Options{FS: s.fs}, Address: s.address, Listener: s.front.open(), Join: s.join, TLS: s.tls, Version: "test",
+		Directory: s.dir, Store: store.Options{FS: s.fs}, Address: s.address, Listener: s.front.open(), Join: s.join, TLS: s.tls, Dial: s.dial, Version: "test",
 		Undone: func(uint64) func([]byte) bool { return func([]byte) bool { return false } },
 		Marks:  s.marks, Now: func() time.Time { return time.Now().Add(s.ahead) }, Logger: cmp.Or(s.log, zap.NewNop()),
 	}

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/keepalive"
 
 	clusterv1 "hindsight/api/proto/hindsight/cluster/v1"
 	"hindsight/internal/cluster/consensus"
@@ -24,6 +25,10 @@ const (
 	// This server connects to a restarted server within maxBackoff.
 	maxBackoff     = 500 * time.Millisecond
 	connectTimeout = 2 * time.Second
+	// A network that drops packets ends no connection. So this server pings after pingAfter without an answer to a call, the
+	// least that the library allows, and connects anew after pingTimeout.
+	pingAfter   = 10 * time.Second
+	pingTimeout = 2 * time.Second
 	// No call of unusedFor or longer uses the connection of a removed server, because a call takes at most 10 minutes, and
 	// watches end with the server.
 	unusedFor = 11 * time.Minute
@@ -89,6 +94,7 @@ func (p *peers) conn(k consensus.Kind, address string) (*grpc.ClientConn, error)
 		// The stream below has TLS.
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{Backoff: wait, MinConnectTimeout: connectTimeout}),
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingAfter, Timeout: pingTimeout}),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
 			return p.stream.Dial(ctx, k, address)
 		}))
