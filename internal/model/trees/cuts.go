@@ -109,17 +109,17 @@ func (c *cuts) renew(input int, w *window.Window, filled int) (units int64) {
 	}
 	keys := c.sort(filled)
 	value := func(i int) float32 { return unordered(uint32(keys[i] >> slotBits)) }
-	edges := c.edges[input*bins:][:0]
+	edges, seen := c.edges[input*bins:][:0], 0
 	for b := 1; b < bins; b++ {
 		at := b * filled / bins
-		if at < 1 {
+		if at <= seen { // Within equal values whose cut point is known.
 			continue
 		}
 		below := value(at - 1)
 		for at < filled && value(at) == below {
 			at++
 		}
-		if at == filled {
+		if seen = at; at == filled {
 			break
 		}
 		if cut := between(below, value(at)); len(edges) == 0 || cut > edges[len(edges)-1] {
