@@ -101,6 +101,13 @@ func Load(args []string, lookupEnv func(string) (string, bool), extra ...*pflag.
 	for _, set := range append(flagSets(table), extra...) {
 		flags.AddFlagSet(set)
 	}
+	// Issue 40: scripts of users start the server with --log-format json. JSON is the only format.
+	flags.Func("log-format", "", func(s string) error {
+		if s != "json" {
+			return errors.New("want json, the only format")
+		}
+		return nil
+	})
 	if err := flags.Parse(args); errors.Is(err, ErrHelp) {
 		return Config{}, ErrHelp
 	} else if err != nil {

@@ -382,7 +382,7 @@ func TestBadCommandLines(t *testing.T) {
 		{[]string{"--tls-key=a"}, `tls-cert (from default): got "", want the file of the certificate, because tls-key is set`},
 		{[]string{"--tls-client-ca=a"}, `tls-cert (from default): got "", want the file of the certificate, because tls-client-ca is set`},
 		{[]string{"--max-modles=1"}, "command line: unknown flag: --max-modles; --help lists the flags"},
-		{[]string{"-q"}, "command line: unknown shorthand flag"},
+		{[]string{"--log-format=json", "-q"}, "command line: unknown shorthand flag"},
 		{[]string{"--max-models"}, "command line: flag needs an argument: --max-models"},
 		{[]string{"serve"}, `command line: unexpected argument "serve", want flags only`},
 	} {
