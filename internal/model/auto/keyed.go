@@ -45,9 +45,9 @@ func newKeyed(o Options) *keyed {
 
 // keyedScratch is the scratch of the keys of one prediction.
 type keyedScratch struct {
-	// numbers are the inputs that are no keys, values the others.
-	numbers, values []float64
-	row             *effects.Row
+	// values are the keys of the inputs.
+	values []float64
+	row    *effects.Row
 	// effects are e of the experts; predictions are v and v + e; columns are the columns of package
 	// effects; by outputs.
 	effects, predictions, columns []float64
@@ -73,7 +73,7 @@ func newKeyedScratch(o Options) *keyedScratch {
 	}
 	e, k := o.keyExperts(), o.Outputs
 	return &keyedScratch{
-		numbers: make([]float64, o.inputs()), values: make([]float64, o.keyed), row: effects.NewRow(o.effects()),
+		values: make([]float64, o.keyed), row: effects.NewRow(o.effects()),
 		effects: make([]float64, e*k), predictions: make([]float64, (1+e)*k), columns: make([]float64, o.keyColumns()*k),
 		us: make([]float64, k), vs: make([]float64, k), served: make([]float64, keyBases*e*k), bases: make([]float64, keyBases*k), labels: make([]float64, keyBases*k),
 		beside: make([]float64, k), units: make([]units, k), before: make([]effects.Labels, k), multiplied: make([]float64, o.sloped()), weights: make([]float64, 1+e), affine: newKeyAffineScratch(o),
