@@ -58,9 +58,6 @@ type Config struct {
 	ClusterJoin                        string // Between commas. See Peers.
 	ClusterStandby                     ClusterStandby
 	ClusterCert, ClusterKey, ClusterCA string // Files; "" is no TLS.
-
-	// File is the file that was read, "" when there was none.
-	File string
 }
 
 // ClientAuth says whether a client must have a certificate.
@@ -133,7 +130,6 @@ func Load(args []string, lookupEnv func(string) (string, bool), extra ...*pflag.
 		if file, err = readFile(path, table); err != nil {
 			return Config{}, err
 		}
-		c.File = path.text
 	}
 	for _, s := range table {
 		if v := chosen(s.name, s.standard); !s.set(v.text) {
