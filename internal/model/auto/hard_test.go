@@ -221,3 +221,27 @@ func TestProbability(t *testing.T) {
 	p = predict(t, auto.NewLevel1(options(2, 2)), []float64{0, 0})
 	assert.True(t, p.Probability == 0 && p.Leverage == model.NoLeverage && len(p.StandardErrors) == 0, "%+v", p)
 }
+
+// The values of rare amounts have the mean of the amounts, though they are cut at 0, and the certificate holds.
+func TestRareAmountsHaveTheirMean(t *testing.T) {
+	said, labels, sign := 0.0, 0.0, 1.0
+	for seed := range uint64(3) {
+		l, rng := auto.New(options(3, 1)), rand.New(rand.NewPCG(2, 7+seed))
+		cut := 0
+		for range 3000 {
+			r := observation{x: []float64{rng.NormFloat64(), rng.NormFloat64(), rng.NormFloat64()}, y: []float64{0}, weight: 1}
+			if rng.Float64() < 0.03*math.Exp(1.2*r.x[0]+0.8*r.x[1]-1) {
+				r.y[0] = sign * 100 * rng.ExpFloat64()
+			}
+			p := predict(t, l, r.x).Values[0]
+			if said, labels = said+sign*p, labels+sign*r.y[0]; p == 0 {
+				cut++
+			}
+			observe(t, l, r)
+			require.True(t, sign*p >= 0 && l.Stats().CertificateOK, "%d: %g, %+v", seed, p, l.Stats())
+		}
+		assert.Greater(t, cut, 100, "%d: few values are cut", seed)
+		sign = -sign
+	}
+	assert.InDelta(t, 1, said/labels, 0.1)
+}
