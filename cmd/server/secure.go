@@ -45,7 +45,6 @@ func (s *server) credentials() credentials.TransportCredentials {
 	return credentials.NewTLS(s.keeper.Config("h2"))
 }
 
-// maxConnections bounds the connections of each listener.
 const maxConnections = 16_384
 
 // limited bounds the connections of a listener, and shows them to the keeper, unless nil.

@@ -89,7 +89,6 @@ func (s selection) groups(ctx context.Context) ([]backup.Group, error) {
 	return out, nil
 }
 
-// source is a selected backup and its place.
 type source struct {
 	*backup.Place
 	m *backup.Manifest

@@ -239,7 +239,6 @@ func atRow(err error, list string) error {
 	return moved.Err()
 }
 
-// withoutRow returns the error of a call of one row without the number of the row.
 func withoutRow(err error) error {
 	if row, ok := errors.AsType[*engine.RowError](err); ok {
 		return row.Err

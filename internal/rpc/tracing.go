@@ -90,7 +90,6 @@ func (t *tracing) stream(service any, stream grpc.ServerStream, info *grpc.Strea
 	return err
 }
 
-// contextStream is a stream with another context.
 type contextStream struct {
 	grpc.ServerStream
 	ctx context.Context //nolint:containedctx // It is what Context gives.

@@ -125,7 +125,6 @@ func (j *journal) commit(ctx context.Context, first, last uint64, data []byte, a
 	}
 }
 
-// appended ends an append.
 func (j *journal) appended(a *storage.Append) error {
 	if a.Err != nil {
 		return fmt.Errorf("append observations %d to %d of model %q: %w", a.First, a.Last, string(j.id), a.Err)

@@ -109,7 +109,6 @@ func (t *Turns[T]) take(boxes []*Box[T]) []*Box[T] {
 	return boxes
 }
 
-// reject rejects the items of the batch of a dropped box.
 func (b *Box[T]) reject(why error) {
 	for _, item := range b.batch {
 		b.handler.Reject(item, why)

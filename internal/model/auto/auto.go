@@ -54,7 +54,6 @@ type Learner struct {
 	newest  atomic.Pointer[solved]
 }
 
-// state is the stored state.
 type state struct {
 	// n is the number of observations.
 	n uint64
@@ -428,7 +427,6 @@ func (l *Learner) adviseDescents(s *scratch, e *expertMap, z []float64) {
 	}
 }
 
-// predictOutput mixes the advice of an output.
 func (l *Learner) predictOutput(s *scratch, j int, fresh bool) {
 	k, now := l.plan.experts(), stageAfter(l.n)
 	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]

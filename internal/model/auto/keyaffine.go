@@ -24,7 +24,6 @@ func (o Options) keyAffineExperts() int {
 	return keyAffineExperts
 }
 
-// keyAffineSize is the number of features.
 func (o Options) keyAffineSize() int { return o.affine() + o.keyColumns() }
 
 // newKeyAffine is nil without affine experts.

@@ -43,7 +43,6 @@ func newKeyed(o Options) *keyed {
 	return k
 }
 
-// keyedScratch is the scratch of the keys of one prediction.
 type keyedScratch struct {
 	// values are the keys of the inputs.
 	values []float64

@@ -97,7 +97,6 @@ func (o Options) keyExperts() int {
 	return o.effects().Experts() + o.effects().Products() + o.keyAffineExperts()
 }
 
-// keyColumns is the number of columns of an output.
 func (o Options) keyColumns() int {
 	if o.keyed == 0 {
 		return 0

@@ -88,7 +88,6 @@ func (m *level2) visit(v *codec.Visitor) {
 	}
 }
 
-// level2Scratch is the scratch of level 2 of one prediction.
 type level2Scratch struct {
 	memory memoryScratch
 	query  query
@@ -208,7 +207,6 @@ func (l *Learner) sleep(o *model.Outcome, r row) {
 	}
 }
 
-// learnLevel2 learns an observation that level 1 has learned.
 func (l *Learner) learnLevel2(o *model.Outcome, r row, served *advice) {
 	if served == nil || len(served.level2.numbers) > 0 {
 		l.level2Rounds++

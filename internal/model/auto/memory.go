@@ -76,7 +76,6 @@ type query struct {
 	units
 }
 
-// memoryScratch is the scratch of one query.
 type memoryScratch struct {
 	columns   []float64
 	row       []float32

@@ -8,7 +8,6 @@ import (
 	"hindsight/internal/model/mix"
 )
 
-// openingRows is the number of rows that the opening answers.
 const openingRows = 300
 
 // opening answers the first rows of a stream: the ML-Poly mixture of the prediction of the
@@ -83,7 +82,6 @@ func (l *Learner) keptEnd() uint64 {
 	return uint64(l.o.last())
 }
 
-// openingScratch is the scratch of an opening.
 type openingScratch struct {
 	// solved is R⁻ᵀz, row a row with its labels.
 	solved, row, priors []float64

@@ -75,7 +75,6 @@ func (o Options) size(m mapKind) int {
 	return 2*o.Frequencies + o.affine()
 }
 
-// mapKind is one of the feature maps.
 type mapKind int
 
 const (
@@ -165,7 +164,6 @@ const (
 
 const discount = 0.9 // Of the exponentially weighted mean.
 
-// descentCount is the number of steps.
 const descentCount = 2
 
 func descentSteps() [descentCount]float64 { return [...]float64{0.1, 0.5} }

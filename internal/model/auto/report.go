@@ -121,7 +121,6 @@ func (l *Learner) keyNamesAt() int {
 	return at
 }
 
-// weightScratch is the room that weightsOf takes.
 func (l *Learner) weightScratch() int {
 	return 2 + l.ridges + 2*l.plan.experts() + finalists + l.lineup.experts() + level2Finalists + l.o.keyExperts()
 }

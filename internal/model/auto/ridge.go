@@ -213,7 +213,6 @@ func (f *ridgeFit) measure(l *Learner) {
 	}
 }
 
-// problem is a weighted least squares problem.
 type problem struct {
 	order, leading, outputs int
 	// rows has the features of the rows, and rows of zeros for whole panels.

@@ -128,7 +128,6 @@ func (o Options) wideBytes() uint64 {
 	return o.wide().Bytes() + 8*uint64(o.screenPairs()*o.Outputs*o.whole+o.whole+2*o.Dimension+scratch)
 }
 
-// screenPairs is the number of pairs of an output.
 func (o Options) screenPairs() int {
 	if o.Outputs > mostPaired {
 		return 1

@@ -71,7 +71,6 @@ func stackRenewals(experts int) (all [stacks]renewal) {
 	return all
 }
 
-// stackScratch is the scratch of the stacks of one level.
 type stackScratch struct {
 	// priors are the ridge predictions.
 	priors    [stacks]float64

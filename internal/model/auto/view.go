@@ -22,7 +22,6 @@ type view struct {
 	kinds int
 }
 
-// keyGroups is the number of columns of each kind.
 func (v view) keyGroups() int { return v.keys / max(1, v.kinds) }
 
 func (o Options) view() view {
@@ -71,7 +70,6 @@ func (v view) layout() window.Layout {
 	return window.Layout{Inputs: v.discretes() + len(v.cycles) + len(v.categories), Deltas: v.differing(), Keyed: v.keyed}
 }
 
-// indicators is the number of indicators of all categories.
 func (v view) indicators() int {
 	total := 0
 	for _, span := range v.categories {

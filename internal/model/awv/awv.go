@@ -406,7 +406,6 @@ func (f *Forecaster) inHindsight() (unpenalized float64, weights []model.Weight)
 	return unpenalized, weights
 }
 
-// maxWeights bounds the weights in a report.
 const maxWeights = 1 << 16
 
 // appendWeights appends the weights ĝ = A⁻¹b of an output, times a gain: the best ridge function in

@@ -100,7 +100,6 @@ func (p *prefixes) cumulate(dst, v, b []float64, stride int) {
 	}
 }
 
-// predictMixed is predict of a forecaster with prefixes.
 func (f *Forecaster) predictMixed(p *model.Prediction, v, x []float64) {
 	var lengths, squares, advice, deviations, leverages [MaxPrefixes]float64
 	mixed, count := f.prefixes, len(f.prefixes.list)

@@ -25,7 +25,6 @@ func (o Options) factorsOf(numbers []float64, output int) (values, variances []f
 	return part[:rank], part[rank:]
 }
 
-// beginFactors writes the factors of a new key.
 func beginFactors(values, variances []float64, hash uint64) {
 	signs := Permute(hash)
 	for i := range values {

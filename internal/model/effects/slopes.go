@@ -40,7 +40,6 @@ func (o Options) Products() int {
 	return slopes
 }
 
-// slopeNumbers is the number of slopes of all variants.
 func (o Options) slopeNumbers() int { return slopes + (slopes-plainSlopes)*o.Numbers }
 
 // productNumbers is the number of numbers of a slot for an output.

@@ -29,7 +29,6 @@ func newKeyed(o effects.Options) *keyed {
 	return &keyed{o: o, effects: effects.New(o), weights: uniform(o.Experts())}
 }
 
-// keyedScratch is scratch of the effects of one row.
 type keyedScratch struct {
 	values []float64
 	row    *effects.Row

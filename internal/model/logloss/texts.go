@@ -135,7 +135,6 @@ func (t *texts) find(s *textScratch, row *traits, z, slots []float64) {
 	s.numbers = append(s.numbers, entry{t.numbers, 1})
 }
 
-// slotsOfText is the number of slots of a text.
 const slotsOfText = 1024
 
 // bayes writes log p of naive Bayes, normalized, given the logarithms of the shares: of plain with μ_i = 1, of

@@ -87,7 +87,6 @@ func (f *Factor) annihilate(g *loops.Group, at int, row []float64, i int) {
 	g.Left[at] *= float64(c * c)
 }
 
-// turnRow turns row i by the turns of a group in order.
 func (f *Factor) turnRow(g *loops.Group, turns []Turn, i int) {
 	own, labels := f.rowSlice(i), f.order-i
 	for at := range loops.Turns {

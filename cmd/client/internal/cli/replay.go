@@ -301,7 +301,6 @@ func (t *timedRows) Next() (stream.Round, error) {
 
 func (t *timedRows) Close() error { return errors.Join(t.rows.Close(), t.times.Close()) }
 
-// isClassifier reports whether the labels of a model are classes.
 func isClassifier(spec *hindsightv1.ModelSpec) bool {
 	return spec.GetClasses() != nil || spec.GetRlsc() != nil
 }
