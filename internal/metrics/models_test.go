@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -13,7 +11,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -446,53 +443,4 @@ func TestFormats(t *testing.T) {
 	}
 	n, err := testutil.GatherAndCount(registry, "hindsight_loss_total")
 	assert.True(t, n == 4 && err == nil, "%d series of the loss, %v, want 4", n, err)
-}
-
-// discard counts the bytes of an answer.
-type discard struct {
-	header http.Header
-	bytes  int
-}
-
-func (d *discard) Header() http.Header { return d.header }
-func (d *discard) WriteHeader(int)     {}
-
-func (d *discard) Write(p []byte) (int, error) {
-	d.bytes += len(p)
-	return len(p), nil
-}
-
-// BenchmarkScrape answers a scrape of models, at most 1000 of which have series.
-func BenchmarkScrape(b *testing.B) {
-	for _, n := range []int{1000, 100_000} {
-		m, registry, src := watch(b, 0)
-		rng := rand.New(rand.NewPCG(1, 2))
-		for i := range n {
-			live := regression()
-			live.ID = fmt.Sprint("model-", i)
-			live.Whole.Prequential.Loss, live.Served.Loss, live.Regret = rng.Float64(), rng.Float64(), rng.Float64()
-			*src = append(*src, live)
-			timings := m.Timings(live.ID, live.Learner)
-			for range 500 {
-				timings.Predict(1e-4*math.Exp(rng.NormFloat64()), "")
-				timings.Observe(1e-3*math.Exp(rng.NormFloat64()), "")
-			}
-		}
-		for format, accept := range map[string]string{
-			"text": "text/plain", "protobuf": "application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited",
-		} {
-			b.Run(fmt.Sprintf("models=%d/%s", n, format), func(b *testing.B) {
-				handler := promhttp.HandlerFor(registry, promhttp.HandlerOpts{DisableCompression: true})
-				request := httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/metrics", http.NoBody)
-				request.Header.Set("Accept", accept)
-				w := &discard{header: http.Header{}}
-				b.ReportAllocs()
-				for b.Loop() {
-					w.bytes = 0
-					handler.ServeHTTP(w, request)
-				}
-				b.ReportMetric(float64(w.bytes), "response-B")
-			})
-		}
-	}
 }

@@ -289,16 +289,3 @@ func (m measured) learn(b *testing.B) model.Learner {
 	}
 	return l
 }
-
-// BenchmarkStats is what a scrape asks of a model.
-func BenchmarkStats(b *testing.B) {
-	for _, m := range everyLearner() {
-		b.Run(m.name, func(b *testing.B) {
-			l := m.learn(b)
-			b.ReportAllocs()
-			for b.Loop() {
-				_ = l.Stats()
-			}
-		})
-	}
-}
