@@ -96,6 +96,16 @@ export function ago(time: string): string {
   return passed < 86_400 ? `${Math.floor(passed / 3600)} h ago` : moment(time).slice(0, 10);
 }
 
+/** utc writes the seconds since 1970 of a time input. */
+export function utc(v: number): string {
+  return new Date(1000 * v).toISOString().slice(0, 16).replace("T", " ");
+}
+
+/** days writes seconds as days. */
+export function days(v: number): string {
+  return `${short(v / 86_400)} days`;
+}
+
 /** moment writes a time in the reader's zone. */
 export function moment(time: string | undefined): string {
   if (!time) return "–";

@@ -154,7 +154,7 @@ function Data({ live, model, stats, view }: Parts) {
         <Newest outcomes={live.outcomes} classifier={stats.classes !== undefined} time={view.axis === "time"} />
         {!stats.classes && <Residuals model={model} outcomes={live.outcomes} />}
       </Pair>
-      {inputs.length > 0 && <Panel title="Inputs"><Inputs inputs={inputs} learned={model.inputs ?? []} /></Panel>}
+      {inputs.length > 0 && <Panel title="Inputs"><Inputs inputs={inputs} learned={model.inputs ?? []} times={(model.spec?.inputs ?? []).map((i) => i.time && i.name)} /></Panel>}
       {labelGate && <Panel title="Label gate"><GateFigures gate={labelGate} /></Panel>}
     </>
   );

@@ -2,7 +2,7 @@ import type { ComponentChildren } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { getAsked } from "../../api/client";
 import type { ClassRanking, ClassStats, Drift, Expert, FamilyPart, FeatureWeight, InputStats, IntervalStats, KeyEffect, LearnedInput, ReliabilityBin } from "../../api/types";
-import { count, level, number, percent, short } from "../../format";
+import { count, days, figure, level, number, percent, short, utc } from "../../format";
 import { Busy, Failure, Num, Scroll, useFew } from "../../ui/parts";
 import { Th } from "../../ui/word";
 
@@ -273,7 +273,7 @@ function shiftText(shift: number | undefined): string {
   return shift > MOVED_MUCH ? "moved by much" : "moved";
 }
 
-export function Inputs({ inputs, learned }: { inputs: InputStats[]; learned: LearnedInput[] }) {
+export function Inputs({ inputs, learned, times }: { inputs: InputStats[]; learned: LearnedInput[]; times: unknown[] }) {
   const known = new Map(learned.map((l) => [l.name, l.categories ?? []]));
   const [few, more] = useFew(inputs, "inputs");
   return (
@@ -291,16 +291,17 @@ export function Inputs({ inputs, learned }: { inputs: InputStats[]; learned: Lea
             {few.map((i) => {
               const categories = known.get(i.name) ?? [];
               const shift = i.shift;
+              const [write, span] = times.includes(i.name) ? [utc, days] : [figure, figure];
               return (
                 <tr key={i.name}>
                   <th scope="row">{i.name}</th>
                   <td class="right"><Num value={number(i.seen)} write={count} /></td>
                   <td class="right"><Num value={number(i.missing)} write={count} /></td>
                   <td class="right"><Num value={number(i.outsideShare)} write={percent} /></td>
-                  <td class="right"><Num value={i.low} /></td>
-                  <td class="right"><Num value={i.high} /></td>
-                  <td class="right"><Num value={i.mean} /></td>
-                  <td class="right"><Num value={i.deviation} /></td>
+                  <td class="right"><Num value={i.low} write={write} /></td>
+                  <td class="right"><Num value={i.high} write={write} /></td>
+                  <td class="right"><Num value={i.mean} write={write} /></td>
+                  <td class="right"><Num value={i.deviation} write={span} /></td>
                   <td class="right"><Num value={shift} write={short} />{shiftText(shift) && <div class="light-worse">▲ {shiftText(shift)}</div>}</td>
                   <td class="wrap" title={categories.map((c) => `${c.name} ${number(c.observations)}`).join(", ")}>
                     {categories.length > 0 ? `${categories.slice(0, 6).map((c) => c.name).join(", ")}${categories.length > 6 ? ` and ${categories.length - 6} more` : ""}` : i.categories ? count(i.categories) : ""}
