@@ -20,22 +20,6 @@ if TYPE_CHECKING:
     import pandas
 
 
-def predict(model: Any, frame: pandas.DataFrame, *, remember: bool = False, batch: int = 1024) -> Any:
-    """The same as model.predict_frame; an awaitable for a model of hindsight.aio."""
-    return model.predict_frame(frame, remember=remember, batch=batch)
-
-
-def learn(
-    model: Any, frame: pandas.DataFrame, label: Union[str, Sequence[str]], *, weight: Optional[str] = None,
-    id: Optional[str] = None, run: Optional[str] = None, batch: int = 256,
-) -> Any:
-    """The same as model.learn_frame; an awaitable for a model of hindsight.aio."""
-    return model.learn_frame(frame, label, weight=weight, id=id, run=run, batch=batch)
-
-
-predict_async, learn_async = predict, learn
-
-
 class Observations:
     """The rows of a DataFrame as observations."""
 
