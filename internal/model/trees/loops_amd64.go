@@ -82,6 +82,14 @@ func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
 	leavesAVX2(&ids[0], &values[0], &steps[0], count, &codes[0], (len(ids)+block-1)/block)
 }
 
+// sumTrees is Σ f_j(row). Eight trees descend at a time, for each step waits for the node before it.
+func sumTrees(trees *[Trees]tree, row []float32) int64 { return sumTreesAMD64(&trees[0], &row[0]) }
+
+// sumTreesAMD64 is sumTrees of the trees from the first on.
+//
+//go:noescape
+func sumTreesAMD64(trees *tree, row *float32) int64
+
 // addRowsAMD64 is addRowsGo of n rows, not 0.
 //
 //go:noescape

@@ -1,5 +1,6 @@
 //go:build !purego
 
+#include "go_asm.h"
 #include "textflag.h"
 
 // func addRowsAMD64(h *int64, rows *uint16, n int, packed *int64, first, second, third, fourth *uint8)
@@ -191,4 +192,75 @@ done:
 	DECQ    CX
 	JNZ     rows
 	VZEROUPPER
+	RET
+
+// NEXT moves P to the next node of tree j, or leaves P at a leaf. R12 gathers the left children, 0 if all
+// trees are at their leaves. The carry is 1 above the cut point. A leaf compares the first input.
+#define NEXT(P, j) \
+	MOVWLZX node_left(P), R13; \
+	MOVWLZX node_input(P), R15; \
+	MOVSS   node_cut(P), X0; \
+	ORL     R13, R12; \
+	XORL    R14, R14; \
+	TESTL   R13, R13; \
+	CMOVLEQ R14, R15; \
+	MOVL    R13, R14; \
+	UCOMISS (R10)(R15*4), X0; \
+	ADCL    $0, R14; \
+	MOVQ    (j*tree__size)(R11), R15; \
+	LEAQ    (R15)(R14*8), R15; \
+	TESTL   R13, R13; \
+	CMOVQNE R15, P
+
+// VALUE adds what leaf P says to R13.
+#define VALUE(P) \
+	MOVLQSX node_cut(P), R14; \
+	MOVWLZX node_input(P), R15; \
+	SHLQ    $16, R14; \
+	ORQ     R15, R14; \
+	ADDQ    R14, R13
+
+// func sumTreesAMD64(trees *tree, row *float32) int64
+TEXT ·sumTreesAMD64(SB), NOSPLIT, $8-24
+	MOVQ trees+0(FP), R11
+	MOVQ row+8(FP), R10
+	MOVQ $0, ret+16(FP)
+	MOVQ $(const_Trees/8), left-8(SP)
+
+trees:
+	MOVQ (0*tree__size)(R11), AX
+	MOVQ (1*tree__size)(R11), BX
+	MOVQ (2*tree__size)(R11), CX
+	MOVQ (3*tree__size)(R11), DX
+	MOVQ (4*tree__size)(R11), SI
+	MOVQ (5*tree__size)(R11), DI
+	MOVQ (6*tree__size)(R11), R8
+	MOVQ (7*tree__size)(R11), R9
+
+nodes:
+	XORL R12, R12
+	NEXT(AX, 0)
+	NEXT(BX, 1)
+	NEXT(CX, 2)
+	NEXT(DX, 3)
+	NEXT(SI, 4)
+	NEXT(DI, 5)
+	NEXT(R8, 6)
+	NEXT(R9, 7)
+	TESTL R12, R12
+	JNE   nodes
+
+	MOVQ ret+16(FP), R13
+	VALUE(AX)
+	VALUE(BX)
+	VALUE(CX)
+	VALUE(DX)
+	VALUE(SI)
+	VALUE(DI)
+	VALUE(R8)
+	VALUE(R9)
+	MOVQ R13, ret+16(FP)
+	ADDQ $(8*tree__size), R11
+	DECQ left-8(SP)
+	JNE  trees
 	RET
