@@ -62,6 +62,14 @@ func (l *Learner) SaidKeyed(numbers []float64) (said []float64, u float64) {
 	return said, a.keyPredictions(said, 0)
 }
 
+// KeyMeans are the features of the forecasters from mean labels and counts, of the advice, and the unit of labels.
+func (l *Learner) KeyMeans(advice []float64) (z []float64, scale float64) {
+	columns, _, _ := l.read(advice).keyed.of(0)
+	s, u := newKeyAffineScratch(l.o), l.mixers[0].units
+	s.fill(s.features[0], make([]float64, l.o.affine()), columns, u)
+	return s.row(1, 0, len(columns)), u.scale
+}
+
 // KeyAdvice is where the numbers of the keys are in advice.
 func (l *Learner) KeyAdvice() (from, to int) {
 	from = 1 + len(l.lags) + l.o.Outputs*l.level1Block.size()

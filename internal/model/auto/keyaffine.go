@@ -8,51 +8,70 @@ import (
 	"hindsight/internal/model/qr"
 )
 
-// The affine experts of an output are forecasters over the affine map and the columns of the
-// keys. They learn the label, and the residual y − v. Both have one factor. Wide inputs have none.
+// The affine experts of an output are forecasters over columns of the keys. They learn the label, and the residual y − v.
+// The first two read the affine map and all columns, and forget nothing. The others read the mean labels and the counts of
+// the keys: from few columns a forecaster learns within a hundred rows what the keys say in these rows. Wide inputs have none.
 const (
-	keyAffineExperts = 2
-	mostKeyAffine    = 512
-	keyAffineShare   = 8 // Of the budget.
+	keyTargets     = 2 // The label and the residual.
+	mostKeyAffine  = 512
+	keyAffineShare = 8 // Of the budget.
 )
 
-func (o Options) keyAffineExperts() int {
+// keyForgettings are the memories of the forecasters, of which the first has all columns.
+func (o Options) keyForgettings() []float64 {
 	r := o.keyAffineSize()
-	if r > mostKeyAffine || o.Outputs*keyAffineShare*int(factorFlops(r, keyAffineExperts)) > int(o.Microseconds*flopsPerMicrosecond) {
-		return 0
+	switch {
+	case r > mostKeyAffine || o.Outputs*keyAffineShare*int(factorFlops(r, keyTargets)) > int(o.Microseconds*flopsPerMicrosecond):
+		return nil
+	case o.keyKinds() <= effects.CountColumn:
+		return []float64{unforgetting}
+	default:
+		return []float64{unforgetting, 0.99, 0.97}
 	}
-	return keyAffineExperts
 }
 
+func (o Options) keyAffineExperts() int { return keyTargets * len(o.keyForgettings()) }
+
+// keyAffineSize is the number of features of the first forecaster.
 func (o Options) keyAffineSize() int { return o.affine() + o.keyColumns() }
 
-// newKeyAffine is nil without affine experts.
-func newKeyAffine(o Options) *qr.Factor {
-	if o.keyAffineExperts() == 0 {
-		return nil
+// keyAffineOrder is the number of features of forecaster i.
+func (o Options) keyAffineOrder(i int) int {
+	if i == 0 {
+		return o.keyAffineSize()
 	}
-	return qr.New(o.keyAffineSize(), keyAffineExperts, ridge)
+	return 1 + 2*o.effects().Groups()
 }
 
-// keyAffineScratch has the features of each output, before and after Solve.
+// newKeyAffine are the factors of an output.
+func newKeyAffine(o Options) (factors []*qr.Factor) {
+	for i := range o.keyForgettings() {
+		factors = append(factors, qr.New(o.keyAffineOrder(i), keyTargets, ridge))
+	}
+	return factors
+}
+
+// keyAffineScratch has all features of each output.
 type keyAffineScratch struct {
 	features [][]float64
-	z, row   []float64
-	priors   []float64
-	groups   int
-	windowed int
+	// rows, priors and renewals are of the forecasters.
+	rows, priors [][]float64
+	renewals     []renewal
+	groups       int
+	windowed     int
 }
 
 func newKeyAffineScratch(o Options) keyAffineScratch {
-	r := 0
-	if o.keyAffineExperts() > 0 {
-		r = o.keyAffineSize()
+	s := keyAffineScratch{groups: o.view().keyGroups(), windowed: o.windowKeys()}
+	for i, f := range o.keyForgettings() {
+		r := o.keyAffineOrder(i)
+		s.rows, s.priors = append(s.rows, qr.NewRow(r+keyTargets)), append(s.priors, make([]float64, keyTargets))
+		s.renewals = append(s.renewals, newRenewal(r, f))
 	}
-	s := keyAffineScratch{
-		z: make([]float64, r), row: qr.NewRow(r + keyAffineExperts), priors: make([]float64, keyAffineExperts), groups: o.view().keyGroups(), windowed: o.windowKeys(),
-	}
-	for range o.Outputs {
-		s.features = append(s.features, make([]float64, r))
+	if len(s.rows) > 0 {
+		for range o.Outputs {
+			s.features = append(s.features, make([]float64, o.keyAffineSize()))
+		}
 	}
 	return s
 }
@@ -91,22 +110,41 @@ func (s *keyAffineScratch) fill(dst, affine, columns []float64, u units) {
 	}
 }
 
-// solve writes the scaled label that the first expert predicts and the residual of the second.
-func (s *keyAffineScratch) solve(dst []float64, f *qr.Factor, affine, columns []float64, u units, output int) {
-	s.fill(s.features[output], affine, columns, u)
-	copy(s.z, s.features[output])
-	square := 1 + f.Solve(s.z, s.priors)
-	dst[0], dst[1] = s.priors[0]/square, float64(s.priors[1]/square*u.scale)
+// row writes the features of forecaster i of an output, and returns them.
+func (s *keyAffineScratch) row(i, output, columns int) []float64 {
+	row, all := s.rows[i], s.features[output]
+	row = row[:len(row)-keyTargets]
+	if i == 0 {
+		copy(row, all)
+		return row
+	}
+	keys := all[len(all)-columns:]
+	row[0] = 1
+	copy(row[1:], keys[effects.MeanColumn*s.groups:][:s.groups])
+	copy(row[1+s.groups:], keys[effects.CountColumn*s.groups:][:s.groups])
+	return row
 }
 
-// learn teaches a factor the features of an output, given the served v.
-func (s *keyAffineScratch) learn(f *qr.Factor, u units, v, y, weight float64, output int) {
-	size := copy(s.row, s.features[output])
-	s.row[size], s.row[size+1] = u.scaledLabel(y), u.relative(y-v)
-	if weight != 1 {
-		loops.Scale(s.row, math.Sqrt(weight))
+// solve writes the scaled labels and the residuals that the experts predict.
+func (s *keyAffineScratch) solve(dst []float64, factors []*qr.Factor, affine, columns []float64, u units, output int) {
+	s.fill(s.features[output], affine, columns, u)
+	for i, f := range factors {
+		square := 1 + f.Solve(s.row(i, output, len(columns)), s.priors[i])/s.renewals[i].forgetting
+		dst[keyTargets*i], dst[keyTargets*i+1] = s.priors[i][0]/square, float64(s.priors[i][1]/square*u.scale)
 	}
-	f.Rotate(s.row, s.priors)
+}
+
+// learn teaches the factors the features of an output in a round, from 1, given the served v.
+func (s *keyAffineScratch) learn(factors []*qr.Factor, u units, v, y, weight float64, output, columns int, round uint64) {
+	for i, f := range factors {
+		row, size := s.rows[i], len(s.row(i, output, columns))
+		row[size], row[size+1] = u.scaledLabel(y), u.relative(y-v)
+		if weight != 1 {
+			loops.Scale(row, math.Sqrt(weight))
+		}
+		f.RotateDiscounted(row, s.priors[i], math.Sqrt(s.renewals[i].forgetting))
+		s.renewals[i].renew(f, ridge, round, row, s.priors[i])
+	}
 }
 
 // learnKeyAffine teaches the affine experts a row. A stage, which changes the units, makes new
@@ -119,9 +157,10 @@ func (l *Learner) learnKeyAffine(r row) {
 	if l.o.keyAffineExperts() == 0 {
 		return
 	}
+	columns := l.o.keyColumns()
 	if !l.isStage() {
 		for j := range l.mixers {
-			k.affine.learn(l.keyed.mixers[j].affine, k.units[j], k.vs[j], r.y[j], r.weight, j)
+			k.affine.learn(l.keyed.mixers[j].affine, k.units[j], k.vs[j], r.y[j], r.weight, j, columns, l.n)
 		}
 		return
 	}
@@ -133,8 +172,8 @@ func (l *Learner) learnKeyAffine(r row) {
 		l.present(l.scratch, r.x, r.lags, r.seen)
 		for j := range l.mixers {
 			u := l.mixers[j].units
-			k.affine.fill(k.affine.features[j], l.scratch.affine, r.columnsOf(j, l.o.keyColumns()), u)
-			k.affine.learn(l.keyed.mixers[j].affine, u, r.vs[j], r.y[j], r.weight, j)
+			k.affine.fill(k.affine.features[j], l.scratch.affine, r.columnsOf(j, columns), u)
+			k.affine.learn(l.keyed.mixers[j].affine, u, r.vs[j], r.y[j], r.weight, j, columns, uint64(i+1))
 		}
 	}
 }

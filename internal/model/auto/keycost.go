@@ -17,11 +17,12 @@ func (o Options) keyedFlops() (observe, predict uint64) {
 	if o.keyed == 0 {
 		return 0, 0
 	}
-	k, r, sources := uint64(o.Outputs), o.keyAffineSize(), uint64(o.effects().Sources())
+	k, sources := uint64(o.Outputs), uint64(o.effects().Sources())
 	both := sources*(keyFlops+effectFlops*k/4) + k*uint64(40*o.keyExperts())
-	if o.keyAffineExperts() > 0 {
+	for i, f := range o.keyForgettings() {
+		r := o.keyAffineOrder(i)
 		both += k * uint64(r*(r+1)/2+4*r)
-		observe = k * factorFlops(r, keyAffineExperts)
+		observe += k * (factorFlops(r, keyTargets) + renewalFlops(r, f))
 	}
 	return both + observe + k*effectFlops*sources, both
 }
@@ -33,8 +34,8 @@ func (o Options) keyedBytes() uint64 {
 	}
 	e, c, r := o.keyExperts(), o.keyColumns(), o.keyAffineSize()
 	each := mix.Bytes(1+e) + 8*uint64(4*(e+1)+6) + 16*uint64(e)
-	if o.keyAffineExperts() > 0 {
-		each += qr.Bytes(r, keyAffineExperts)
+	for i := range o.keyForgettings() {
+		each += qr.Bytes(o.keyAffineOrder(i), keyTargets)
 	}
 	scratch := 3*e + c + 3*r + 16
 	return uint64(o.Outputs)*(each+8*uint64(scratch)) + uint64(16*o.effects().Sources()+8*(o.keyed+o.inputs()+2*o.sloped()))

@@ -28,7 +28,7 @@ type keyMixer struct {
 	// passed are the losses of the experts on the rows that a gate before the learner did not
 	// admit.
 	passed []compensated.Sum
-	affine *qr.Factor
+	affine []*qr.Factor
 }
 
 func newKeyed(o Options) *keyed {
@@ -132,8 +132,8 @@ func (l *Learner) findKeys(s *scratch, served *advice) {
 		if served != nil {
 			served.keyColumns(k, j)
 		}
-		if f := l.keyed.mixers[j].affine; f != nil {
-			k.affine.solve(own[experts-keyAffineExperts:], f, s.affine, k.columnsOf(j), k.units[j], j)
+		if factors := l.keyed.mixers[j].affine; len(factors) > 0 {
+			k.affine.solve(own[experts-l.o.keyAffineExperts():], factors, s.affine, k.columnsOf(j), k.units[j], j)
 		}
 	}
 }
@@ -225,8 +225,8 @@ func (k *keyed) visit(v *codec.Visitor, n uint64, o Options) {
 		m := &k.mixers[j]
 		m.mixture.Visit(v)
 		m.account.visit(v)
-		if m.affine != nil {
-			visitFactor(v, m.affine, ridge)
+		for _, f := range m.affine {
+			visitFactor(v, f, ridge)
 		}
 		for i := range m.passed {
 			visitSum(v, &m.passed[i])

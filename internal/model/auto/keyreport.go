@@ -2,6 +2,7 @@ package auto
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -35,8 +36,12 @@ func (o Options) keyNames() (names []string) {
 		names = append(names, model.FamilyKeys+"/"+name)
 	}
 	names = append(names, effects.ProductNames()[:o.effects().Products()]...)
-	if o.keyAffineExperts() > 0 {
-		names = append(names, "keys/affine/value", "keys/affine/residual")
+	for i, f := range o.keyForgettings() {
+		name := model.FamilyKeys + "/affine"
+		if i > 0 {
+			name = fmt.Sprintf("%s/means/forgetting_%g", model.FamilyKeys, f)
+		}
+		names = append(names, name+"/value", name+"/residual")
 	}
 	return names
 }
@@ -59,7 +64,8 @@ func (l *Learner) keyShares(dst []float64, output int, share float64, through bo
 
 // addsToV reports whether an expert of the keys predicts v and an effect.
 func (o Options) addsToV(expert int) bool {
-	return expert != o.effects().Experts()+o.effects().Products()
+	expert -= o.effects().Experts() + o.effects().Products()
+	return expert < 0 || expert%keyTargets == 1
 }
 
 // keyEffects are what the experts of the keys add to v, and what the others predict.

@@ -89,7 +89,7 @@ func TestLevel1SeesNoKeys(t *testing.T) {
 }
 
 // TestNaiveKeyed: u is the ML-Poly mixture of plain sums of v and the experts of the keys, from
-// the second row on, whether labels come at once or late.
+// the second row on, whether labels come at once or late. The forecasters of y − v from mean labels and counts are naive ones.
 func TestNaiveKeyed(t *testing.T) {
 	for _, late := range []int{0, 7} {
 		l := auto.New(keyOptions())
@@ -103,18 +103,32 @@ func TestNaiveKeyed(t *testing.T) {
 			labels int
 		}
 		var all []waiting
-		labels := 0
+		labels, low, high := 0, math.Inf(1), math.Inf(-1)
 		for n, r := range visits(3, 500) {
 			p := predict(t, l, r.x)
 			said, u := l.SaidKeyed(p.Advice)
 			require.InDelta(t, poly.mix(said, len(said)), u, 1e-9, "%v %v", late, n)
 			all = append(all, waiting{r, p.Advice, said, u, labels})
+			for k, forgetting := range []float64{0.99, 0.97} {
+				if n <= 200 || n%25 > 0 {
+					break
+				}
+				z, scale := l.KeyMeans(p.Advice)
+				d := newDense(0, len(z), 1, 0.01, forgetting)
+				for _, w := range all[:labels] {
+					z, _ := l.KeyMeans(w.advice)
+					d.learn(z, []float64{(w.row.y[0] - w.said[0]) / scale}, w.row.weight)
+				}
+				want := math.Max(low, math.Min(high, said[0]+d.predict(z)[0]*scale))
+				require.InDelta(t, want, said[len(said)-3+2*k], 1e-6, "row %d, forgetting %g", n, forgetting)
+			}
 			if n < late {
 				continue
 			}
 			w := all[n-late]
 			var out model.Outcome
 			require.NoError(t, l.ObserveAdvised(&out, w.row.x, w.row.y, w.row.weight, w.advice))
+			low, high = math.Min(low, w.row.y[0]), math.Max(high, w.row.y[0])
 			if w.labels > 0 {
 				poly.learn(2*w.row.weight*(w.u-w.row.y[0]), w.u, w.said, len(w.said))
 			}

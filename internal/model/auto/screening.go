@@ -134,9 +134,9 @@ func (l *Learner) rescreen() {
 	}
 	if l.keyed != nil {
 		for j := range l.keyed.mixers {
-			if f := l.keyed.mixers[j].affine; f != nil {
-				for _, i := range changed {
-					f.Renew(i, math.Sqrt(ridge))
+			for _, i := range changed {
+				if all := l.keyed.mixers[j].affine; len(all) > 0 {
+					all[0].Renew(i, math.Sqrt(ridge))
 				}
 			}
 		}

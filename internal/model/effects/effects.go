@@ -56,6 +56,10 @@ const (
 	ColumnsEach = 6
 	// LabelColumns is how many of the columns are in units of labels.
 	LabelColumns = 4
+	// MeanColumn is the place of the shrunk mean of the labels.
+	MeanColumn = 2
+	// CountColumn is the place of the logarithm of 1 + the rows of the key.
+	CountColumn = 4
 
 	mostPaired   = 8 // Inputs in pairs.
 	trial        = 1000
