@@ -143,7 +143,7 @@ func newLearner(whole Options, lineup lineup, ridges int) *Learner {
 	l.stackRenewals = stackRenewals(plan.experts())
 	l.level1Block, l.keyedBlock, l.level2Block = level1Block(plan), o.keyedBlock(), level2Block(lineup)
 	if !lineup.empty() {
-		l.level2Renewals = stackRenewals(o.level2Experts(lineup))
+		l.level2Renewals = stackRenewals(o.level2Experts(plan, lineup))
 		l.fixedBytes += o.level2Bytes(lineup)
 		l.memoryBytes = o.memoryBytes(lineup)
 		l.nearAsleep = o.nearAsleep(lineup)

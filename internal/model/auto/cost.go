@@ -120,7 +120,7 @@ func (o Options) cost(l lineup, ridges int) model.Cost {
 		c.StateBytes += o.openingBytes(ridges) + o.ridgeBytes() + uint64(max(0, openingRows-o.last()))*o.rowBytes()
 	}
 	if !l.empty() {
-		observe, predict := o.lineupFlops(l)
+		observe, predict := o.lineupFlops(p, l)
 		c.StateBytes += o.level2Bytes(l) + o.memoryBytes(l) + 8*lastStage*uint64(o.Outputs)
 		c.ObserveFlops += observe
 		c.PredictFlops += predict

@@ -13,24 +13,28 @@ import (
 // the keys: from few columns a forecaster learns within a hundred rows what the keys say in these rows. Wide inputs have none.
 const (
 	keyTargets     = 2 // The label and the residual.
+	keyMemories    = 3
 	mostKeyAffine  = 512
 	keyAffineShare = 8 // Of the budget.
 )
 
 // keyForgettings are the memories of the forecasters, of which the first has all columns.
-func (o Options) keyForgettings() []float64 {
+func keyForgettings() [keyMemories]float64 { return [...]float64{unforgetting, 0.99, 0.97} }
+
+// keyForecasters is the number of forecasters.
+func (o Options) keyForecasters() int {
 	r := o.keyAffineSize()
 	switch {
 	case r > mostKeyAffine || o.Outputs*keyAffineShare*int(factorFlops(r, keyTargets)) > int(o.Microseconds*flopsPerMicrosecond):
-		return nil
+		return 0
 	case o.keyKinds() <= effects.CountColumn:
-		return []float64{unforgetting}
+		return 1
 	default:
-		return []float64{unforgetting, 0.99, 0.97}
+		return keyMemories
 	}
 }
 
-func (o Options) keyAffineExperts() int { return keyTargets * len(o.keyForgettings()) }
+func (o Options) keyAffineExperts() int { return keyTargets * o.keyForecasters() }
 
 // keyAffineSize is the number of features of the first forecaster.
 func (o Options) keyAffineSize() int { return o.affine() + o.keyColumns() }
@@ -45,7 +49,7 @@ func (o Options) keyAffineOrder(i int) int {
 
 // newKeyAffine are the factors of an output.
 func newKeyAffine(o Options) (factors []*qr.Factor) {
-	for i := range o.keyForgettings() {
+	for i := range o.keyForecasters() {
 		factors = append(factors, qr.New(o.keyAffineOrder(i), keyTargets, ridge))
 	}
 	return factors
@@ -63,10 +67,10 @@ type keyAffineScratch struct {
 
 func newKeyAffineScratch(o Options) keyAffineScratch {
 	s := keyAffineScratch{groups: o.view().keyGroups(), windowed: o.windowKeys()}
-	for i, f := range o.keyForgettings() {
+	for i := range o.keyForecasters() {
 		r := o.keyAffineOrder(i)
 		s.rows, s.priors = append(s.rows, qr.NewRow(r+keyTargets)), append(s.priors, make([]float64, keyTargets))
-		s.renewals = append(s.renewals, newRenewal(r, f))
+		s.renewals = append(s.renewals, newRenewal(r, keyForgettings()[i]))
 	}
 	if len(s.rows) > 0 {
 		for range o.Outputs {

@@ -19,10 +19,10 @@ func (o Options) keyedFlops() (observe, predict uint64) {
 	}
 	k, sources := uint64(o.Outputs), uint64(o.effects().Sources())
 	both := sources*(keyFlops+effectFlops*k/4) + k*uint64(40*o.keyExperts())
-	for i, f := range o.keyForgettings() {
+	for i := range o.keyForecasters() {
 		r := o.keyAffineOrder(i)
 		both += k * uint64(r*(r+1)/2+4*r)
-		observe += k * (factorFlops(r, keyTargets) + renewalFlops(r, f))
+		observe += k * (factorFlops(r, keyTargets) + renewalFlops(r, keyForgettings()[i]))
 	}
 	return both + observe + k*effectFlops*sources, both
 }
@@ -34,7 +34,7 @@ func (o Options) keyedBytes() uint64 {
 	}
 	e, c, r := o.keyExperts(), o.keyColumns(), o.keyAffineSize()
 	each := mix.Bytes(1+e) + 8*uint64(4*(e+1)+6) + 16*uint64(e)
-	for i := range o.keyForgettings() {
+	for i := range o.keyForecasters() {
 		each += qr.Bytes(o.keyAffineOrder(i), keyTargets)
 	}
 	scratch := 3*e + c + 3*r + 16

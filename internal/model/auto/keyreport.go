@@ -36,10 +36,10 @@ func (o Options) keyNames() (names []string) {
 		names = append(names, model.FamilyKeys+"/"+name)
 	}
 	names = append(names, effects.ProductNames()[:o.effects().Products()]...)
-	for i, f := range o.keyForgettings() {
+	for i := range o.keyForecasters() {
 		name := model.FamilyKeys + "/affine"
 		if i > 0 {
-			name = fmt.Sprintf("%s/means/forgetting_%g", model.FamilyKeys, f)
+			name = fmt.Sprintf("%s/means/forgetting_%g", model.FamilyKeys, keyForgettings()[i])
 		}
 		names = append(names, name+"/value", name+"/residual")
 	}

@@ -38,7 +38,7 @@ type level2 struct {
 
 func newLevel2(o Options, l lineup) *level2 {
 	m := &level2{
-		stacked: newStacked(o.level2Experts(l), level2Finalists), account: newAccount(l.experts() + level2Finalists),
+		stacked: newStacked(o.level2Experts(o.plan(), l), level2Finalists), account: newAccount(l.experts() + level2Finalists),
 		passed: make([]compensated.Sum, 1+l.experts()),
 	}
 	for i, ridge := range topRidges() {
@@ -108,7 +108,7 @@ type level2Scratch struct {
 }
 
 func newLevel2Scratch(o Options, l lineup) *level2Scratch {
-	k := o.level2Experts(l)
+	k := o.level2Experts(o.plan(), l)
 	return &level2Scratch{
 		memory: newMemoryScratch(o, l), stack: newStackScratch(k),
 		experts: make([]float64, k*o.Outputs), final: make([]float64, level2Finalists*o.Outputs), weights: make([]float64, k),

@@ -179,8 +179,8 @@ func TestLevel2LearnsLate(t *testing.T) {
 }
 
 func FuzzLevel2Restore(f *testing.F) {
-	// With 58 µs level 2 has few experts, so that a state is small and the fuzzer reads many.
-	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 58}
+	// With 54 µs level 2 has few experts, so that a state is small and the fuzzer reads many.
+	o := auto.Options{Dimension: 2, Outputs: 1, Lags: 1, Frequencies: 2, Microseconds: 54}
 	for _, n := range []int{0, 100, 200} {
 		l := auto.New(o)
 		for _, s := range wave(n, 2) {
@@ -189,7 +189,7 @@ func FuzzLevel2Restore(f *testing.F) {
 		}
 		state, err := codec.Append(nil, l.Visit)
 		require.NoError(f, err)
-		require.LessOrEqual(f, len(state), 200_000, "a state of %d bytes", len(state))
+		require.LessOrEqual(f, len(state), 400_000, "a state of %d bytes", len(state))
 		f.Add(state)
 	}
 	f.Fuzz(func(t *testing.T, state []byte) {

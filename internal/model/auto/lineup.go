@@ -19,20 +19,29 @@ type lineup struct {
 	cells int
 }
 
-// lineups are all lineups, the most expensive first. With keys, trees beside their effects are in
+// lineups are all lineups that the inputs allow, the most expensive first. With keys, trees beside their effects are in
 // place of the trees of labels.
 func (o Options) lineups() []lineup {
 	first := trees.Labels
 	if o.windowKeys() > 0 {
 		first = trees.Beside
 	}
-	all := []trees.Kind{first, trees.Residuals, trees.Changes, trees.Plain}
-	return []lineup{
-		{columns: all, neighbors: true},
-		{columns: all[:3], neighbors: true},
-		{columns: all[:3]},
-		{columns: all[:2]},
+	v, columns := o.view(), []trees.Kind{first, trees.Residuals, trees.Changes, trees.Plain}
+	if v.layout().Capacity() < leastWindow || o.last() < lastStage {
+		return nil
 	}
+	all := []lineup{{columns: columns, neighbors: true}, {columns: columns[:3], neighbors: true}, {columns: columns[:3]}, {columns: columns[:2]}}
+	if v.near() == 0 || v.near() > neighbors.MostInputs {
+		all = all[2:]
+	}
+	for i := range all {
+		l := &all[i]
+		l.crosses, l.keys = v.crossed() > 0, v.keyGroups() > 1
+		if len(v.numbers) <= maxCelled && len(v.categories) == 0 && o.keyed == 0 {
+			l.cells = len(v.numbers)
+		}
+	}
+	return all
 }
 
 const (
@@ -52,26 +61,9 @@ func (o Options) capacity() int {
 	return min(whole, max(leastWindow, mostWindows*whole/o.Outputs))
 }
 
-// lineup is the most expensive lineup within what level 1 leaves of the budget, or none.
 func (o Options) lineup() lineup {
-	left := o.Microseconds - o.microseconds(o.plan())
-	v := o.view()
-	if v.layout().Capacity() < leastWindow || o.last() < lastStage {
-		return lineup{}
-	}
-	for _, l := range o.lineups() {
-		if l.neighbors && (v.near() == 0 || v.near() > neighbors.MostInputs) {
-			continue
-		}
-		l.crosses, l.keys = v.crossed() > 0, v.keyGroups() > 1
-		if len(v.numbers) <= maxCelled && len(v.categories) == 0 && o.keyed == 0 {
-			l.cells = len(v.numbers)
-		}
-		if observe, _ := o.lineupFlops(l); float64(observe)/flopsPerMicrosecond <= left {
-			return l
-		}
-	}
-	return lineup{}
+	_, l := o.choose()
+	return l
 }
 
 // forestOptions share the work of one Observe among the outputs.
@@ -115,13 +107,13 @@ func (l lineup) experts() int {
 
 // level2Experts is the number of experts of level 2: v, or u with keys, the experts of level 1,
 // the experts of the keys and the experts of the lineup.
-func (o Options) level2Experts(l lineup) int {
-	return 1 + o.plan().experts() + o.keyExperts() + l.experts()
+func (o Options) level2Experts(p Plan, l lineup) int {
+	return 1 + p.experts() + o.keyExperts() + l.experts()
 }
 
 // nearAsleep marks the experts of level 2 that are no neighbors.
 func (o Options) nearAsleep(l lineup) []bool {
-	awake := make([]bool, o.level2Experts(l))
+	awake := make([]bool, o.level2Experts(o.plan(), l))
 	from := len(awake) - l.experts() + len(l.columns)
 	for k := range awake {
 		awake[k] = !l.neighbors || k < from || k >= from+neighbors.Experts
@@ -154,9 +146,9 @@ func (l lineup) names() []string {
 
 // lineupFlops are nominal multiply-adds of an Observe and of a Predict, all outputs and level
 // 2 included.
-func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
+func (o Options) lineupFlops(p Plan, l lineup) (observe, predict uint64) {
 	const nanosecond = flopsPerMicrosecond / 1000
-	experts, rows := o.level2Experts(l), o.capacity()
+	experts, rows := o.level2Experts(p, l), o.capacity()
 	for _, kind := range l.columns {
 		each := uint64(columnTime)
 		if kind == trees.Plain {
@@ -185,7 +177,7 @@ func (o Options) lineupFlops(l lineup) (observe, predict uint64) {
 
 // level2Bytes is the memory of the mixtures and the stacks of level 2 with their scratch.
 func (o Options) level2Bytes(l lineup) uint64 {
-	experts := o.level2Experts(l)
+	experts := o.level2Experts(o.plan(), l)
 	each := mix.Bytes(experts) + mix.Bytes(level2Finalists) + stacks*qr.Bytes(stackSize(experts), 1) + tops*qr.Bytes(topSize, 1) +
 		8*uint64(4*(level2Finalists+l.experts())+experts+32+topSize+2+2*stacks*stackSize(experts))
 	each += 16 * uint64(1+l.experts()) // Of passed.

@@ -4,6 +4,7 @@ package auto
 
 import (
 	"fmt"
+	"slices"
 )
 
 // Options of a learner.
@@ -123,20 +124,44 @@ func plans() []Plan {
 	}
 }
 
-// plan is the most expensive plan within the budget, or else the cheapest.
-func (o Options) plan() Plan {
-	each := plans()
+// richPlans plans give up experts for a larger lineup.
+const richPlans = 4
+
+// choose returns the most expensive lineup for which a rich plan leaves room, and the most expensive one of these plans. Without such
+// a plan choose returns the most expensive plan within the budget, or else the cheapest, and the most expensive lineup within what it leaves.
+func (o Options) choose() (Plan, lineup) {
+	each, lineups := plans(), o.lineups()
 	if o.whole > 0 {
 		for i := range each {
 			each[i].wide = o.wide().Names()
 		}
 	}
-	for _, p := range each[:len(each)-1] {
-		if o.microseconds(p) <= o.Microseconds {
-			return p
+	fits := func(p Plan, l lineup) bool {
+		observe, _ := o.lineupFlops(p, l)
+		return float64(observe)/flopsPerMicrosecond <= o.Microseconds-o.microseconds(p)
+	}
+	for _, l := range lineups {
+		for _, p := range each[:richPlans] {
+			if fits(p, l) {
+				return p, l
+			}
 		}
 	}
-	return each[len(each)-1]
+	at := slices.IndexFunc(each, func(p Plan) bool { return o.microseconds(p) <= o.Microseconds })
+	if at < 0 {
+		at = len(each) - 1
+	}
+	for _, l := range lineups {
+		if fits(each[at], l) {
+			return each[at], l
+		}
+	}
+	return each[at], lineup{}
+}
+
+func (o Options) plan() Plan {
+	p, _ := o.choose()
+	return p
 }
 
 // maps are the maps of a plan, each once.
