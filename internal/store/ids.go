@@ -201,11 +201,10 @@ func (s *Store) forgetSome(lower []byte, before time.Time, keep int) (next []byt
 	if err != nil || len(old) == 0 {
 		return nil, err
 	}
-	dropped, err := s.logDB.dropAged(familyID, familyIDAge, old)
-	if err != nil {
+	if err := s.logDB.dropAged(familyID, familyIDAge, old); err != nil {
 		return nil, err
 	}
-	s.remembered.Add(-int64(len(dropped)))
+	s.remembered.Add(-int64(len(old)))
 	return old[len(old)-1].after(familyIDAge), nil
 }
 

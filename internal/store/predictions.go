@@ -307,8 +307,7 @@ func (db *database) eachPending(f func(model uint64, id string)) error {
 }
 
 // expireSome drops the due rows of a portion of the index from lower on. It returns the registered
-// model of every dropped row, and the key of the next portion, nil at the end. An entry of the index has a row with the
-// entry's time, unless its model is deleted: expireSome holds all stripes from its read on, and looks no row up.
+// model of every dropped row, and the key of the next portion, nil at the end.
 func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []*Model, next []byte, err error) {
 	const all = ^uint64(0)
 	defer s.rows.lock(stripeSet{all, all, all, all})()
@@ -316,12 +315,7 @@ func (s *Store) expireSome(db *database, lower []byte, now time.Time) (models []
 	if err != nil || len(due) == 0 {
 		return nil, nil, err
 	}
-	if err := db.commit(pebble.NoSync, func(b *pebble.Batch) (err error) {
-		for n := 0; n < len(due) && err == nil; n++ {
-			err = deleteTimed(b, familyPending, familyExpiry, due[n].model, due[n].id, due[n].at)
-		}
-		return err
-	}); err != nil {
+	if err := db.dropAged(familyPending, familyExpiry, due); err != nil {
 		return nil, nil, err
 	}
 	for _, e := range due {

@@ -29,24 +29,14 @@ func (db *database) agedBefore(lower, upper []byte, limit int) (out []aged, err 
 	return out, err
 }
 
-// dropAged deletes entries of an index and their rows in one batch. It returns the model of each deleted row. A row that
-// was put again has another time and stays. A row that is too short to have a time is deleted.
-func (db *database) dropAged(row, index byte, old []aged) (models []uint64, err error) {
-	err = db.commit(pebble.NoSync, func(b *pebble.Batch) error {
-		for _, e := range old {
-			k := idKey(row, e.model, e.id)
-			at, ok, err := db.timeOf(k)
-			if err == nil {
-				err = b.Delete(agedKey(index, e.at, e.model, e.id), nil)
-			}
-			if err == nil && ok && (at < 0 || at == e.at) {
-				models, err = append(models, e.model), b.Delete(k, nil)
-			}
-			if err != nil {
-				return err
-			}
+// dropAged deletes entries of an index and their rows in one batch, and looks no row up. An entry has a row with its time,
+// or its model is deleted: both are put and deleted in one batch. The caller keeps others from putting the rows again since
+// it read the entries.
+func (db *database) dropAged(row, index byte, old []aged) error {
+	return db.commit(pebble.NoSync, func(b *pebble.Batch) (err error) {
+		for n := 0; n < len(old) && err == nil; n++ {
+			err = deleteTimed(b, row, index, old[n].model, old[n].id, old[n].at)
 		}
-		return nil
+		return err
 	})
-	return models, err
 }
