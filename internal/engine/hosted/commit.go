@@ -263,7 +263,7 @@ func (c *commit) stepDown(err error) error {
 	case errors.Is(err, ErrNotOwner):
 		return err
 	case errors.Is(err, storage.ErrDeleted): // Nothing was written.
-		return c.id.storagef("append to the log", err)
+		return NotFound(string(c.id))
 	case c.journal.replicated:
 		return fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
