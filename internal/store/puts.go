@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 
@@ -17,11 +18,22 @@ type puts struct {
 	waiting []*put
 	// led: a call commits, or is about to.
 	led bool
+	// shared: the last commit had the rows of several calls.
+	shared bool
+	// pause is how many commits do not wait for others after a slow gather, left how many of them are left.
+	pause, left int
 }
 
 // sharedRows bounds the rows of calls that are committed together. A call of more rows does not wait for others, nor
 // others for it.
 const sharedRows = 64
+
+const (
+	// A gather that takes longer than slowGather costs more than it saves: other goroutines keep the processors.
+	slowGather = 5 * time.Millisecond
+	// Each slow gather in a row makes the pause pauseFactor times as long, at most maxPause.
+	pauseFactor, maxPause = 8, 1 << 15
+)
 
 // put is one call.
 type put struct {
@@ -68,8 +80,11 @@ func (s *Store) putTogether(p *put) error {
 		q.Lock()
 	}
 	q.led = true
-	q.gather()
+	if q.shared { // A call alone has no others to wait for.
+		q.gather()
+	}
 	group := q.take()
+	q.shared = len(group) > 1
 	q.Unlock()
 	defer func() {
 		for _, other := range group[1:] {
@@ -83,12 +98,23 @@ func (s *Store) putTogether(p *put) error {
 
 // gather yields to other calls as long as they join. The caller holds the lock, and gather gives it up meanwhile.
 func (q *puts) gather() {
+	if q.left > 0 {
+		q.left--
+		return
+	}
+	began := time.Now() //nolint:forbidigo // No result depends on it.
 	for before := 0; before < len(q.waiting) && before < sharedRows; {
 		before = len(q.waiting)
 		q.Unlock()
 		runtime.Gosched()
 		q.Lock()
+		if time.Since(began) > slowGather {
+			q.pause = min(pauseFactor*(q.pause+1), maxPause)
+			q.left = q.pause
+			return
+		}
 	}
+	q.pause = 0
 }
 
 // take takes the first calls, before a call that shares a stripe with an earlier one: both may have the same row. The
