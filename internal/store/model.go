@@ -25,6 +25,8 @@ type Model struct {
 	number  uint64
 	stage   atomic.Int32
 	pending tally
+	// waiting counts the rows of calls of PutPending that wait.
+	waiting atomic.Int64
 	// writing: every call that changes the log or the ids holds it.
 	writing sync.Mutex
 	// snapshotting: one WriteSnapshot at a time writes the temporary file.

@@ -215,14 +215,14 @@ func (m *Model) closeTally() {
 }
 
 // CountPending implements storage.Upkeep.
-func (s *Store) CountPending() int64 { return s.pendingCount.Load() }
+func (s *Store) CountPending() int64 { return s.pendingCount.Load() + s.puts.rows.Load() }
 
 // CountPending implements storage.Pending.
 func (m *Model) CountPending() int64 {
 	if m.gone() != nil {
 		return 0
 	}
-	return m.pending.n.Load()
+	return m.pending.n.Load() + m.waiting.Load()
 }
 
 // EachPending implements storage.Pending. An inspected store with unreadable pending predictions has

@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -16,6 +17,8 @@ import (
 type puts struct {
 	sync.Mutex
 	waiting []*put
+	// rows counts the rows of the waiting calls.
+	rows atomic.Int64
 	// led: a call commits, or is about to.
 	led bool
 	// shared: the last commit had the rows of several calls.
@@ -71,6 +74,7 @@ func (s *Store) putTogether(p *put) error {
 	q := &s.puts
 	q.Lock()
 	q.waiting = append(q.waiting, p)
+	q.count(p, len(p.rows))
 	if q.led {
 		p.turn = make(chan bool, 1)
 		q.Unlock()
@@ -127,12 +131,19 @@ func (q *puts) take() (group []*put) {
 			break
 		}
 		stripes.join(&q.waiting[n].stripes)
+		q.count(q.waiting[n], -len(q.waiting[n].rows))
 	}
 	group = append(group, q.waiting[:n]...)
 	rest := copy(q.waiting, q.waiting[n:])
 	clear(q.waiting[rest:])
 	q.waiting = q.waiting[:rest]
 	return group
+}
+
+// count counts rows of a waiting call as pending, so that concurrent calls do not exceed a limit together.
+func (q *puts) count(p *put, rows int) {
+	p.model.waiting.Add(int64(rows))
+	q.rows.Add(int64(rows))
 }
 
 // pass lets the first waiting call commit.

@@ -15,6 +15,29 @@ import (
 	"hindsight/internal/engine/storage"
 )
 
+// Concurrent callers that look at the count first keep to a limit, except for the rows of one commit.
+func TestPutsCountWhileTheyWait(t *testing.T) {
+	s := open(t, vfs.NewMem())
+	defer closed(t, s)
+	m := create(t, s, "m")
+	const callers, rows, limit = 64, 30, 300
+	var group sync.WaitGroup
+	for c := range callers {
+		group.Go(func() {
+			put := make([]storage.Prediction, rows)
+			for k := range put {
+				put[k] = storage.Prediction{ID: fmt.Sprint(c, "-", k), Expiry: time.Unix(9, 0), Minted: true}
+			}
+			if m.CountPending()+rows <= limit {
+				assert.NoError(t, m.PutPending(put))
+			}
+		})
+	}
+	group.Wait()
+	assert.Less(t, m.CountPending(), int64(callers*rows*2/3)) // Calls between the look and the put may exceed the limit.
+	assert.Equal(t, m.CountPending(), s.CountPending())
+}
+
 // Goroutines that keep the processors do not delay the predictions of one caller, nor of several.
 func TestPutBesideWork(t *testing.T) {
 	s := open(t, vfs.NewMem())
