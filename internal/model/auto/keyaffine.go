@@ -133,8 +133,22 @@ func (s *keyAffineScratch) row(i, output, columns int) []float64 {
 func (s *keyAffineScratch) solve(dst []float64, factors []*qr.Factor, affine, columns []float64, u units, output int) {
 	s.fill(s.features[output], affine, columns, u)
 	for i, f := range factors {
-		square := 1 + f.Solve(s.row(i, output, len(columns)), s.priors[i])/s.renewals[i].forgetting
+		z := s.row(i, output, len(columns))
+		if i > 0 {
+			cutCounts(z[1+s.groups:], f)
+		}
+		square := 1 + f.Solve(z, s.priors[i])/s.renewals[i].forgetting
 		dst[keyTargets*i], dst[keyTargets*i+1] = s.priors[i][0]/square, float64(s.priors[i][1]/square*u.scale)
+	}
+}
+
+// cutCounts cuts the counts of a row to two deviations from their means in the memory of a forecaster. If all keys are
+// known well, their counts take a share of the constant, which a new key would lose.
+func cutCounts(counts []float64, f *qr.Factor) {
+	first := f.Order() - len(counts)
+	for i, c := range counts {
+		mean, deviation := f.Feature(first + i)
+		counts[i] = min(max(c, mean-float64(2*deviation)), mean+float64(2*deviation))
 	}
 }
 

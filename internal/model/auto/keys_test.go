@@ -119,6 +119,11 @@ func TestNaiveKeyed(t *testing.T) {
 					z, _ := l.KeyMeans(w.advice)
 					d.learn(z, []float64{(w.row.y[0] - w.said[0]) / scale}, w.row.weight)
 				}
+				for j := (len(z) + 1) / 2; j < len(z); j++ { // A count.
+					mean := d.a[0][j] / d.a[0][0]
+					room := 2 * math.Sqrt(d.a[j][j]/d.a[0][0]-mean*mean)
+					z[j] = math.Max(mean-room, math.Min(mean+room, z[j]))
+				}
 				want := math.Max(low, math.Min(high, said[0]+d.predict(z)[0]*scale))
 				require.InDelta(t, want, said[len(said)-3+2*k], 1e-6, "row %d, forgetting %g", n, forgetting)
 			}

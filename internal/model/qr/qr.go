@@ -124,6 +124,18 @@ func (f *Factor) Right() []float64 { return f.right }
 // Diagonal is R_ii, r numbers, to be read only.
 func (f *Factor) Diagonal() []float64 { return f.diagonal }
 
+// Feature returns the mean and the deviation of feature j ≥ 1 over the absorbed rows and the ridge, where feature 0 of
+// each row is 1: R_0j/R_00 and √(Σ_{0<i≤j} R_ij²)/R_00. It costs O(j).
+func (f *Factor) Feature(j int) (mean, deviation float64) {
+	square := 0.0
+	for i := 1; i <= j; i++ {
+		r := f.rowSlice(i)[j-i]
+		square += float64(r * r)
+	}
+	r := f.diagonal[0]
+	return f.rowSlice(0)[j] / r, math.Sqrt(square) / r
+}
+
 // lines is the room of rows of 1 to n numbers.
 func lines(n int) int {
 	full := n &^ (loops.Line - 1)
