@@ -379,6 +379,7 @@ func TestForestIsTheNaiveForest(t *testing.T) {
 		"weights, late":       {trees.Options{Seed: 3, Inputs: 6, Deltas: 3, Work: 9000}, 150, 500, 9, 7, true},
 		"drawn inputs":        {trees.Options{Seed: 4, Inputs: 30, Deltas: 4, Keyed: true, Keys: trees.Keys{From: 6, Effect: 8, To: 18}, Work: 40_000}, 100, 260, 0, 11, false},
 		"large leaves":        {trees.Options{Seed: 5, Inputs: 3, Work: 25_000}, 1000, 1700, 0, 31, true},
+		"two chunks of rows":  {trees.Options{Seed: 7, Inputs: 3, Work: 5000}, 1100, 1900, 3, 29, true},
 		"fits of many rounds": {trees.Options{Seed: 6, Inputs: 24, Keys: trees.Keys{From: 22, Effect: 23, To: 24}, Work: 1600}, 1000, 2500, 2, 41, false},
 	} {
 		t.Run(name, func(t *testing.T) {
