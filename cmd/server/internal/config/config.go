@@ -98,7 +98,7 @@ func Load(args []string, lookupEnv func(string) (string, bool), extra ...*pflag.
 	for _, set := range append(flagSets(table), extra...) {
 		flags.AddFlagSet(set)
 	}
-	// Issue 40: scripts of users start the server with --log-format json. JSON is the only format.
+	// Scripts and units of systemd start the server with --log-format json. JSON is the only format.
 	flags.Func("log-format", "", func(s string) error {
 		if s != "json" {
 			return errors.New("want json, the only format")
