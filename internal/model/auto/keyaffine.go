@@ -142,13 +142,13 @@ func (s *keyAffineScratch) solve(dst []float64, factors []*qr.Factor, affine, co
 	}
 }
 
-// cutCounts cuts the counts of a row to two deviations from their means in the memory of a forecaster. If all keys are
+// cutCounts cuts the counts of a row to three deviations from their means in the memory of a forecaster. If all keys are
 // known well, their counts take a share of the constant, which a new key would lose.
 func cutCounts(counts []float64, f *qr.Factor) {
 	first := f.Order() - len(counts)
 	for i, c := range counts {
 		mean, deviation := f.Feature(first + i)
-		counts[i] = min(max(c, mean-float64(2*deviation)), mean+float64(2*deviation))
+		counts[i] = min(max(c, mean-float64(3*deviation)), mean+float64(3*deviation))
 	}
 }
 

@@ -121,7 +121,7 @@ func TestNaiveKeyed(t *testing.T) {
 				}
 				for j := (len(z) + 1) / 2; j < len(z); j++ { // A count.
 					mean := d.a[0][j] / d.a[0][0]
-					room := 2 * math.Sqrt(d.a[j][j]/d.a[0][0]-mean*mean)
+					room := 3 * math.Sqrt(d.a[j][j]/d.a[0][0]-mean*mean)
 					z[j] = math.Max(mean-room, math.Min(mean+room, z[j]))
 				}
 				want := math.Max(low, math.Min(high, said[0]+d.predict(z)[0]*scale))
