@@ -128,7 +128,8 @@ func plans() []Plan {
 const richPlans = 4
 
 // choose returns the most expensive lineup for which a rich plan leaves room, and the most expensive one of these plans. Without such
-// a plan choose returns the most expensive plan within the budget, or else the cheapest, and the most expensive lineup within what it leaves.
+// a plan, and with several outputs, which gain little by a lineup that each of them pays for, choose returns the most expensive plan
+// within the budget, or else the cheapest, and the most expensive lineup within what it leaves.
 func (o Options) choose() (Plan, lineup) {
 	each, lineups := plans(), o.lineups()
 	if o.whole > 0 {
@@ -142,7 +143,7 @@ func (o Options) choose() (Plan, lineup) {
 	}
 	for _, l := range lineups {
 		for _, p := range each[:richPlans] {
-			if fits(p, l) {
+			if o.Outputs == 1 && fits(p, l) {
 				return p, l
 			}
 		}
