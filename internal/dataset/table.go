@@ -454,11 +454,11 @@ func (t *Table) underlines(record []string) bool {
 	return len(record) > 1 && isDrawn(record)
 }
 
-// total is what the rows of totals of spreadsheets begin with.
+// total matches the first cell of a row of totals of a spreadsheet.
 var total = regexp.MustCompile(`(?i)^(?:(?:grand |sub-?|sous-)total.*|.+ (?:sub)?total|.+ ergebnis|gesamt(?:summe|ergebnis)?|insgesamt|(?:zwischen)?summe|` +
 	`totals?:.*|(?:sub)?totale?s?(?: g[eé]n?[eé]ral| geral| generale)?|totaa?l|sum|suma|итого|всего|合計|小計) *:?$`)
 
-// isTotal reports whether a row has so many gaps and begins with a word for a total, as the last row of a spreadsheet does.
+// isTotal reports whether a row has at least so many gaps and begins with a word for a total, as the last row of a spreadsheet does.
 func isTotal(record []string, gaps int) bool {
 	for _, cell := range record {
 		if cell == "" || len(cell) <= len(" ---") && IsGap(strings.TrimSpace(cell)) {

@@ -212,10 +212,10 @@ func (c *column) namesThings() bool {
 	return slices.Contains(nameWords(), word)
 }
 
-// numberWords are the last words of names of columns of numbers of things.
+// numberWords end the names of columns that number things, as driver_no numbers drivers.
 func numberWords() []string { return []string{"key", "nbr", "no", "nr", "number"} }
 
-// lastWord is the last word of a name in lower case, of storeId and zip_code id and code.
+// lastWord is the last word of a name in lower case: id of storeId, code of zip_code.
 func lastWord(name string) string {
 	name = strings.TrimRightFunc(name, func(r rune) bool { return !unicode.IsLetter(r) })
 	at := strings.LastIndexFunc(name, func(r rune) bool { return !unicode.IsLetter(r) }) + 1

@@ -60,7 +60,8 @@ func (c *Calls) Method(kind, service, name string, codes []string) *Method {
 // Begin counts a call that begins.
 func (m *Method) Begin() { m.started.Inc() }
 
-// End counts the end of a call, with a code by its place. A trace is the id of the call's sampled trace, empty without one: it becomes an exemplar.
+// End counts the end of a call. Code is the place of the call's code among the codes of Method. Trace is the id of the call's
+// sampled trace, which becomes an exemplar, or empty.
 func (m *Method) End(code int, seconds float64, trace string) {
 	m.handled[code].Inc()
 	take(m.seconds, seconds, trace)

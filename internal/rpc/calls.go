@@ -10,8 +10,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// CallMetrics counts and times the calls of one method. A code is a place among the codes of Options.Metrics, a trace the id
-// of a sampled trace or empty.
+// CallMetrics counts and times the calls of one method. Code is a place among the codes that Options.Metrics got, trace the
+// id of a sampled trace or empty.
 type CallMetrics interface {
 	Begin()
 	End(code int, seconds float64, trace string)

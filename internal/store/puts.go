@@ -23,7 +23,7 @@ type puts struct {
 	led bool
 	// shared: the last commit had the rows of several calls.
 	shared bool
-	// pause is how many commits do not wait for others after a slow gather, left how many of them are left.
+	// pause is the number of commits that do not wait for others after a slow gather. left counts those still to come.
 	pause, left int
 }
 
@@ -38,7 +38,7 @@ const (
 	pauseFactor, maxPause = 8, 1 << 15
 )
 
-// put is one call.
+// put is a call of PutPending.
 type put struct {
 	model *Model
 	rows  []storage.Prediction
@@ -65,7 +65,7 @@ func (m *Model) newPut(rows []storage.Prediction) (*put, error) {
 	return p, nil
 }
 
-// putTogether commits the rows of a call, with the rows of other calls.
+// putTogether commits the rows of a call, in one batch with the rows of other calls that wait.
 func (s *Store) putTogether(p *put) error {
 	if len(p.rows) > sharedRows {
 		s.putAll(context.Background(), []*put{p})
@@ -121,8 +121,8 @@ func (q *puts) gather() {
 	q.pause = 0
 }
 
-// take takes the first calls, before a call that shares a stripe with an earlier one: both may have the same row. The
-// caller holds the lock.
+// take removes the first calls from the queue: at most sharedRows rows, and no two calls with a common stripe, because both
+// may have the same row. The caller holds the lock.
 func (q *puts) take() (group []*put) {
 	var stripes stripeSet
 	n, rows := 0, 0

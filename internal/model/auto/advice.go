@@ -236,7 +236,8 @@ func inRange(v, low, high float64, said bool) bool {
 	return v == 0
 }
 
-// mixes reports whether v is a mixture of one prediction and others, or a mixture that was cut to the range of the labels.
+// mixes reports whether v can be a mixture of predictions: v lies between them, or beyond them in the range of the labels, to
+// which a mixture is cut.
 func (m *mixer) mixes(v, one float64, others []float64) bool {
 	low, high := one, one
 	for _, f := range others {

@@ -58,7 +58,7 @@ func newKeyAffine(o Options) (factors []*qr.Factor) {
 // keyAffineScratch has all features of each output.
 type keyAffineScratch struct {
 	features [][]float64
-	// rows, priors and renewals are of the forecasters.
+	// rows, priors and renewals have an entry for each forecaster.
 	rows, priors [][]float64
 	renewals     []renewal
 	groups       int

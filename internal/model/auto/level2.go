@@ -65,7 +65,8 @@ func (m *level2) finish(s *level2Scratch, u units, experts, final []float64) {
 	}
 }
 
-// learnTops teaches the tops what the finalists predicted of a row that counts ω: a row of a huge weight is one row.
+// learnTops teaches the tops what the finalists predicted of a row. Counts is its ω, so that a row of a huge weight teaches
+// no more than one row.
 func (m *level2) learnTops(s *level2Scratch, u units, experts, final []float64, y, counts float64) {
 	for _, top := range m.tops {
 		u.topRow(s.top, experts, final)

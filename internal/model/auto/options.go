@@ -124,12 +124,12 @@ func plans() []Plan {
 	}
 }
 
-// richPlans plans give up experts for a larger lineup.
+// richPlans is the number of plans, the first ones, that may stand in for a richer one so that a larger lineup fits.
 const richPlans = 4
 
-// choose returns the most expensive lineup for which a rich plan leaves room, and the most expensive one of these plans. Without such
-// a plan, and with several outputs, which gain little by a lineup that each of them pays for, choose returns the most expensive plan
-// within the budget, or else the cheapest, and the most expensive lineup within what it leaves.
+// choose returns the most expensive lineup for which one of the first richPlans plans leaves room, with the most expensive of
+// these plans. Otherwise choose returns the most expensive plan within the budget, else the cheapest, and the most expensive
+// lineup within the rest. Several outputs, each of which pays for a lineup, always get the latter.
 func (o Options) choose() (Plan, lineup) {
 	each, lineups := plans(), o.lineups()
 	if o.whole > 0 {
@@ -141,10 +141,10 @@ func (o Options) choose() (Plan, lineup) {
 		observe, _ := o.lineupFlops(p, l)
 		return float64(observe)/flopsPerMicrosecond <= o.Microseconds-o.microseconds(p)
 	}
-	for _, l := range lineups {
+	for n := 0; n < len(lineups) && o.Outputs == 1; n++ {
 		for _, p := range each[:richPlans] {
-			if o.Outputs == 1 && fits(p, l) {
-				return p, l
+			if fits(p, lineups[n]) {
+				return p, lineups[n]
 			}
 		}
 	}

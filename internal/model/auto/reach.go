@@ -55,7 +55,7 @@ func (m *mixer) cutAfter(n uint64, counted float64) {
 	}
 }
 
-// extended is an end of the range of the labels and Σω of its labels after a label that counts ω.
+// extended returns an end of the range of the labels, and Σω of the labels that equal it, after a label y of ω = counts.
 func extended(end, at, y, counts float64, beyond bool) (newEnd, newAt float64) {
 	switch {
 	case beyond:

@@ -265,7 +265,7 @@ func (f *Forest) apply(r *ring, from, to uint64) {
 	}
 }
 
-// enter puts the grown tree into the ring, after the rows since the start.
+// enter replaces the oldest tree of the ring by the grown tree. The rows since the start of the fit get the leaves of both first.
 func (f *Forest) enter(r *ring) {
 	j := &f.fit
 	f.rowLeaves(r.oldest(), j.old, j.start, f.n)

@@ -212,7 +212,7 @@ func (f *Forest) leafOf(t *tree, slot int) int {
 	}
 }
 
-// paces is the number of steps of the work of a round from what the round earns to the most work.
+// paces is the number of steps between the work that a round earns and the most work of a round.
 const paces = 64
 
 // price is the credit that a tree over n rows costs.
@@ -255,7 +255,7 @@ func (f *Forest) Observe(shares []int, sums []int64) {
 			behind = max(behind, paces*(r.credit-price)/((mostCredit-1)*price))
 		}
 	}
-	// A round does the work that it earns, and the more of the most work the more credit waits.
+	// A round does the work that it earns. The more credit waits, the closer its work comes to the most work.
 	earned = min(earned, f.o.work())
 	f.workOn(earned + (f.o.work()-earned)*behind/paces)
 }

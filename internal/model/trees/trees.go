@@ -33,7 +33,7 @@
 // Each Observe does at most Options.Work units of work, about a nanosecond each, in steps; a
 // step of a fit is at most some 25,000 units. A column earns credit and pays 4·0.7·n·F for a tree of n
 // rows and F inputs. One job runs at a time: a fit, or new cut points. An Observe works about what it
-// earns, so that a fit takes the rounds until the next fit is due: no caller waits for a whole fit. A column
+// earns, so that a fit takes the rounds until the next fit is due. A column
 // that has credit for mostCredit trees makes an Observe work the most. A fit uses the rows of
 // the window at its start, which the ring's slack keeps. The state of a fit is its start and
 // the number of its steps: Visit runs the steps again, so a restored model continues bit for
