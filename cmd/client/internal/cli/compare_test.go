@@ -173,39 +173,6 @@ func TestReplayStandardInput(t *testing.T) {
 	assert.True(t, isEmpty(t, dir), "the temporary file is left")
 }
 
-// TestDelayBy sends labels by their times. The times are numbers, and times of day.
-func TestDelayBy(t *testing.T) {
-	rows := []struct{ at, paid int }{{1, 4}, {2, 3}, {3, 9}, {4, 4}, {4, 20}, {6, 7}}
-	// At 3 the label of the second row is there, at 4 that of the first. The fourth is there
-	// at once, but its own prediction comes first.
-	want := []string{
-		"predict r-1", "predict r-2", "observe r-2", "predict r-3", "observe r-1", "predict r-4", "observe r-4",
-		"predict r-5", "predict r-6", "observe r-6", "observe r-3", "observe r-5",
-	}
-	for name, write := range map[string]func(int) string{
-		"numbers": strconv.Itoa,
-		"times":   func(v int) string { return fmt.Sprintf("2026-11-21 %02d:30", v) },
-	} {
-		var text strings.Builder
-		text.WriteString("ordered,x1,paid,x2,y\n")
-		for i, row := range rows {
-			fmt.Fprintf(&text, "%s,%d,%s,1,%d\n", write(row.at), i, write(row.paid), i)
-		}
-		path := written(t, "rows.csv", text.String())
-		f := served(t)
-		args := []string{"replay", "--csv", path, "--model", "m", "--run", "r", "--time", "ordered", "--delay-by", "paid"}
-		d := document(t, 0, args...)
-		wantOrder(t, f, want)
-		assert.True(t, d["servedRounds"] == 6.0 && d["servedMeanLoss"] != nil && d["nextOffset"] == 6.0, "%s: %v", name, d)
-		// Continued at any row, it makes the same calls.
-		for _, offset := range []string{"0", "2"} {
-			d := document(t, 0, append(args, "--offset", offset)...)
-			assert.True(t, d["duplicates"] == d["rounds"], "%s, from %s again: %v", name, offset, d)
-		}
-		wantOrder(t, f, want)
-	}
-}
-
 // TestRunAgain gives an interrupted command again: no row is learned twice, and the
 // account is that of the whole run.
 func TestRunAgain(t *testing.T) {

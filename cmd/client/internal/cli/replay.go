@@ -24,8 +24,8 @@ func (e *env) replay() verb {
 		short: "Take the rows of a CSV file through a model",
 		long: `Take the rows of a CSV file through a model. The model observes the rows in their
 order, in batches, and each row is evaluated by its prequential prediction, made from all
-rows before it. --serve, --delay and --delay-by serve the rows: each row is predicted,
-then observed, one call after another, and evaluated by its served prediction too.
+rows before it. --serve and --delay serve the rows: each row is predicted, then observed,
+one call after another, and evaluated by its served prediction too.
 
 ` + fileHelp + `
 
@@ -54,18 +54,12 @@ An empty cell is a missing value. So are NA and the like, but not in a column of
 row whose target is empty, NA, NaN, null or ?, among numbers also none, nil, - or infinite,
 is predicted and not observed.
 
---time and --delay-by name columns of numbers or times, for labels that come as late as
-they did in the world. The label of a row is sent before the first prediction at which the
-largest value of --time so far has reached the row's --delay-by. Both columns are features
-only if --features or the model names them.
-
 --offset skips rows, and --limit counts rows after the offset. To continue a replay that was
 stopped, give the same command with the --run that it printed: learned rows get their first
 answers. With the --offset that it printed they are skipped.
 ` + roundsHelp,
 		example: `  hindsight replay --csv energy.csv.gz --model energy --create '{}'
-  hindsight replay --csv orders.csv --model orders --create '{}' --target paid \
-      --time ordered_at --delay-by paid_at --features amount,items
+  hindsight replay --csv orders.csv --model orders --create '{}' --target paid --features amount,items --delay 24
   hindsight replay --csv trips.csv --model trips --create @trips.json
   hindsight replay --csv energy.csv.gz --model energy --run r0f3 --offset 1200 --serve`,
 		flags: func(f *flagSet) {
@@ -76,15 +70,13 @@ answers. With the --offset that it printed they are skipped.
 			f.BoolVar(&r.serve, "serve", false, "predict each row before it is observed")
 			f.StringSliceVar(&r.options.Features, "features", nil, "comma-separated feature columns; default: all other columns")
 			f.StringSliceVar(&r.options.Ignore, "ignore", nil, "comma-separated columns to ignore; '*': all that are neither a named input nor a target")
-			f.StringVar(&r.time, "time", "", "the column with the time of each row, for --delay-by")
-			f.StringVar(&r.labelTime, "delay-by", "", "the column with the time at which the label of each row comes")
 		},
 		before: func(c *call) error {
 			if r.model == "" && e.local.on {
 				r.model = localModel
 			}
 			r.targetGiven = c.given("target")
-			r.batches = !r.serve && r.delay == 0 && r.time == ""
+			r.batches = !r.serve && r.delay == 0
 			return r.execute(c.ctx(), e)
 		},
 	}
@@ -92,12 +84,11 @@ answers. With the --offset that it printed they are skipped.
 
 type replay struct {
 	rounds
-	csv             string
-	time, labelTime string
-	serve           bool
-	targetGiven     bool
-	options         stream.FileOptions
-	leftOut         []*infer.Column // of the columns that are no inputs
+	csv         string
+	serve       bool
+	targetGiven bool
+	options     stream.FileOptions
+	leftOut     []*infer.Column // of the columns that are no inputs
 }
 
 type rows interface {
@@ -117,14 +108,6 @@ func (r *replay) check() error {
 		return command.Usagef("--limit %d is negative", r.options.Limit)
 	case r.options.Offset < 0:
 		return command.Usagef("--offset %d is negative", r.options.Offset)
-	case (r.time == "") != (r.labelTime == ""):
-		return command.Usagef("--time and --delay-by need each other")
-	case r.time != "" && r.delay > 0:
-		return command.Usagef("--delay-by and --delay exclude each other")
-	}
-	r.timed = r.time != ""
-	if r.timed {
-		r.options.Ignore = append(r.options.Ignore, r.time, r.labelTime)
 	}
 	return r.rounds.check()
 }
@@ -268,38 +251,15 @@ func (r *replay) open(spec *hindsightv1.ModelSpec) (source rows, dimension int, 
 		if err != nil {
 			return nil, 0, err
 		}
-		source, dimension = file, file.Dimension()
-	} else {
-		records, err := stream.OpenRecords(r.csv, stream.RecordOptions{FileOptions: r.options, Inputs: spec.GetInputs()})
-		if err != nil {
-			return nil, 0, err
-		}
-		source, r.leftOut = records, records.Noticed()
+		return file, file.Dimension(), nil
 	}
-	if !r.timed {
-		return source, dimension, nil
-	}
-	times, err := stream.OpenTimes(r.csv, r.time, r.labelTime, r.options.Delimiter, r.options.Offset)
+	records, err := stream.OpenRecords(r.csv, stream.RecordOptions{FileOptions: r.options, Inputs: spec.GetInputs()})
 	if err != nil {
-		return nil, 0, errors.Join(err, source.Close())
+		return nil, 0, err
 	}
-	return &timedRows{source, times}, dimension, nil
+	r.leftOut = records.Noticed()
+	return records, 0, nil
 }
-
-type timedRows struct {
-	rows
-	times *stream.Times
-}
-
-func (t *timedRows) Next() (stream.Round, error) {
-	r, err := t.rows.Next()
-	if err == nil {
-		err = t.times.Add(&r)
-	}
-	return r, err
-}
-
-func (t *timedRows) Close() error { return errors.Join(t.rows.Close(), t.times.Close()) }
 
 func isClassifier(spec *hindsightv1.ModelSpec) bool {
 	return spec.GetClasses() != nil || spec.GetRlsc() != nil

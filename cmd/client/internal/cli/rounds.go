@@ -48,7 +48,6 @@ classifier y and prediction are classes, the first prediction empty.`
 type rounds struct {
 	model, create, out, run string
 	delay                   int
-	timed                   bool // labels come by the times of the rounds
 	batches                 bool // rounds are observed in batches and not served
 	retries                 int
 	offset                  int
@@ -116,7 +115,6 @@ func (r *rounds) measure(ctx context.Context, e *env, c *client.Client, source d
 		Run:     r.run,
 		Offset:  r.offset,
 		Delay:   r.delay,
-		Timed:   r.timed,
 		Batches: r.batches,
 		Retry:   client.Retry{Max: r.retries},
 		OnObserved: func(o drive.Observed) error {

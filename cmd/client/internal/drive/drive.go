@@ -43,13 +43,7 @@ type Options struct {
 	// prediction of round t+Delay and before the next prediction. The remaining labels follow
 	// at the end of the stream.
 	Delay int
-	// Timed: labels come by the times of the rounds in place of Delay. The time of the stream
-	// is the largest stream.Round.Time so far. A label is sent before the first prediction at
-	// which the time of the stream has reached its LabelTime; the remaining labels follow at
-	// the end. Labels are sent in the order of their times, then of their rounds.
-	Timed bool
-	// Batches observes the rounds in batches and asks for no prediction. It excludes Delay and
-	// Timed.
+	// Batches observes the rounds in batches and asks for no prediction. It excludes Delay.
 	Batches bool
 	// Retry says how a call without an answer is sent again. The end of the context of Run
 	// ends the retries too.
@@ -138,8 +132,7 @@ type driver struct {
 	next    int // rounds of the stream that have begun, with the skipped rounds
 
 	upcoming *flight      // was read and has not begun
-	due      []*flight    // rounds whose labels are not sent, in the order of their labels
-	clock    float64      // the time of the stream
+	due      []*flight    // rounds whose labels are not sent, in their order
 	stop     error        // why no more rounds begin; io.EOF at the end of the stream
 	ahead    map[int]bool // passed rounds behind a round that is not
 }
@@ -150,8 +143,6 @@ type flight struct {
 	id    string
 	round stream.Round
 	known bool // observe by the input: the server knows no prediction, or the label already
-	at    float64
-	due   float64 // the time at which the label is sent
 }
 
 // run takes the rounds through the model, one call after another.
@@ -183,10 +174,7 @@ func (i *interruption) Unwrap() error { return i.cause }
 // of ctx.
 func (d *driver) label(ctx context.Context) *flight {
 	next := d.read()
-	if next != nil {
-		d.clock = max(d.clock, next.at)
-	}
-	if len(d.due) > 0 && (d.due[0].due <= d.clock || errors.Is(d.stop, io.EOF)) {
+	if len(d.due) > 0 && (d.due[0].t+d.options.Delay <= d.next || errors.Is(d.stop, io.EOF)) {
 		f := d.due[0]
 		d.due = d.due[1:]
 		return f
@@ -207,13 +195,8 @@ func (d *driver) read() *flight {
 		return nil
 	}
 	t := d.next + 1
-	f := &flight{t: t, id: d.options.Run + "-" + strconv.Itoa(t), round: round}
-	f.at, f.due = float64(t), float64(t+d.options.Delay+1)
-	if d.options.Timed {
-		f.at, f.due = round.Time, round.LabelTime
-	}
-	d.upcoming = f
-	return f
+	d.upcoming = &flight{t: t, id: d.options.Run + "-" + strconv.Itoa(t), round: round}
+	return d.upcoming
 }
 
 // begin returns the upcoming round and queues its label. It returns nil at the end of the run.
@@ -225,20 +208,9 @@ func (d *driver) begin() *flight {
 	d.upcoming = nil
 	d.next++
 	d.result.Rounds++
-	if !d.options.Timed {
-		d.clock = f.at + 1
+	if !f.round.Unlabelled {
+		d.due = append(d.due, f)
 	}
-	if f.round.Unlabelled {
-		return f
-	}
-	// Labels of the same time stay in the order of their rounds.
-	at, _ := slices.BinarySearchFunc(d.due, f.due, func(g *flight, due float64) int {
-		if g.due <= due {
-			return -1
-		}
-		return 1
-	})
-	d.due = slices.Insert(d.due, at, f)
 	return f
 }
 

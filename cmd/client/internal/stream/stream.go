@@ -11,6 +11,4 @@ type Round struct {
 	Labels     []float64
 	Class      string // Empty where there are labels.
 	Unlabelled bool   // There is neither a label nor a class.
-	// When the input is known, and when its label is, of a stream that has times.
-	Time, LabelTime float64
 }
