@@ -337,7 +337,7 @@ func TestDemo(t *testing.T) {
 	dir := temporary(t)
 	r := run(t, "demo", "--server", program(t), "--rounds", "300")
 	require.Equal(t, 0, r.code, r)
-	for _, want := range []string{"rounds  ", "300", "as good as trivial", "skill over the last 1000 rounds", "regret against the best fixed function", "round  skill  regret"} {
+	for _, want := range []string{"rounds  ", "300", "as good as trivial", "skill over the last 1000 rounds", "regret against the best expert", "round  skill  regret"} {
 		assert.Contains(t, r.out, want)
 	}
 	for line := range strings.Lines(r.out) {

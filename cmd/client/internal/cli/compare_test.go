@@ -248,7 +248,7 @@ func TestRecentFiguresAreServed(t *testing.T) {
 	all := run(t, "model", "stats", "m", "--all")
 	for out, lines := range map[string][]string{
 		r.out:   {"\nskill, served ", "\nRMSE, served ", "\nMAE, served ", "\ninside 90 % "},
-		all.out: {"\nmean loss, prequential ", "\nloss sum, served ", "\nloss sum, prequential ", "\nregret, prequential ", "\nregret, served ", "\nall rounds prequential ", "\nserved "},
+		all.out: {"\nMAE, served ", "\nloss sum ", "\nserved loss sum ", "\nregret ", "\nserved regret ", "\nrecent, prequential, skill ", "\nrecent, served, skill "},
 	} {
 		for _, line := range lines {
 			assert.True(t, r.code == 0 && all.code == 0 && strings.Contains(squeeze(out), line), "no line %q in %s", line, out)

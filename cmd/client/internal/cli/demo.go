@@ -191,7 +191,7 @@ func (d *demo) take(ctx context.Context, e *env, c *client.Client, source *strea
 func (s *demoSummary) write(w *command.Page, running bool) {
 	s.summary.write(w)
 	w.Printf("\nserved skill over the last 1000 rounds: 1 is perfect, 0 is trivial;\n")
-	w.Printf("prequential regret against %s\n\nround\tskill\tregret\n", yardstick(s.stats))
+	w.Printf("prequential regret against the best expert in hindsight\n\nround\tskill\tregret\n")
 	for _, p := range s.progress {
 		w.Cells(p.round, command.Optional(p.skill, digits3), command.Optional(p.regret, digits3))
 	}

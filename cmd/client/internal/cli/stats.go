@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
@@ -26,7 +26,8 @@ func (e *env) modelStats() verb {
 	return verb{
 		use:   "stats ID",
 		short: "Show how a model is doing: skill, errors, the share of labels inside of the intervals",
-		long: `Show how a model is doing. --all adds losses beside baselines, regret, drift, inputs and weights.
+		long: `Show how a model is doing. --all adds losses beside baselines, regret, drift, inputs and weights,
+under the names of ModelStats in the API; losses, regrets and certificates that are not called served are prequential.
 With --watch write a line whenever the model has learned, with --json
 as a line of JSON. Loss and skill of a line are of the predictions that were served for the last 1000
 observations. The regret is prequential.
@@ -66,7 +67,10 @@ observations. The regret is prequential.
 			if watch {
 				return e.watch(c.ctx(), c.model(), interval, events)
 			}
-			write := writeFigures
+			write := func(w *command.Page, s *hindsightv1.ModelStats) {
+				writeFigures(w, s)
+				w.Printf("\n--all shows losses, regret, drift, inputs and weights\n")
+			}
 			if all || !proto.Equal(request, new(hindsightv1.GetModelStatsRequest)) {
 				write = writeStats
 			}
@@ -118,7 +122,6 @@ func writeFigures(w *command.Page, s *hindsightv1.ModelStats) {
 	w.Row("learner", s.GetLearner())
 	w.Row("observations", command.Number(float64(s.GetObservations())))
 	writeQuality(w, s)
-	w.Printf("\n--all shows losses, regret, drift, inputs and weights\n")
 }
 
 // writeQuality writes the skill, the errors and the share of labels inside of the intervals: of the
@@ -156,109 +159,8 @@ func writeQuality(w *command.Page, s *hindsightv1.ModelStats) {
 	}
 }
 
-func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
-	w.Row("model", s.GetModel())
-	w.Row("learner", s.GetLearner())
-	w.Row("observations", s.GetObservations())
-	if all := s.GetClasses().GetPerformance().GetPrequential(); all != nil {
-		w.Row("error rate, prequential", rate(all.GetErrorRate()))
-	} else {
-		command.Known(w, "mean loss, prequential", s.MeanLoss)
-	}
-	w.Row("loss sum, prequential", s.GetLossSum())
-	if s.GetServedObservations() > 0 {
-		w.Row("served observations", s.GetServedObservations())
-		w.Row("loss sum, served", s.GetServedLossSum())
-	}
-	command.Known(w, "loss in hindsight", s.HindsightLoss)
-	writeRegret(w, s)
-	if len(s.GetExperts()) == 0 { // Regret against experts has no penalty.
-		command.Known(w, "regret without the penalty", s.RegretUnpenalized)
-	}
-	if s.RegretRkhs != nil {
-		w.Row("regret against the kernel's space", "at most "+command.Number(s.GetRegretRkhs()))
-		w.Row("more features would gain", "at most "+command.Number(s.GetRegretRkhs()-s.GetRegret()))
-	}
-	for m, regret := range s.GetSwitchingRegret() {
-		if m > 0 && m&(m-1) == 0 { // Without a switch it is the regret.
-			w.Row("regret, switches up to "+strconv.Itoa(m), regret)
-		}
-	}
-	w.Row("certified, prequential", s.GetCertified())
-	command.Known(w, "log determinant", s.LogDeterminant)
-	command.Known(w, "largest label", s.LabelBound)
-	w.Row("features", s.GetFeatures())
-	command.Known(w, "effective dimension", s.EffectiveDimension)
-	w.Text("explained by the parametric part", command.Optional(s.ParametricShare, percent))
-	command.Known(w, "recoding", s.Recoding)
-	command.Known(w, "dictionary", s.Dictionary)
-	w.Row("pending labels", s.GetPendingLabels())
-	w.Row("state bytes", s.GetStateBytes())
-	w.Row("state digest", s.GetStateDigest())
-	w.Row("durability", s.GetDurability())
-	w.Row("snapshot at", s.GetSnapshotSequence())
-	writePerformance(w, s)
-	writeClasses(w, s.GetClasses())
-	writeIntervals(w, s)
-	writeDrift(w, s.GetDrift())
-	writeLabelGate(w, s.GetLabelGate())
-	writeInputs(w, s.GetInputs())
-	writeFeatureWeights(w, s)
-	writeHindsightPath(w, s.GetHindsightPath())
-	writeRecentRegret(w, s.GetRecentRegret())
-	writeExperts(w, s)
-	writeLogLoss(w, s.GetLogLoss())
-	writeImportances(w, s.GetImportances())
-	writeEffects(w, s)
-}
-
-// writeHindsightPath writes the losses in hindsight of the first m features for m = 0, for
-// the powers of two, and for all features.
-func writeHindsightPath(w *command.Page, path []float64) {
-	if len(path) == 0 {
-		return
-	}
-	w.Printf("\nfirst features\tloss in hindsight\n")
-	last := len(path) - 1
-	for m := 0; m < last; m = max(1, 2*m) {
-		w.Cells(m, path[m])
-	}
-	w.Cells(last, path[last])
-}
-
-func writeRecentRegret(w *command.Page, recent []*hindsightv1.RecentRegret) {
-	if len(recent) == 0 {
-		return
-	}
-	w.Printf("\nlast observations\tloss\tloss in hindsight\tregret\n")
-	for _, r := range recent {
-		w.Cells(r.GetObservations(), r.GetLossSum(), r.GetHindsightLoss(), r.GetRegret())
-	}
-}
-
 // alarmingShare is the share of labels set aside above which the statistics warn.
 const alarmingShare = 0.01
-
-// writeLabelGate writes what the label gate of a model did, nothing for a model without a
-// gate.
-func writeLabelGate(w *command.Page, g *hindsightv1.LabelGateStats) {
-	if g == nil {
-		return
-	}
-	w.Printf("\n")
-	w.Row("labels set aside", setAside(g.GetSetAside(), g.GetShare()))
-	if g.GetSetAside() > 0 {
-		w.Row("  the last one at", g.GetLastSetAside())
-		w.Row("  loss on those not learned", g.GetSetAsideLoss())
-		if g.RegretBeside != nil {
-			w.Row("  regret on those not learned", command.Number(g.GetRegretBeside())+", beside the regret above")
-		}
-	}
-	w.Row("new starts", g.GetStarts())
-	if g.GetStarts() > 0 {
-		w.Row("  the last one at", g.GetLastStart())
-	}
-}
 
 // setAside writes how many labels were set aside, with a warning above alarmingShare.
 func setAside(count uint64, share float64) string {
@@ -269,26 +171,94 @@ func setAside(count uint64, share float64) string {
 	return text
 }
 
-const inputsHelp = `Of a named input "outside" is the share of values outside of the learned range, or of an
+const inputsHelp = `Of a named input "outside" counts the values outside of the learned range, or of an
 unknown category. "shift" is the population stability index of the last 512 records against
 all before: above 0.1 the input has moved, above 0.25 much. The effect of a feature is
 its weight times its deviation.`
 
-const (
-	// Above these population stability indices an input has moved, and much.
-	movedShift, largeShift = 0.1, 0.25
-	// How many weights a table shows, and how many characters of a name.
-	maxWeights, longestCell = 20, 40
-)
+// How many elements of a list people are shown, and how many characters of a name.
+const maxElements, longestCell = 20, 40
 
-func moved(shift float64) string {
-	switch {
-	case shift > largeShift:
-		return "moved much"
-	case shift > movedShift:
-		return "moved"
-	default:
-		return "steady"
+// writeStats writes how good a model is, and then all statistics that the server knows.
+func writeStats(w *command.Page, s *hindsightv1.ModelStats) {
+	writeQuality(w, s)
+	for _, l := range writeValues(w, "", s.ProtoReflect()) {
+		l.write(w)
+	}
+}
+
+// list is a field with several messages.
+type list struct {
+	name     string
+	elements protoreflect.List
+}
+
+// writeValues writes a line for each value of a message and of the messages in its fields. The name of the line is the path of the
+// field. It returns the lists, which are tables.
+func writeValues(w *command.Page, path string, m protoreflect.Message) (lists []list) {
+	for i := range m.Descriptor().Fields().Len() {
+		f := m.Descriptor().Fields().Get(i)
+		name := path + strings.ReplaceAll(string(f.Name()), "_", " ")
+		switch known := m.Has(f); {
+		case known && f.IsList() && f.Message() != nil:
+			lists = append(lists, list{name, m.Get(f).List()})
+		case known && f.Message() != nil:
+			lists = append(lists, writeValues(w, name+", ", m.Get(f).Message())...)
+		case known, !f.HasPresence() && !f.IsList():
+			w.Row(name, valueOf(f, m.Get(f)))
+		}
+	}
+	return lists
+}
+
+// valueOf is a value for people. It has the first elements of a list.
+func valueOf(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+	if !f.IsList() {
+		return v.Interface()
+	}
+	n := v.List().Len()
+	var parts []string
+	for i := range min(n, maxElements) {
+		parts = append(parts, command.Number(v.List().Get(i).Float()))
+	}
+	if n > maxElements {
+		parts = append(parts, fmt.Sprintf("and %d more", n-maxElements))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// write writes a table of the first elements. Its columns are the values that an element has.
+func (l list) write(w *command.Page) {
+	elements := make([]protoreflect.Message, min(l.elements.Len(), maxElements))
+	for i := range elements {
+		elements[i] = l.elements.Get(i).Message()
+	}
+	var header []any
+	rows := make([][]any, len(elements))
+	for i := range elements[0].Descriptor().Fields().Len() {
+		f := elements[0].Descriptor().Fields().Get(i)
+		if f.Message() != nil || !slices.ContainsFunc(elements, func(m protoreflect.Message) bool { return m.Has(f) }) {
+			continue
+		}
+		header = append(header, strings.ToUpper(strings.ReplaceAll(string(f.Name()), "_", " ")))
+		for k, m := range elements {
+			var value any
+			if m.Has(f) || !f.HasPresence() {
+				value = valueOf(f, m.Get(f))
+			}
+			if text, ok := value.(string); ok {
+				value = cell(text)
+			}
+			rows[k] = append(rows[k], value)
+		}
+	}
+	w.Printf("\n%s:\n", l.name)
+	w.Columns(header...)
+	for _, row := range rows {
+		w.Columns(row...)
+	}
+	if more := l.elements.Len() - maxElements; more > 0 {
+		w.Printf("and %d more\n", more)
 	}
 }
 
@@ -304,126 +274,10 @@ func cell(name string) string {
 	return name
 }
 
-func writeInputs(w *command.Page, inputs []*hindsightv1.InputStats) {
-	if len(inputs) == 0 {
-		return
-	}
-	w.Printf("\ninput\tseen\tmissing\toutside\tmean\tdeviation\tshift\n")
-	for _, in := range inputs {
-		missing := ""
-		if records := in.GetSeen() + in.GetMissing(); records > 0 {
-			missing = percent(float64(in.GetMissing()) / float64(records))
-		}
-		w.Cells(cell(in.GetName()), in.GetSeen(), missing, command.Optional(in.OutsideShare, percent),
-			in.Mean, in.Deviation, command.Optional(in.Shift, digits3), command.Optional(in.Shift, moved))
-	}
-}
-
-func writeFeatureWeights(w *command.Page, s *hindsightv1.ModelStats) {
-	weights := s.GetWeights()
-	if len(weights) == 0 {
-		return
-	}
-	several := slices.ContainsFunc(weights, func(f *hindsightv1.FeatureWeight) bool { return f.GetOutput() > 0 })
-	w.Printf("\nfeature\tweight\teffect\n")
-	for _, f := range weights[:min(len(weights), maxWeights)] {
-		name := "constant"
-		if f.GetFeature() != "" {
-			name = cell(f.GetFeature())
-		}
-		if several {
-			name += ", " + outputName(s, int(f.GetOutput()))
-		}
-		w.Cells(name, f.GetWeight(), f.Effect)
-	}
-	writeRest(w, len(weights)-maxWeights)
-}
-
-func outputName(s *hindsightv1.ModelStats, output int) string {
-	if classes := s.GetClasses().GetClasses(); output < len(classes) {
-		return cell(classes[output].GetClass())
-	}
-	return fmt.Sprintf("output %d", output+1)
-}
-
-// writeExperts writes the experts that a model mixes: the best one, and the weights by families, or, of a
-// learner without families, by experts.
-func writeExperts(w *command.Page, s *hindsightv1.ModelStats) {
-	experts := slices.DeleteFunc(slices.Clone(s.GetExperts()), mixes)
-	if len(experts) == 0 {
-		return
-	}
-	awake := slices.DeleteFunc(slices.Clone(experts), func(e *hindsightv1.Expert) bool { return !e.GetAwake() })
-	w.Printf("\nexperts awake\t%d of %d\n", len(awake), len(experts))
-	if len(awake) > 0 && !strings.HasPrefix(awake[0].GetName(), "output_") {
-		best := slices.MinFunc(awake, func(a, b *hindsightv1.Expert) int { return cmp.Compare(a.GetLossSum(), b.GetLossSum()) })
-		w.Row("lowest loss sum", command.Number(best.GetLossSum())+", of "+best.GetName())
-	}
-	w.Row("weights in the prediction", "")
-	if len(s.GetFamilies()) == 0 {
-		for _, e := range awake {
-			w.Row("  "+e.GetName(), fmt.Sprintf("%.3f", e.GetWeight()))
-		}
-		return
-	}
-	for _, f := range s.GetFamilies() {
-		w.Row("  "+f.GetFamily(), perOutput(f.GetWeights(), "%.3f"))
-	}
-}
-
-func writeLogLoss(w *command.Page, s *hindsightv1.LogLossStats) {
-	if len(s.GetExperts()) == 0 {
-		return
-	}
-	w.Printf("\nregret in log loss\t%s, at most %s\n", command.Number(s.GetRegret()), command.Number(s.GetRegretBound()))
-	w.Row("weights in the probabilities", "")
-	for _, e := range s.GetExperts() {
-		w.Row("  "+e.GetName(), fmt.Sprintf("%.3f", e.GetWeight()))
-	}
-}
-
-// mixes reports whether an expert is a stack over others.
-func mixes(e *hindsightv1.Expert) bool {
-	return slices.Contains(strings.Split(e.GetName(), "/"), "stack")
-}
-
 func perOutput(numbers []float64, format string) string {
 	out := make([]string, len(numbers))
 	for j, v := range numbers {
 		out[j] = fmt.Sprintf(format, v)
 	}
 	return strings.Join(out, ", ")
-}
-
-func writeImportances(w *command.Page, importances []*hindsightv1.InputImportance) {
-	if len(importances) == 0 {
-		return
-	}
-	w.Printf("\ninput, to the trees\tpermutation\tgain\n")
-	for _, i := range importances[:min(len(importances), maxWeights)] {
-		w.Cells(cell(i.GetInput()), digits3(i.GetPermutation()), digits3(i.GetGain()))
-	}
-	writeRest(w, len(importances)-maxWeights)
-}
-
-func writeEffects(w *command.Page, s *hindsightv1.ModelStats) {
-	if len(s.GetEffects()) == 0 {
-		return
-	}
-	several := slices.ContainsFunc(s.GetEffects(), func(e *hindsightv1.KeyEffect) bool { return e.GetOutput() > 0 })
-	w.Printf("\nkey\teffect\tobservations\n")
-	for _, e := range s.GetEffects() {
-		category := "(forgotten)"
-		switch {
-		case e.GetMissing():
-			category = "(missing)"
-		case e.Category != nil:
-			category = e.GetCategory()
-		}
-		name := e.GetInput() + "=" + category
-		if several {
-			name += fmt.Sprintf(", output %d", e.GetOutput())
-		}
-		w.Cells(cell(name), digits3(e.GetEffect()), command.Number(e.GetObservations()))
-	}
 }
