@@ -26,7 +26,7 @@ model from one moment to the next.`,
 				return []any{a.GetAlias(), a.GetModel(), a.GetPreviousModel(), when(a.GetUpdateTime()), share, a.GetShare().GetModel()}
 			})(c.client.Aliases(c.ctx()))
 		}},
-		verb{use: "delete ALIAS", short: "Remove an alias; its model stays", complete: []completer{aliases}, run: func(c *call) error {
+		verb{use: "delete ALIAS", short: "Remove an alias; its model stays", run: func(c *call) error {
 			if err := c.client.DeleteAlias(c.ctx(), c.args[0]); err != nil {
 				return err
 			}
@@ -52,10 +52,8 @@ model learns what it predicted; with --learn-all, for a second model that follow
 first, both learn all. Without --share the model gets all, and a share ends.`,
 		example: `  hindsight alias set champion energy-2 --expected energy-1
   hindsight alias set champion energy-2 --share energy-3=0.2`,
-		complete: []completer{aliases, models},
 		flags: func(f *flagSet) {
 			f.StringVar(&request.ExpectedModel, "expected", "", "the model that the alias must name before; - says that the alias must be new")
-			f.completes("expected", models)
 			f.StringVar(&share, "share", "", "the second model and its part, as MODEL=0.2")
 			f.BoolVar(&learnAll, "learn-all", false, "both models learn all: the second one follows the first")
 		},

@@ -38,14 +38,13 @@ one group.`,
 			},
 		},
 		verb{
-			use: "move [SERVER]", short: "Make another server the owner", optional: true, complete: []completer{servers},
+			use: "move [SERVER]", short: "Make another server the owner", optional: true,
 			long: `Make another server the owner of a group: the named server, or the most advanced. Calls wait for
 some milliseconds. None fails. With --from move the ownership of all groups away from a server, so that
 you can stop the server; a restart of the server ends this.`,
 			flags: func(f *flagSet) {
 				ofGroup(f)
 				f.StringVar(&from, "from", "", "`server` that owns no group afterwards")
-				f.completes("from", servers)
 			},
 			before: func(c *call) error {
 				switch {
@@ -73,12 +72,11 @@ after a server has joined. With --leaving the named servers lose all groups, so 
 them.`,
 			flags: func(f *flagSet) {
 				f.StringArrayVar(&leaving, "leaving", nil, "`server` that loses all its groups; repeat the flag for several servers")
-				f.completes("leaving", servers)
 			},
 			run: func(c *call) error { return e.rebalance(c.ctx(), leaving) },
 		},
 		verb{
-			use: "remove SERVER --yes", short: "Remove a server from the cluster for good", complete: []completer{servers},
+			use: "remove SERVER --yes", short: "Remove a server from the cluster for good",
 			long: `Remove a server from the cluster for good. The server no longer votes, and can join again only as a new
 server, with an empty data directory.`,
 			flags: func(f *flagSet) { f.BoolVar(&yes, "yes", false, "remove the server; required") },
@@ -210,15 +208,4 @@ func (e *env) changed(what, server string, err error) error {
 	return e.emit(map[string]string{"done": what, "server": server}, func(w *command.Page) {
 		w.Printf("%s\n", strings.TrimSpace(what+" "+server))
 	})
-}
-
-func servers(ctx context.Context, c *client.Client, prefix string) ([]string, error) {
-	answer, err := c.Servers(ctx, 0)
-	var ids []string
-	for _, s := range answer.GetServers() {
-		if strings.HasPrefix(s.GetServer(), prefix) {
-			ids = append(ids, s.GetServer())
-		}
-	}
-	return ids, err
 }

@@ -25,7 +25,6 @@ remembers and its pending predictions, or without them. The file is complete, or
 before. "-" is standard output.`,
 		example: `  hindsight model export energy energy.hs
   hindsight model export energy - | hindsight --address other:50051 model import energy -`,
-		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.BoolVar(&force, "force", false, "replace an existing file")
 			f.BoolVar(&request.WithoutIds, "without-ids", false, "leave out remembered ids and pending predictions")

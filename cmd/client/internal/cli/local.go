@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -129,4 +130,13 @@ func (e *env) notice(columns []*infer.Column, notes []string, o *stream.FileOpti
 	for _, note := range notes {
 		e.Say("%s", note)
 	}
+}
+
+// dialChild prepares a connection to a server that the program has started.
+func dialChild(address string, timeout time.Duration) (*client.Client, error) {
+	c, err := client.Dial(address, client.WithTimeout(timeout), client.WithRetry(client.Retry{}))
+	if err != nil {
+		return nil, &command.UsageError{Err: err}
+	}
+	return c, nil
 }

@@ -18,16 +18,16 @@ import (
 const pageSize = 1000
 
 func (e *env) model() *cobra.Command {
-	one, write := []completer{models}, false
+	write := false
 	return e.group("model", "Create, inspect, change and delete models", "",
 		e.modelCreate(),
-		verb{use: "get ID", short: "Show a model and its spec", complete: one, run: func(c *call) error {
+		verb{use: "get ID", short: "Show a model and its spec", run: func(c *call) error {
 			return e.showModel(c.model().Get(c.ctx()))
 		}},
 		e.modelList(), e.modelUpdate(), e.modelDelete(),
 		e.modelStats(), e.modelCompare(),
 		verb{
-			use: "snapshots ID", short: "List the snapshots of a model, the newest first", complete: one,
+			use: "snapshots ID", short: "List the snapshots of a model, the newest first",
 			flags: func(f *flagSet) { f.BoolVar(&write, "write", false, "write a snapshot first") },
 			run: func(c *call) error {
 				if write {
@@ -66,7 +66,6 @@ missing field gets the default of the server. A spec without a learner means aut
 			f.StringVar(&request.DisplayName, "display-name", "", "display name")
 			f.StringToStringVar(&request.Labels, "label", nil, "label KEY=VALUE for selecting models; may be repeated")
 			f.StringVar(&request.Follows, "follows", "", "a model whose observations the new one learns as well, from the next one on")
-			f.completes("follows", models)
 			f.BoolVar(&validate, "validate-only", false, "show the features, memory and cost of the spec, and create nothing")
 		},
 		before: func(c *call) (err error) {
@@ -194,7 +193,6 @@ func (e *env) modelDelete() verb {
 		short: "Delete a model and all that it has learned",
 		long: `Delete a model. As long as the server keeps the model, model restore ID --undelete brings the model
 back.`,
-		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.BoolVar(&yes, "yes", false, "delete the model; required")
 			f.BoolVar(&request.Purge, "purge", false, "remove the model at once, so that it cannot be brought back")

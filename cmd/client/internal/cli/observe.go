@@ -28,7 +28,6 @@ The recent mean loss and the recent skill are of the last 1000 rounds or so.`,
   hindsight observe energy --features 0.1,-0.4,2 --observation-id hour-12 --label 0
   hindsight observe trips --inputs '{"temperature": 21.5, "city": "Oslo"}' --class late`,
 		optional: true,
-		complete: []completer{models},
 		flags: func(f *flagSet) {
 			flags.add(f)
 			f.StringVar(&observation.PredictionId, "prediction-id", "", "id of the prediction that the label belongs to")

@@ -48,7 +48,6 @@ The standard error is the mean's: intervals say where the label will lie.`,
   hindsight predict trips --csv tomorrow.csv --out predictions.csv
   hindsight predict --local --train trips.csv --csv tomorrow.csv`,
 		optional: true,
-		complete: []completer{models},
 		flags: func(f *flagSet) {
 			p.flags.add(f)
 			f.StringVar(&p.id, "prediction-id", "", "id of the prediction; one is drawn if it is empty")

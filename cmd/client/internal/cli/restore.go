@@ -28,7 +28,6 @@ keep both states. Without --yes the command says how many observations would be 
 With --undelete undelete a model, as it was.`,
 		example: `  hindsight model restore energy --sequence 12000 --yes
   hindsight model restore energy --at 2026-03-01T09:30:00Z --yes`,
-		complete: []completer{allModels},
 		flags: func(f *flagSet) {
 			f.Uint64Var(&sequence, "sequence", 0, "how many observations to keep")
 			f.StringVar(&at, "at", "", "keep what was learned up to this time")

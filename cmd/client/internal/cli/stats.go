@@ -37,7 +37,6 @@ observations. The regret is prequential.
 ` + inputsHelp,
 		example: `  hindsight model stats energy
   hindsight model stats energy --watch --events 60 --json > minute.json`,
-		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.BoolVar(&all, "all", false, "show everything")
 			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")

@@ -28,7 +28,6 @@ func (e *env) modelUpdate() verb {
 model. A limit of 0 means that of the server.`,
 		example: `  hindsight model update energy --label stage=live --display-name 'Energy of the north'
   hindsight model update energy --without-label stage`,
-		complete: []completer{models},
 		flags: func(f *flagSet) {
 			f.StringVar(&m.DisplayName, "display-name", "", "display name")
 			f.StringToStringVar(&m.Labels, "label", nil, "label KEY=VALUE for selecting models; may be repeated")
@@ -82,7 +81,6 @@ two since the share began.
 
 The difference is the mean loss of a model minus that of the first. Its bounds hold
 at all times at once with 95% confidence, so that one may look and stop at any time.`,
-		complete: []completer{models},
 		run: func(c *call) error {
 			all := func(m []*hindsightv1.Comparison) proto.Message {
 				return &hindsightv1.CompareModelsResponse{Comparisons: m}

@@ -20,8 +20,7 @@ import (
 type verb struct {
 	// use is the name, the arguments in capitals, all required, and the most important flags.
 	use, short, long, example string
-	complete                  []completer
-	// optional: the caller may leave out the arguments.
+	// optional: the caller may leave out the one argument.
 	optional bool
 	// local: the command can start a server.
 	local bool
@@ -47,12 +46,6 @@ func (c *call) given(flag string) bool { return c.cmd.Flags().Changed(flag) }
 type flagSet struct {
 	*pflag.FlagSet
 	cmd *cobra.Command
-	e   *env
-}
-
-func (f *flagSet) completes(flag string, ask completer) {
-	complete := f.e.complete(ask)
-	must(f.cmd.RegisterFlagCompletionFunc(flag, complete))
 }
 
 func (f *flagSet) fixed(flag string, list []string) {
@@ -68,7 +61,6 @@ func must(err error) {
 
 func (f *flagSet) model(model *string) {
 	f.StringVar(model, "model", "", "id of the model")
-	f.completes("model", models)
 }
 
 func (e *env) group(use, short, long string, verbs ...verb) *cobra.Command {
@@ -91,29 +83,17 @@ func (e *env) callsNoServer(cmd *cobra.Command) {
 func (e *env) command(v verb) *cobra.Command {
 	cmd := &cobra.Command{Use: v.use, Short: v.short, Long: v.long, Example: v.example, Args: command.Exactly(arguments(v.use)...)}
 	if v.optional {
-		limit := max(len(v.complete), len(arguments(v.use)))
 		cmd.Args = func(cmd *cobra.Command, args []string) error {
 			switch {
-			case len(args) <= limit:
+			case len(args) <= 1:
 				return nil
 			case cmd.Flags().Lookup("features") != nil:
-				return command.Usagef("unexpected argument %q, want features as --features 0.5,21", args[limit])
+				return command.Usagef("unexpected argument %q, want features as --features 0.5,21", args[1])
 			}
-			return command.Usagef("unexpected argument %q", args[limit])
+			return command.Usagef("unexpected argument %q", args[1])
 		}
 	}
-	if len(v.complete) > 0 {
-		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-			if len(args) >= len(v.complete) && len(args) < len(arguments(v.use)) {
-				return nil, cobra.ShellCompDirectiveDefault // A file.
-			}
-			if len(args) >= len(v.complete) {
-				return nil, cobra.ShellCompDirectiveNoFileComp
-			}
-			return e.complete(v.complete[len(args)])(cmd, args, prefix)
-		}
-	}
-	flags := &flagSet{cmd.Flags(), cmd, e}
+	flags := &flagSet{cmd.Flags(), cmd}
 	if v.flags != nil {
 		v.flags(flags)
 	}
@@ -156,7 +136,8 @@ func (e *env) withClient(ctx context.Context, do func(*client.Client) error) err
 	if e.local.on {
 		return e.local.serve(ctx, e, do)
 	}
-	c, err := e.dial(e.Timeout)
+	// The client sends no call again unless a command asks for it.
+	c, err := e.Dial(client.WithTimeout(e.Timeout), client.WithRetry(client.Retry{}))
 	if err != nil {
 		return err
 	}
