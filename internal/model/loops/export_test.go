@@ -9,5 +9,6 @@ var (
 	CombineGo   = combineGo
 	DescendGo   = descendGo
 	DistancesGo = distancesGo
-	MinimaGo    = minimaGo
+	ReachGo     = reachGo
+	CollectGo   = collectGo
 )

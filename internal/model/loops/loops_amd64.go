@@ -3,6 +3,7 @@
 package loops
 
 import (
+	"math"
 	"unsafe"
 
 	"golang.org/x/sys/cpu"
@@ -176,23 +177,39 @@ func Distances(dst, blocks []float32, stride int, z, weights []float32) (rows in
 	return rows
 }
 
-// Minima lowers least[k] to the bits of the least of the distances k, k + Shares, k + 2 Shares …, without
-// those after the last whole Shares. Distances are not negative: their bits are in their order.
-func Minima(least *[Shares]uint32, distances []float32) {
+// Reach returns the bits of a distance within which at least rows <= Shares distances lie: the rows-th smallest
+// of the least distances of shares, which are the distances k, k + Shares, k + 2 Shares … Reach returns
+// math.MaxUint32 for fewer than Shares distances. Distances are not negative: their bits are in their order.
+func Reach(distances []float32, rows int) uint32 {
 	if len(distances) < Shares || !cpu.X86.HasAVX2 {
-		minimaGo(least, distances)
-		return
+		return reachGo(distances, rows)
 	}
-	minimaAVX2(&least[0], &distances[0], len(distances)/Shares)
+	return reachAVX2(&distances[0], len(distances)/Shares, rows)
 }
 
-// Within is the place of the first distance whose bits are at most bound, or the number of distances.
-func Within(distances []float32, bound uint32) int {
-	at := 0
-	if n := len(distances) &^ (2*Lanes - 1); n > 0 && cpu.X86.HasAVX2 {
-		at = withinAVX2(&distances[0], n, bound)
+// Collect writes a key for each distance whose bits are at most bound, the bits above the place of the distance
+// from the end, as long as there is space for 2·Lanes keys. It returns the numbers of keys and of distances
+// that it looked at.
+func Collect(keys []uint64, distances []float32, bound uint32) (found, looked int) {
+	if n := len(distances) &^ (2*Lanes - 1); n > 0 && len(keys) >= 2*Lanes && cpu.X86.HasAVX2 {
+		found, looked = collectAVX2(&keys[0], len(keys), &distances[0], n, len(distances)-1, bound)
 	}
-	return at + withinGo(distances[at:], bound)
+	more, rest := collectGo(keys[found:], distances[looked:], bound)
+	return found + more, looked + rest
+}
+
+// Order writes different keys below 2⁶³ into dst in ascending order. Dst and the space behind the keys have
+// Lanes − 1 more numbers at least, which Order may overwrite.
+func Order(dst, keys []uint64) {
+	if len(keys) == 0 || !cpu.X86.HasAVX2 {
+		orderGo(dst, keys)
+		return
+	}
+	end := keys[len(keys) : len(keys)+Lanes-1]
+	for i := range end {
+		end[i] = math.MaxInt64
+	}
+	orderAVX2(&dst[:len(keys)][0], &keys[0], len(keys))
 }
 
 // rotateAVX2 is rotateGo of n entries.
@@ -266,13 +283,18 @@ func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries,
 //go:noescape
 func distancesAVX2(dst, blocks *float32, count, stride int, z, weights *float32, columns int)
 
-// minimaAVX2 is minimaGo of a number of whole Shares, not 0.
+// reachAVX2 is reachGo of count > 0 times Shares distances.
 //
 //go:noescape
-func minimaAVX2(least *uint32, distances *float32, count int)
+func reachAVX2(distances *float32, count, rows int) uint32
 
-// withinAVX2 is the place of the first 2·Lanes distances with one within the bound, or n, a multiple of
-// 2·Lanes and not 0.
+// collectAVX2 is Collect of n distances, a multiple of 2·Lanes and not 0, of which the first is the last-th from the
+// end. There is space for 2·Lanes keys.
 //
 //go:noescape
-func withinAVX2(distances *float32, n int, bound uint32) int
+func collectAVX2(keys *uint64, room int, distances *float32, n, last int, bound uint32) (found, looked int)
+
+// orderAVX2 is Order of n keys, not 0.
+//
+//go:noescape
+func orderAVX2(dst, keys *uint64, n int)

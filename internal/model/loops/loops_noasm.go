@@ -42,8 +42,13 @@ func Distances(dst, blocks []float32, stride int, z, weights []float32) (rows in
 	return len(blocks) / stride
 }
 
-// Minima finds the least distances of shares.
-func Minima(least *[Shares]uint32, distances []float32) { minimaGo(least, distances) }
+// Reach finds a distance within which rows lie.
+func Reach(distances []float32, rows int) uint32 { return reachGo(distances, rows) }
 
-// Within finds the first distance within a bound.
-func Within(distances []float32, bound uint32) int { return withinGo(distances, bound) }
+// Collect finds distances within a bound.
+func Collect(keys []uint64, distances []float32, bound uint32) (found, looked int) {
+	return collectGo(keys, distances, bound)
+}
+
+// Order sorts keys.
+func Order(dst, keys []uint64) { orderGo(dst, keys) }

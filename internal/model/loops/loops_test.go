@@ -198,36 +198,29 @@ func TestDistancesHaveTheBitsOfGo(t *testing.T) {
 	}
 }
 
-func TestWithinFindsTheFirstDistance(t *testing.T) {
-	for n := range 70 {
-		for first := range n + 1 {
-			distances := make([]float32, n)
-			for i := range distances {
-				distances[i] = 2
-				if i == first || i > first && i%5 == 0 {
-					distances[i] = 1
-				}
-			}
-			assert.Equal(t, first, loops.Within(distances, math.Float32bits(1)))
-		}
-	}
-}
-
-func TestMinimaHaveTheBitsOfGo(t *testing.T) {
+// Reach, Collect and Order have the results of Go, with many equal distances too.
+func TestNearestAreThoseOfGo(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
-	for _, n := range []int{0, 127, 128, 129, 1000, 8192} {
-		distances := make([]float32, n)
+	for n := range 700 {
+		distances := make([]float32, n+rng.IntN(2)*2000)
 		for i := range distances {
-			distances[i] = float32(math.Exp(5 * rng.NormFloat64()))
+			distances[i] = float32(rng.IntN(1 + n*n))
 		}
-		var got, want [loops.Shares]uint32
-		for k := range got {
-			got[k] = math.Float32bits(float32(1 + k))
+		bound := loops.Reach(distances, 1+n%loops.Shares)
+		require.Equal(t, loops.ReachGo(distances, 1+n%loops.Shares), bound, "%v", distances)
+		got, want := make([]uint64, rng.IntN(300)), make([]uint64, len(distances)+2*loops.Lanes)
+		found, looked := loops.Collect(got, distances, bound)
+		wantFound, wantLooked := loops.CollectGo(want, distances[:looked], bound)
+		require.True(t, looked == len(distances) || len(got)-found < 2*loops.Lanes, "%d keys of %d distances", found, looked)
+		require.Equal(t, looked, wantLooked)
+		for i := range want[:wantFound] {
+			want[i] += uint64(len(distances) - looked)
 		}
-		want = got
-		loops.Minima(&got, distances)
-		loops.MinimaGo(&want, distances)
-		assert.True(t, got == want, "%d distances: %v, want %v", n, got, want)
+		require.Equal(t, want[:wantFound], got[:found])
+		dst := make([]uint64, found+loops.Lanes)
+		loops.Order(dst, append(got[:found], make([]uint64, loops.Lanes)...)[:found])
+		slices.Sort(want[:wantFound])
+		require.Equal(t, want[:wantFound], dst[:found])
 	}
 }
 

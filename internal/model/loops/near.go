@@ -1,6 +1,9 @@
 package loops
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Lanes is the number of rows of a block, and of sums of a distance.
 const Lanes = 8
@@ -20,22 +23,36 @@ func distancesGo(dst, blocks []float32, stride int, z, weights []float32) {
 	}
 }
 
-// Shares is the number of shares of Minima.
+// Shares is the number of shares of Reach.
 const Shares = 128
 
-func minimaGo(least *[Shares]uint32, distances []float32) {
+func reachGo(distances []float32, rows int) uint32 {
+	if len(distances) < Shares {
+		return math.MaxUint32
+	}
+	var least [Shares]uint32
+	for k := range least {
+		least[k] = math.MaxInt32
+	}
 	for ; len(distances) >= Shares; distances = distances[Shares:] {
 		for k, d := range (*[Shares]float32)(distances) {
 			least[k] = min(least[k], math.Float32bits(d))
 		}
 	}
+	return Smallest(least[:], rows-1)
 }
 
-func withinGo(distances []float32, bound uint32) int {
+func collectGo(keys []uint64, distances []float32, bound uint32) (found, looked int) {
 	for i, d := range distances {
-		if math.Float32bits(d) <= bound {
-			return i
+		if len(keys)-found < 2*Lanes {
+			return found, i
+		}
+		if bits := math.Float32bits(d); bits <= bound {
+			keys[found] = uint64(bits)<<32 | uint64(len(distances)-1-i)
+			found++
 		}
 	}
-	return len(distances)
+	return found, len(distances)
 }
+
+func orderGo(dst, keys []uint64) { slices.Sort(dst[:copy(dst, keys)]) }

@@ -71,27 +71,31 @@ sums:
 	VZEROUPPER
 	RET
 
-// func minimaAVX2(least *uint32, distances *float32, count int)
-TEXT ·minimaAVX2(SB), NOSPLIT, $0-24
-	MOVQ least+0(FP), DI
-	MOVQ distances+8(FP), SI
-	MOVQ count+16(FP), CX
-	VMOVDQU (DI), Y0
-	VMOVDQU 32(DI), Y1
-	VMOVDQU 64(DI), Y2
-	VMOVDQU 96(DI), Y3
-	VMOVDQU 128(DI), Y4
-	VMOVDQU 160(DI), Y5
-	VMOVDQU 192(DI), Y6
-	VMOVDQU 224(DI), Y7
-	VMOVDQU 256(DI), Y8
-	VMOVDQU 288(DI), Y9
-	VMOVDQU 320(DI), Y10
-	VMOVDQU 352(DI), Y11
-	VMOVDQU 384(DI), Y12
-	VMOVDQU 416(DI), Y13
-	VMOVDQU 448(DI), Y14
-	VMOVDQU 480(DI), Y15
+// func reachAVX2(distances *float32, count, rows int) uint32
+//
+// The answer is built from its highest bit: a bit belongs to the answer if fewer than rows minima are less than
+// the answer with it. DX is the answer, R8 the bit.
+TEXT ·reachAVX2(SB), NOSPLIT, $512-28
+	MOVQ     distances+0(FP), SI
+	MOVQ     count+8(FP), CX
+	MOVQ     rows+16(FP), R9
+	VPCMPEQD Y0, Y0, Y0
+	VPSRLD   $1, Y0, Y0
+	VMOVDQA  Y0, Y1
+	VMOVDQA  Y0, Y2
+	VMOVDQA  Y0, Y3
+	VMOVDQA  Y0, Y4
+	VMOVDQA  Y0, Y5
+	VMOVDQA  Y0, Y6
+	VMOVDQA  Y0, Y7
+	VMOVDQA  Y0, Y8
+	VMOVDQA  Y0, Y9
+	VMOVDQA  Y0, Y10
+	VMOVDQA  Y0, Y11
+	VMOVDQA  Y0, Y12
+	VMOVDQA  Y0, Y13
+	VMOVDQA  Y0, Y14
+	VMOVDQA  Y0, Y15
 
 share:
 	VPMINUD (SI), Y0, Y0
@@ -113,49 +117,160 @@ share:
 	ADDQ    $512, SI
 	DECQ    CX
 	JNZ     share
-	VMOVDQU Y0, (DI)
-	VMOVDQU Y1, 32(DI)
-	VMOVDQU Y2, 64(DI)
-	VMOVDQU Y3, 96(DI)
-	VMOVDQU Y4, 128(DI)
-	VMOVDQU Y5, 160(DI)
-	VMOVDQU Y6, 192(DI)
-	VMOVDQU Y7, 224(DI)
-	VMOVDQU Y8, 256(DI)
-	VMOVDQU Y9, 288(DI)
-	VMOVDQU Y10, 320(DI)
-	VMOVDQU Y11, 352(DI)
-	VMOVDQU Y12, 384(DI)
-	VMOVDQU Y13, 416(DI)
-	VMOVDQU Y14, 448(DI)
-	VMOVDQU Y15, 480(DI)
+	VMOVDQU  Y0, minima-512(SP)
+	VMOVDQU  Y1, minima-480(SP)
+	VMOVDQU  Y2, minima-448(SP)
+	VMOVDQU  Y3, minima-416(SP)
+	VMOVDQU  Y4, minima-384(SP)
+	VMOVDQU  Y5, minima-352(SP)
+	VMOVDQU  Y6, minima-320(SP)
+	VMOVDQU  Y7, minima-288(SP)
+	VMOVDQU  Y8, minima-256(SP)
+	VMOVDQU  Y9, minima-224(SP)
+	VMOVDQU  Y10, minima-192(SP)
+	VMOVDQU  Y11, minima-160(SP)
+	VMOVDQU  Y12, minima-128(SP)
+	VMOVDQU  Y13, minima-96(SP)
+	VMOVDQU  Y14, minima-64(SP)
+	VMOVDQU  Y15, minima-32(SP)
+	LEAQ     minima-512(SP), SI
+	XORL     DX, DX
+	MOVL     $0x40000000, R8
+
+bit:
+	LEAL         (DX)(R8*1), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	XORQ         BX, BX
+
+minima:
+	VPCMPGTD (SI)(BX*1), Y0, Y3
+	VPCMPGTD 32(SI)(BX*1), Y0, Y4
+	VPCMPGTD 64(SI)(BX*1), Y0, Y5
+	VPCMPGTD 96(SI)(BX*1), Y0, Y6
+	VPADDD   Y4, Y3, Y3
+	VPADDD   Y6, Y5, Y5
+	VPADDD   Y3, Y1, Y1
+	VPADDD   Y5, Y2, Y2
+	SUBQ     $-128, BX
+	CMPQ     BX, $512
+	JNE      minima
+
+	VPADDD       Y2, Y1, Y1
+	VEXTRACTI128 $1, Y1, X2
+	VPADDD       X2, X1, X1
+	VPSHUFD      $0x4e, X1, X2
+	VPADDD       X2, X1, X1
+	VPSHUFD      $0xb1, X1, X2
+	VPADDD       X2, X1, X1
+	VMOVD        X1, CX
+	NEGL         CX               // The minima that are less.
+	CMPL         CX, R9
+	CMOVLLT      AX, DX
+	SHRL         $1, R8
+	JNZ          bit
+	MOVL         DX, ret+24(FP)
 	VZEROUPPER
 	RET
 
-// func withinAVX2(distances *float32, n int, bound uint32) int
-TEXT ·withinAVX2(SB), NOSPLIT, $0-32
-	MOVQ         distances+0(FP), SI
-	MOVQ         n+8(FP), CX
-	MOVL         bound+16(FP), AX
+// func collectAVX2(keys *uint64, room int, distances *float32, n, last int, bound uint32) (found, looked int)
+TEXT ·collectAVX2(SB), NOSPLIT, $0-64
+	MOVQ         keys+0(FP), DI
+	MOVQ         room+8(FP), DX
+	MOVQ         distances+16(FP), SI
+	MOVQ         n+24(FP), CX
+	MOVQ         last+32(FP), R12
+	MOVL         bound+40(FP), AX
 	VMOVD        AX, X0
 	VPBROADCASTD X0, Y0
 	XORQ         AX, AX
+	LEAQ         -128(DI)(DX*8), DX // The last place that leaves room for all of the lanes.
 
 lanes:
-	VMOVDQU  (SI)(AX*4), Y1
-	VMOVDQU  32(SI)(AX*4), Y2
-	VPMINUD  Y0, Y1, Y3
-	VPMINUD  Y0, Y2, Y4
-	VPCMPEQD Y3, Y1, Y1
-	VPCMPEQD Y4, Y2, Y2
-	VPOR     Y2, Y1, Y1
-	VPTEST   Y1, Y1
-	JNZ      done
-	ADDQ     $16, AX
-	CMPQ     AX, CX
-	JNE      lanes
+	VMOVDQU   (SI)(AX*4), Y1
+	VMOVDQU   32(SI)(AX*4), Y2
+	VPMINUD   Y0, Y1, Y3
+	VPMINUD   Y0, Y2, Y4
+	VPCMPEQD  Y3, Y1, Y1
+	VPCMPEQD  Y4, Y2, Y2
+	VPACKSSDW Y2, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPACKSSWB Y1, Y1, Y1
+	VPERMQ    $0xd8, Y1, Y1
+	VPMOVMSKB X1, BX
+	TESTL     BX, BX
+	JZ        next
+
+lane:
+	BSFL  BX, R8
+	ADDQ  AX, R8
+	MOVL  (SI)(R8*4), R9
+	SHLQ  $32, R9
+	MOVQ  R12, R10
+	SUBQ  R8, R10
+	ORQ   R10, R9
+	MOVQ  R9, (DI)
+	ADDQ  $8, DI
+	LEAL  -1(BX), R8
+	ANDL  R8, BX
+	JNZ   lane
+	CMPQ  DI, DX
+	JHI   full
+
+next:
+	ADDQ $16, AX
+	CMPQ AX, CX
+	JNE  lanes
+	JMP  done
+
+full:
+	ADDQ $16, AX
 
 done:
-	MOVQ AX, ret+24(FP)
+	SUBQ keys+0(FP), DI
+	SHRQ $3, DI
+	MOVQ DI, found+48(FP)
+	MOVQ AX, looked+56(FP)
+	VZEROUPPER
+	RET
+
+// func orderAVX2(dst, keys *uint64, n int)
+//
+// The place of a key is the number of keys below it.
+TEXT ·orderAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), DI
+	MOVQ keys+8(FP), SI
+	MOVQ n+16(FP), CX
+	LEAQ (SI)(CX*8), R8
+	MOVQ SI, DX
+
+key:
+	VPBROADCASTQ (DX), Y0
+	VPXOR        Y1, Y1, Y1
+	VPXOR        Y2, Y2, Y2
+	MOVQ         SI, BX
+
+keys:
+	VPCMPGTQ (BX), Y0, Y3
+	VPCMPGTQ 32(BX), Y0, Y4
+	VPADDQ   Y3, Y1, Y1
+	VPADDQ   Y4, Y2, Y2
+	ADDQ     $64, BX
+	CMPQ     BX, R8
+	JCS      keys
+
+	VPADDQ       Y2, Y1, Y1
+	VEXTRACTI128 $1, Y1, X2
+	VPADDQ       X2, X1, X1
+	VPSHUFD      $0x4e, X1, X2
+	VPADDQ       X2, X1, X1
+	VMOVQ        X1, AX
+	NEGQ         AX
+	VMOVQ        X0, (DI)(AX*8)
+	ADDQ         $8, DX
+	CMPQ         DX, R8
+	JNE          key
 	VZEROUPPER
 	RET

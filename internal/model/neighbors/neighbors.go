@@ -32,7 +32,6 @@ package neighbors
 
 import (
 	"math"
-	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/loops"
@@ -54,6 +53,7 @@ const (
 	leastWeight = 1e-6
 	mostScale   = 1 << 20                           // The largest g_j.
 	targets     = 2                                 // The label and the residual.
+	room        = 192                               // Of the keys of a search. Some 90 rows are within the first bound.
 	block       = (targets + 1) * (targets + 2) / 2 // Squares without the slopes.
 )
 
@@ -65,8 +65,8 @@ type Scratch struct {
 	// roots are √g_j.
 	roots     []float64
 	distances []float32
-	// nearest are the MinRows nearest rows in order: the bits of D_i above the age.
-	nearest []uint64
+	// keys are rows: the bits of D_i above the age. nearest are the MinRows nearest rows in order.
+	keys, nearest []uint64
 	// rows are (u_i, 1, label, residual) of the neighbours, order numbers each.
 	rows    []float64
 	order   int
@@ -79,7 +79,7 @@ func NewScratch(inputs, slots int) *Scratch {
 	order := inputs + 1 + targets
 	return &Scratch{
 		inputs: inputs, query: make([]float32, inputs), weights: make([]float32, inputs), row: make([]float32, inputs),
-		roots: make([]float64, inputs), distances: make([]float32, slots+2*loops.Lanes), nearest: make([]uint64, 0, MinRows+1),
+		roots: make([]float64, inputs), distances: make([]float32, slots+2*loops.Lanes), keys: make([]uint64, room+loops.Lanes), nearest: make([]uint64, room+loops.Lanes),
 		rows: make([]float64, affineRows*order), order: order, w: make([]float64, affineRows),
 		squares: make([]float64, order*(order+1)/2),
 	}
@@ -88,7 +88,7 @@ func NewScratch(inputs, slots int) *Scratch {
 // Bytes is the memory of a scratch.
 func Bytes(inputs, slots int) uint64 {
 	order := inputs + 1 + targets
-	return uint64(4*(slots+2*loops.Lanes) + 20*inputs + 8*(affineRows*(order+2)+order*(order+1)/2))
+	return uint64(4*(slots+2*loops.Lanes) + 20*inputs + 8*(affineRows*(order+1)+order*(order+1)/2+2*(room+loops.Lanes)))
 }
 
 // Flops counts a prediction from a number of rows in multiply-adds.
@@ -123,37 +123,24 @@ func (s *Scratch) Parts(dst []float64, w *window.Window, query []float32, scales
 	dst[0], dst[1], dst[2] = affine(0), affine(1), s.mean(w)
 }
 
+// search finds the nearest rows. All rows within a bound go into the keys; without room for another the bound
+// shrinks to the nearest of them.
 func (s *Scratch) search(w *window.Window) {
 	n := w.Len()
 	first, second, skip := w.Newest(n)
 	at := loops.Distances(s.distances, first, w.Layout().Inputs, s.query, s.weights)
 	loops.Distances(s.distances[at:], second, w.Layout().Inputs, s.query, s.weights)
 	distances := s.distances[skip:][:n] // Oldest first.
-	s.nearest = s.nearest[:0]
-	bound := reach(distances)
-	for i := loops.Within(distances, bound); i < n; i += 1 + loops.Within(distances[i+1:], bound) {
-		key := uint64(math.Float32bits(distances[i]))<<32 | uint64(n-1-i)
-		at, _ := slices.BinarySearch(s.nearest, key)
-		s.nearest = slices.Insert(s.nearest, at, key)
-		if len(s.nearest) >= MinRows {
-			s.nearest = s.nearest[:MinRows]
-			bound = min(bound, uint32(s.nearest[MinRows-1]>>32))
+	bound, count := loops.Reach(distances, MinRows), 0
+	for {
+		found, looked := loops.Collect(s.keys[count:room], distances, bound)
+		count += found
+		if distances = distances[looked:]; len(distances) == 0 {
+			break
 		}
+		bound, count = min(bound, uint32(loops.Smallest(s.keys[:count], MinRows-1)>>32)), MinRows
 	}
-}
-
-// reach returns the bits of a distance within which at least MinRows rows lie: of the least distances of
-// shares of the rows, the MinRows-th smallest. Rows beyond it are not sorted.
-func reach(distances []float32) uint32 {
-	if len(distances) < loops.Shares {
-		return math.MaxUint32
-	}
-	var least [loops.Shares]uint32
-	for k := range least {
-		least[k] = math.MaxUint32
-	}
-	loops.Minima(&least, distances)
-	return loops.Smallest(least[:], MinRows-1)
+	loops.Order(s.nearest, s.keys[:count])
 }
 
 func (s *Scratch) distance(i int) float32 { return math.Float32frombits(uint32(s.nearest[i] >> 32)) }
@@ -192,7 +179,7 @@ func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [tar
 			case !ranged:
 				least[k], most[k] = y, y
 			case !light:
-				least[k], most[k] = math.Min(least[k], y), math.Max(most[k], y)
+				least[k], most[k] = min(least[k], y), max(most[k], y)
 			}
 		}
 		ranged = ranged || !light

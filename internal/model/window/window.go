@@ -161,9 +161,9 @@ func blocks(places int) int { return (places + loops.Lanes - 1) / loops.Lanes * 
 
 // Inputs writes the first inputs of the row of an age.
 func (w *Window) Inputs(dst []float32, age int) {
-	place := back(w.last, age, w.places)
+	row := w.inputs[w.at(back(w.last, age, w.places), 0):]
 	for j := range dst {
-		dst[j] = w.inputs[w.at(place, j)]
+		dst[j] = row[j*loops.Lanes]
 	}
 }
 
