@@ -28,11 +28,10 @@ observe sends the label. With --no-remember it keeps nothing.
 A model with named inputs takes --inputs: null is a missing value.
 
 --csv asks for a prediction of every row of a file and keeps nothing. It writes a line of
-CSV for each row, to standard output or to the file of --out, which is complete or as
-before: the row, from 1; prediction, which is a class of a classifier, or prediction1,
-prediction2, ... of several outputs; for each level of the intervals, such as 90 %,
-lower_90 and upper_90; probability, of the label 1 where labels are -1 and 1; for each
-class probability_CLASS. A model with named inputs takes the columns of their names; other
+CSV for each row: the row, from 1; prediction, which is a class of a classifier, or
+prediction1, prediction2, ... of several outputs; for each level of the intervals, such as
+90 %, lower_90 and upper_90; probability, of the label 1 where labels are -1 and 1; for
+each class probability_CLASS. A model with named inputs takes the columns of their names; other
 columns are ignored. Of other models every column is a feature, in the order of the file,
 unless it is a target: that of --target, or y, y1, y2 and so on.
 
@@ -45,7 +44,7 @@ predicted n-1 rows ahead. auto says less of the newest labels then, and has wide
 The standard error is the mean's: intervals say where the label will lie.`,
 		example: `  hindsight predict energy --features 0.1,-0.4,2 --prediction-id order-7
   hindsight predict trips --inputs '{"temperature": 21.5, "city": "Oslo", "rain": null}'
-  hindsight predict trips --csv tomorrow.csv --out predictions.csv
+  hindsight predict trips --csv tomorrow.csv > predictions.csv
   hindsight predict --local --train trips.csv --csv tomorrow.csv`,
 		optional: true,
 		flags: func(f *flagSet) {
@@ -56,7 +55,6 @@ The standard error is the mean's: intervals say where the label will lie.`,
 			f.BoolVar(&p.explain, "explain", false, "also show what each family of auto's experts says")
 			f.DurationVar(&p.ttl, "label-ttl", 0, "how long the server waits for the label")
 			f.file(&p.csv, &p.options.Delimiter, &p.options.Target, "predict the rows of this file; - is standard input")
-			f.StringVar(&p.out, "out", "", "with --csv: the file of the predictions")
 			f.StringVar(&p.train, "train", "", "with --local: the file whose rows the model learns first")
 			f.BoolVar(&p.options.Classes, "classes", false, "with --train: the labels are classes, though they are numbers")
 		},
@@ -84,7 +82,7 @@ type prediction struct {
 	id, key             string
 	noRemember, explain bool
 	ttl                 time.Duration
-	csv, out, train     string
+	csv, train          string
 	options             stream.FileOptions
 
 	request hindsightv1.PredictRequest
@@ -111,14 +109,10 @@ func (p *prediction) check(c *call, e *env) (err error) {
 		return command.Usagef("--csv and another input exclude each other")
 	case !given && p.csv == "":
 		return command.Usagef("the input is missing: give numbers as --features, a record as --inputs, or a file as --csv")
-	case p.csv == "" && p.out != "":
-		return command.Usagef("--out needs --csv")
 	case p.csv != "" && (p.id != "" || p.explain || p.ttl != 0):
 		return command.Usagef("--prediction-id, --explain and --label-ttl are not for --csv")
-	case p.csv != "" && p.out == "" && e.JSON():
-		return command.Usagef("--csv writes CSV: with --json name a file with --out")
-	case isSameFile(p.csv, p.out) || isSameFile(p.train, p.out):
-		return command.Usagef("--out: %s is read, and would be lost", p.out)
+	case p.csv != "" && e.JSON():
+		return command.Usagef("--csv writes CSV: leave out --json")
 	}
 	if !e.local.on && p.csv != "" && !c.given("target") {
 		p.options.Target = "" // run looks for y.

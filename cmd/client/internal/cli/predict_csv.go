@@ -73,26 +73,12 @@ func (p *prediction) predictFile(ctx context.Context, e *env, m *client.Model) e
 	if err != nil {
 		return &command.UsageError{Err: err}
 	}
-	rows := 0
-	write := func(to io.Writer) (err error) {
-		if rows, err = predictRows(ctx, m, source, to); err == nil && rows == 0 {
-			err = &command.UsageError{Err: stream.NoRow(p.csv)}
-		}
-		e.notice(noticed, source.Notes(), &p.options)
-		return err
+	rows, err := predictRows(ctx, m, source, e.Stdout)
+	if err == nil && rows == 0 {
+		err = &command.UsageError{Err: stream.NoRow(p.csv)}
 	}
-	if p.out == "" {
-		return errors.Join(write(e.Stdout), source.Close())
-	}
-	if err := errors.Join(replaceFile(p.out, write), source.Close()); err != nil {
-		return err
-	}
-	written := struct {
-		Model string `json:"model"`
-		File  string `json:"file"`
-		Rows  int    `json:"rows"`
-	}{m.ID(), p.out, rows}
-	return e.emit(written, func(w *command.Page) { w.Printf("predicted %s into %s\n", command.Count(rows, "row"), p.out) })
+	e.notice(noticed, source.Notes(), &p.options)
+	return errors.Join(err, source.Close())
 }
 
 // unlabelled opens the file of --csv, whose labels are left out. It returns the columns that a user should read about too.
