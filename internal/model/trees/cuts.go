@@ -16,9 +16,12 @@ type cuts struct {
 	// codes has the code of input j in slot s at codes[j*slots+s]. A code is lanes times the
 	// number of cut points below the value.
 	codes []uint8
-	// keys and room are scratch, and so are the splits of a tree.
+	// keys and room are scratch.
 	keys, room []int64
-	sure, may  []int16
+	// sure and may are the largest codes that surely go left at the nodes of the newest tree of split, and those
+	// that may. The two are equal, and exact is true, if all cut points of the tree are among the present ones.
+	sure, may []int16
+	exact     bool
 }
 
 // newCuts returns cuts that share the scratch of fits, because one job runs at a time.
@@ -155,19 +158,17 @@ func between(a, b float32) float32 {
 	return middle
 }
 
-// splits writes the largest codes that surely go left at the nodes of a tree, and those that may. The
-// two are equal, and exact is true, if all cut points of the tree are among the present ones.
-func (c *cuts) splits(t *tree) (sure, may []int16, exact bool) {
-	sure, may, exact = c.sure[:t.size], c.may[:t.size], true
+// split finds sure, may and exact of a tree.
+func (c *cuts) split(t *tree) {
+	c.exact = true
 	for i, n := range t.nodes[:t.size] {
 		if n.left == 0 {
 			continue
 		}
 		at, found := slices.BinarySearch(c.of(int(n.input)), n.cut)
-		sure[i], may[i] = int16(lanes*at), int16(lanes*at)
+		c.sure[i], c.may[i] = int16(lanes*at), int16(lanes*at)
 		if !found {
-			sure[i], exact = int16(lanes*(at-1)), false
+			c.sure[i], c.exact = int16(lanes*(at-1)), false
 		}
 	}
-	return sure, may, exact
 }

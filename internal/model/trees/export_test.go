@@ -21,8 +21,8 @@ const (
 // are sure to go left and for those that may, and for the rest of the slots by codes and by values.
 func (f *Forest) Leaves(column, number int) (got, want [][]uint8, exact bool) {
 	t, slots := &f.rings[column].trees[number], f.filled()
-	sure, may, exact := f.cuts.splits(t)
-	for _, splits := range [][]int16{sure, may} {
+	f.cuts.split(t)
+	for _, splits := range [][]int16{f.cuts.sure, f.cuts.may} {
 		loop, twin := make([]uint8, slots+padding)[:slots], make([]uint8, slots)
 		leaves(loop, t, splits, f.cuts.codes, f.cuts.slots)
 		leavesGo(twin, t, splits, f.cuts.codes, f.cuts.slots)
@@ -33,7 +33,7 @@ func (f *Forest) Leaves(column, number int) (got, want [][]uint8, exact bool) {
 	for slot := block; slot < slots; slot++ {
 		values[slot] = uint8(f.leafOf(t, slot))
 	}
-	return append(got, codes), append(want, values), exact
+	return append(got, codes), append(want, values), f.cuts.exact
 }
 
 // Job reports whether a fit, or new cut points, are under way.

@@ -169,13 +169,12 @@ func (f *Forest) spans(from, to uint64) [2]span {
 	return [2]span{{begin, min(end, slots)}, {0, max(0, end-slots)}}
 }
 
-// rowLeaves writes the leaves of a tree for rows.
+// rowLeaves writes the leaves of a tree, whose splits are the newest, for rows.
 func (f *Forest) rowLeaves(t *tree, ids []uint8, from, to uint64) (units int64) {
-	exact := true
 	for _, s := range f.spans(from, to) {
-		exact = f.leavesOf(t, ids, s.begin, s.end)
+		f.leavesOf(t, ids, s.begin, s.end)
 	}
-	if !exact {
+	if !f.cuts.exact {
 		return unitsValue * int64(to-from)
 	}
 	return unitsLeaves(t.size, int(to-from))
@@ -186,6 +185,7 @@ func (f *Forest) bag(r *ring) (units int64) {
 	j, g, old := &f.fit, &f.grower, r.oldest()
 	const inBag = 45875 // 0.7·2¹⁶.
 	if j.at == 0 {
+		f.cuts.split(old)
 		g.rng.Seed(f.o.Seed, uint64(r.kind)<<32+r.made)
 		g.draw(r.inputs, r.kind.drawn(len(r.inputs)))
 		g.rows, j.total, j.squares = g.rows[:0], 0, 0
@@ -224,6 +224,7 @@ func (f *Forest) bag(r *ring) (units int64) {
 func (f *Forest) beginMeans() {
 	j := &f.fit
 	j.phase, j.at = fitMeans, 0
+	f.cuts.split(&j.grown)
 	clear(j.sums[:])
 	clear(j.weights[:])
 }
@@ -268,7 +269,9 @@ func (f *Forest) apply(r *ring, from, to uint64) {
 // enter replaces the oldest tree of the ring by the grown tree. The rows since the start of the fit get the leaves of both first.
 func (f *Forest) enter(r *ring) {
 	j := &f.fit
+	f.cuts.split(r.oldest())
 	f.rowLeaves(r.oldest(), j.old, j.start, f.n)
+	f.cuts.split(&j.grown)
 	f.rowLeaves(&j.grown, j.grew, j.start, f.n)
 	f.apply(r, j.start, f.n)
 	r.oldest().copy(&j.grown)

@@ -179,23 +179,21 @@ func (f *Forest) target(r *ring, slot int, row []float32) int64 {
 	return target
 }
 
-// leavesOf writes the leaves of a tree from slot begin to slot end, and up to block − 1 other leaves behind
-// the end. Codes decide where a row goes, but at a cut point that is not present for the rows that have its
-// code: exact is false with such cut points.
-func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) (exact bool) {
-	sure, may, exact := f.cuts.splits(t)
-	leaves(ids[begin:end], t, may, f.cuts.codes[begin:], f.cuts.slots)
-	if exact {
-		return true
+// leavesOf writes the leaves of a tree, whose splits are the newest, from slot begin to slot end, and up to
+// block − 1 other leaves behind the end. Codes decide where a row goes, but at a cut point that is not present for
+// the rows that have its code.
+func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) {
+	leaves(ids[begin:end], t, f.cuts.may, f.cuts.codes[begin:], f.cuts.slots)
+	if f.cuts.exact {
+		return
 	}
 	others := f.fit.grew[begin:end]
-	leaves(others, t, sure, f.cuts.codes[begin:], f.cuts.slots)
+	leaves(others, t, f.cuts.sure, f.cuts.codes[begin:], f.cuts.slots)
 	for i, leaf := range others {
 		if slot := begin + i; ids[slot] != leaf {
 			ids[slot] = uint8(f.leafOf(t, slot))
 		}
 	}
-	return false
 }
 
 func (f *Forest) leafOf(t *tree, slot int) int {

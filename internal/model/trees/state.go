@@ -139,6 +139,7 @@ func (f *Forest) rebuild() {
 		r := &f.rings[c]
 		for i := range r.trees {
 			t := &r.trees[i]
+			f.cuts.split(t)
 			f.leavesOf(t, ids, 0, filled)
 			said := t.said()
 			for slot, leaf := range ids[:filled] {
