@@ -3,8 +3,7 @@
 #include "textflag.h"
 
 // Products and sums are separate instructions, never fused ones, as in rows_amd64.s,
-// and the entries that are no multiple of four come first for the same reason.
-
+// and the entries that are no multiple of four or eight come first for the same reason.
 
 // func cosinesAVX2(squares, gains, v *float64, n int)
 TEXT ·cosinesAVX2(SB), NOSPLIT, $0-32
@@ -51,15 +50,19 @@ cosines:
 	VMOVSD X14, copy; \
 	VMOVSD X14, (row)
 
-// FOUR turns four entries: Y12 is w in their columns.
-#define FOUR(row, c, g, v) \
-	VMOVUPD (row)(BX*8), Y13; \
-	VMULPD  c, Y13, Y14; \
-	VMULPD  g, Y12, Y15; \
-	VADDPD  Y15, Y14, Y14; \
-	VMULPD  v, Y13, Y13; \
-	VSUBPD  Y13, Y12, Y12; \
-	VMOVUPD Y14, (row)(BX*8)
+// TURN turns a register of entries of a row: w is w in their columns.
+#define TURN(row, c, g, v, w, own, turned, part) \
+	VMOVUPD (row)(BX*8), own; \
+	VMULPD  c, own, turned; \
+	VMULPD  g, w, part; \
+	VADDPD  part, turned, turned; \
+	VMULPD  v, own, own; \
+	VSUBPD  own, w, w; \
+	VMOVUPD turned, (row)(BX*8)
+
+#define PAIR(row, c, g, v) TURN(row, c, g, v, X12, X13, X14, X15)
+#define FOUR(row, c, g, v) TURN(row, c, g, v, Y12, Y13, Y14, Y15)
+#define EIGHT(row, c, g, v) TURN(row, c, g, v, Z12, Z13, Z14, Z15)
 
 // BELOW is row n of a panel, from the row above.
 #define BELOW(n, above, row) \
@@ -67,12 +70,12 @@ cosines:
 	ANDQ $-8, row; \
 	LEAQ 8(above)(row*8), row
 
-// func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int, root float64)
+// func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int, root float64, wide bool)
 //
 // DI, SI, R8 and R9 are the rows of a panel, R10 is w. R11 is how many entries the first
 // row has, R12 how many rows are left. CX is where the copies of the labels go, DX where
 // those of the diagonal, R14 the columns.
-TEXT ·absorbAVX2(SB), NOSPLIT, $0-88
+TEXT ·absorbAVX2(SB), NOSPLIT, $0-89
 	MOVQ data+0(FP), DI
 	MOVQ row+8(FP), R10
 	MOVQ c+16(FP), AX
@@ -87,6 +90,8 @@ panel:
 	BELOW(1, DI, SI)
 	BELOW(2, SI, R8)
 	BELOW(3, R8, R9)
+	CMPB         wide+88(FP), $0
+	JNE          broad
 	VBROADCASTSD 0(AX), Y0
 	VBROADCASTSD 8(AX), Y1
 	VBROADCASTSD 16(AX), Y2
@@ -99,7 +104,23 @@ panel:
 	VBROADCASTSD 8(R15), Y9
 	VBROADCASTSD 16(R15), Y10
 	VBROADCASTSD 24(R15), Y11
+	JMP          corner
 
+broad: // Y0 is the lower half of Z0.
+	VBROADCASTSD 0(AX), Z0
+	VBROADCASTSD 8(AX), Z1
+	VBROADCASTSD 16(AX), Z2
+	VBROADCASTSD 24(AX), Z3
+	VBROADCASTSD 0(R13), Z4
+	VBROADCASTSD 8(R13), Z5
+	VBROADCASTSD 16(R13), Z6
+	VBROADCASTSD 24(R13), Z7
+	VBROADCASTSD 0(R15), Z8
+	VBROADCASTSD 8(R15), Z9
+	VBROADCASTSD 16(R15), Z10
+	VBROADCASTSD 24(R15), Z11
+
+corner:
 	MOVQ   full+56(FP), DX
 	SUBQ   R12, DX
 	SHLQ   $3, DX
@@ -127,11 +148,9 @@ panel:
 	ADDQ $8, R9
 	SUBQ $4, R11
 	XORQ BX, BX
-	MOVQ R11, DX
-	ANDQ $3, DX
-	JZ   fours
 
-single:
+	TESTQ  $1, R11
+	JZ     pair
 	VMOVSD (R10)(BX*8), X12
 	ENTRY((DI)(BX*8), X0, X4, X8)
 	ENTRY((SI)(BX*8), X1, X5, X9)
@@ -139,12 +158,25 @@ single:
 	ENTRY((R9)(BX*8), X3, X7, X11)
 	VMOVSD X12, (R10)(BX*8)
 	INCQ   BX
-	CMPQ   BX, DX
-	JLT    single
+
+pair:
+	TESTQ   $2, R11
+	JZ      fours
+	VMOVUPD (R10)(BX*8), X12
+	PAIR(DI, X0, X4, X8)
+	PAIR(SI, X1, X5, X9)
+	PAIR(R8, X2, X6, X10)
+	PAIR(R9, X3, X7, X11)
+	VMOVUPD X12, (R10)(BX*8)
+	ADDQ    $2, BX
 
 fours:
-	CMPQ BX, R11
-	JGE  next
+	CMPQ  BX, R11
+	JGE   next
+	CMPB  wide+88(FP), $0
+	JE    four
+	TESTQ $4, R11
+	JZ    eight
 
 four:
 	VMOVUPD (R10)(BX*8), Y12
@@ -155,7 +187,20 @@ four:
 	VMOVUPD Y12, (R10)(BX*8)
 	ADDQ    $4, BX
 	CMPQ    BX, R11
-	JLT     four
+	JGE     next
+	CMPB    wide+88(FP), $0
+	JE      four
+
+eight:
+	VMOVUPD (R10)(BX*8), Z12
+	EIGHT(DI, Z0, Z4, Z8)
+	EIGHT(SI, Z1, Z5, Z9)
+	EIGHT(R8, Z2, Z6, Z10)
+	EIGHT(R9, Z3, Z7, Z11)
+	VMOVUPD Z12, (R10)(BX*8)
+	ADDQ    $8, BX
+	CMPQ    BX, R11
+	JLT     eight
 
 next:
 	MOVQ R11, BX

@@ -154,7 +154,8 @@ func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns
 	if !cpu.X86.HasAVX2 {
 		return false
 	}
-	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns, root)
+	wide := cpu.X86.HasAVX512VBMI // Processors without VBMI lower their clock for registers of 512 bits.
+	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns, root, wide)
 	return true
 }
 
@@ -273,10 +274,10 @@ func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
 //go:noescape
 func substituteAbreastAVX2(z, data, priors, squares *float64, order, columns int)
 
-// absorbAVX2 is AbsorbRows of full > 0 rows, the first of so many entries.
+// absorbAVX2 is AbsorbRows of full > 0 rows, the first of so many entries. If wide, it uses AVX-512.
 //
 //go:noescape
-func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int, root float64)
+func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int, root float64, wide bool)
 
 // distancesAVX2 is distancesGo of count blocks, not 0, and columns > 0.
 //
