@@ -334,7 +334,7 @@ func TestReplayInBatches(t *testing.T) {
 		digests = append(digests, stat(d, "stateDigest"))
 		if mode == nil || mode[0] == "--delay" {
 			assert.True(t, f.calls["predict"] == 0 && f.calls["observe"] == 0 && f.calls["batch"] >= 3 && f.calls["batch"] <= 100, "%v: calls %v, want batches alone", mode, f.calls)
-			assert.True(t, d["batches"] == float64(f.calls["batch"]) && d["predictP50Seconds"] == nil && d["observeP50Seconds"].(float64) > 0, "%v: %v", mode, d)
+			assert.True(t, d["batches"] == float64(f.calls["batch"]), "%v: %v", mode, d)
 		}
 	}
 	assert.True(t, digests[0] != nil && digests[1] == digests[0] && digests[2] == digests[0], "digests %v, want those of one call after another", digests)

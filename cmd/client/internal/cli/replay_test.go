@@ -83,11 +83,8 @@ func TestReplayInTurn(t *testing.T) {
 	m := f.models["m"]
 	assert.True(t, d["rounds"] == 200.0 && d["acknowledged"] == 200.0 && d["nextOffset"] == 200.0 && d["duplicates"] == 0.0, "%v", d)
 	loss, _ := d["lossSum"].(float64)
-	assert.True(t, loss == m.lossSum && near(number(t, d, "meanLoss"), (loss-labels[0]*labels[0])/(rows-1)), "loss %v, want %v, of the mean %v", d["lossSum"], m.lossSum, d["meanLoss"])
-	for _, key := range []string{"predictP50Seconds", "predictP99Seconds", "observeP50Seconds", "observeP99Seconds", "roundsPerSecond"} {
-		v, _ := d[key].(float64)
-		assert.True(t, v > 0, "%s = %v", key, d[key])
-	}
+	rate, _ := d["roundsPerSecond"].(float64)
+	assert.True(t, loss == m.lossSum && rate > 0, "loss %v, want %v, %v rounds a second", d["lossSum"], m.lossSum, rate)
 	// The fake is the first baseline.
 	assert.True(t, d["skill"] == 0.0 && d["verdict"] == "as good as trivial" && d["servedSkill"] != nil && d["servedVerdict"] != nil, "skill %v, %v", d["skill"], d["verdict"])
 	stats, _ := d["stats"].(map[string]any)

@@ -13,35 +13,28 @@ import (
 // summary is the account of a stream that was taken through a model. What the
 // server did not answer is absent.
 type summary struct {
-	Model             string           `json:"model"`
-	Run               string           `json:"run"`
-	Rounds            int              `json:"rounds"`
-	Acknowledged      int              `json:"acknowledged"`
-	Unlabelled        int              `json:"unlabelled,omitempty"`
-	NextOffset        int              `json:"nextOffset"`
-	Delay             int              `json:"delay"`
-	Duplicates        int              `json:"duplicates"`
-	SetAside          int              `json:"setAside"`
-	Retries           int              `json:"retries"`
-	MeanLoss          command.Finite   `json:"meanLoss"`
-	LossSum           command.Finite   `json:"lossSum"`
-	ErrorRate         *command.Finite  `json:"errorRate,omitempty"`
-	ServedRounds      int              `json:"servedRounds"`
-	ServedMeanLoss    *command.Finite  `json:"servedMeanLoss,omitempty"`
-	Unfinished        bool             `json:"unfinished"`
-	ElapsedSeconds    command.Finite   `json:"elapsedSeconds"`
-	RoundsPerSecond   command.Finite   `json:"roundsPerSecond"`
-	Batches           int              `json:"batches,omitempty"`
-	PredictP50Seconds *command.Finite  `json:"predictP50Seconds,omitempty"`
-	PredictP99Seconds *command.Finite  `json:"predictP99Seconds,omitempty"`
-	ObserveP50Seconds command.Finite   `json:"observeP50Seconds"`
-	ObserveP99Seconds command.Finite   `json:"observeP99Seconds"`
-	Skill             *command.Finite  `json:"skill,omitempty"`
-	Verdict           string           `json:"verdict,omitempty"`
-	ServedSkill       *command.Finite  `json:"servedSkill,omitempty"`
-	ServedVerdict     string           `json:"servedVerdict,omitempty"`
-	Stats             json.RawMessage  `json:"stats,omitempty"`
-	Error             *command.Failure `json:"error,omitempty"`
+	Model           string           `json:"model"`
+	Run             string           `json:"run"`
+	Rounds          int              `json:"rounds"`
+	Acknowledged    int              `json:"acknowledged"`
+	Unlabelled      int              `json:"unlabelled,omitempty"`
+	NextOffset      int              `json:"nextOffset"`
+	Delay           int              `json:"delay"`
+	Duplicates      int              `json:"duplicates"`
+	SetAside        int              `json:"setAside"`
+	Retries         int              `json:"retries"`
+	LossSum         command.Finite   `json:"lossSum"`
+	ServedRounds    int              `json:"servedRounds"`
+	Unfinished      bool             `json:"unfinished"`
+	ElapsedSeconds  command.Finite   `json:"elapsedSeconds"`
+	RoundsPerSecond command.Finite   `json:"roundsPerSecond"`
+	Batches         int              `json:"batches,omitempty"`
+	Skill           *command.Finite  `json:"skill,omitempty"`
+	Verdict         string           `json:"verdict,omitempty"`
+	ServedSkill     *command.Finite  `json:"servedSkill,omitempty"`
+	ServedVerdict   string           `json:"servedVerdict,omitempty"`
+	Stats           json.RawMessage  `json:"stats,omitempty"`
+	Error           *command.Failure `json:"error,omitempty"`
 
 	stats *hindsightv1.ModelStats
 	// Of an unfinished run: how far it came, and how it goes on, if it can.
@@ -50,26 +43,14 @@ type summary struct {
 
 func newSummary(r *rounds, result *drive.Result) *summary {
 	seconds := func(d time.Duration) command.Finite { return command.Finite(d.Seconds()) }
-	s := &summary{
+	return &summary{
 		Model: r.model, Run: r.run, Delay: r.delay,
 		Rounds: result.Rounds, Acknowledged: result.Acknowledged, Unlabelled: result.Unlabelled, NextOffset: result.NextOffset,
 		Duplicates: result.Duplicates, SetAside: result.SetAside, Retries: result.Retries, ServedRounds: result.Served,
-		MeanLoss: command.Finite(result.MeanLoss()), LossSum: command.Finite(result.LossSum),
+		LossSum:        command.Finite(result.LossSum),
 		ElapsedSeconds: seconds(result.Elapsed), RoundsPerSecond: command.Finite(result.RoundsPerSecond()),
-		Batches:           result.Batches,
-		ObserveP50Seconds: seconds(result.Observe.Quantile(0.5)), ObserveP99Seconds: seconds(result.Observe.Quantile(0.99)),
+		Batches: result.Batches,
 	}
-	if !r.batches {
-		s.PredictP50Seconds = new(seconds(result.Predict.Quantile(0.5)))
-		s.PredictP99Seconds = new(seconds(result.Predict.Quantile(0.99)))
-	}
-	if result.Classes > 0 {
-		s.ErrorRate = new(command.Finite(float64(result.Errors) / float64(result.Classes)))
-	}
-	if result.ServedEvaluated > 0 {
-		s.ServedMeanLoss = new(command.Finite(result.ServedLossSum / float64(result.ServedEvaluated)))
-	}
-	return s
 }
 
 func (s *summary) unfinished(r *rounds, result *drive.Result) {
@@ -135,14 +116,7 @@ func (s *summary) write(w *command.Page) {
 		w.Row("calls retried", s.Retries)
 	}
 	w.Row("rounds/s", command.Number(float64(s.RoundsPerSecond)))
-	switch {
-	case s.stats != nil:
-		writeQuality(w, s.stats)
-	case s.ErrorRate != nil:
-		w.Row("error rate, prequential", rate(float64(*s.ErrorRate)))
-	default:
-		w.Row("mean loss, prequential", float64(s.MeanLoss))
-	}
+	writeQuality(w, s.stats)
 }
 
 func latency(s command.Finite) string {

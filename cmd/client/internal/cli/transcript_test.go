@@ -147,7 +147,7 @@ var (
 	size     = regexp.MustCompile(`\b\d{4}\b( bytes|   D\d)`)
 	moment   = regexp.MustCompile(`\b20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
 	drawnID  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{64}`)
-	measured = regexp.MustCompile(`(?m)(^rounds/s|p50 / p99)  .*$|("(?:elapsedSeconds|roundsPerSecond|(?:predict|observe)P\d\dSeconds)":) [^,]*`)
+	measured = regexp.MustCompile(`(?m)(^rounds/s)  .*$|("(?:elapsedSeconds|roundsPerSecond)":) [^,]*`)
 )
 
 // words splits a command line at spaces. '...' is one word.

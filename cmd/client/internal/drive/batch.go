@@ -63,7 +63,6 @@ func (d *driver) batches(ctx context.Context, m *client.Model) error {
 			return fmt.Errorf("round %d: observe: %w", batch[0].t, err)
 		}
 		d.result.Batches++
-		d.result.Observe = append(d.result.Observe, took)
 		for i, f := range batch {
 			if err := d.acknowledge(f, outcomes[i]); err != nil {
 				return err

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -55,40 +53,18 @@ type Options struct {
 
 // Result is the account of a run.
 type Result struct {
-	Rounds          int     // begun
-	Acknowledged    int     // observations that the server has acknowledged
-	NextOffset      int     // where the stream continues: every round before is acknowledged or has no label
-	Unlabelled      int     // rounds without a label, which are only predicted
-	Duplicates      int     // observations that an earlier run or call had learned
-	Retries         int     // how often calls were sent again
-	SetAside        int     // labels that the label gate set aside
-	Batches         int     // batches that were observed
-	Evaluated       int     // acknowledged rounds that losses count: see evaluated
-	Classes         int     // evaluated labels that are classes
-	Errors          int     // classes for which the prequential prediction was another class
-	Served          int     // acknowledged rounds that were predicted
-	ServedEvaluated int     // the evaluated ones of these
-	LossSum         float64 // the sum of all prequential losses
-	// EvaluatedLoss is the sum of the prequential losses of the evaluated rounds, ServedLossSum
-	// the sum of their served losses.
-	EvaluatedLoss, ServedLossSum float64
-	Elapsed                      time.Duration
-	// The latencies of the two calls, with the waits for their retries. With Options.Batches,
-	// Observe has the times of batches, and Predict is empty.
-	Predict, Observe Latency
+	Rounds       int     // begun
+	Acknowledged int     // observations that the server has acknowledged
+	NextOffset   int     // where the stream continues: every round before is acknowledged or has no label
+	Unlabelled   int     // rounds without a label, which are only predicted
+	Duplicates   int     // observations that an earlier run or call had learned
+	Retries      int     // how often calls were sent again
+	SetAside     int     // labels that the label gate set aside
+	Batches      int     // batches that were observed
+	Served       int     // acknowledged rounds that were predicted
+	LossSum      float64 // the sum of all prequential losses
+	Elapsed      time.Duration
 }
-
-// MeanLoss is the mean prequential loss of the evaluated rounds, 0 without one.
-func (r *Result) MeanLoss() float64 {
-	if r.Evaluated == 0 {
-		return 0
-	}
-	return r.EvaluatedLoss / float64(r.Evaluated)
-}
-
-// evaluated reports whether losses count an observation, as the server's do: not the first of a model, and
-// none whose label was set aside.
-func evaluated(o *hindsightv1.Outcome) bool { return o.GetSequence() > 1 && !o.GetSetAside() }
 
 // RoundsPerSecond is the rate of acknowledged rounds.
 func (r *Result) RoundsPerSecond() float64 {
@@ -219,7 +195,6 @@ func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error 
 	if f.round.Unlabelled {
 		request.PredictionId, request.Remember = "", new(bool)
 	}
-	start := time.Now()
 	_, err := m.Predict(ctx, request)
 	switch {
 	// An earlier run may have sent the label and stopped before the answer. Then Observe with
@@ -228,8 +203,6 @@ func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error 
 		f.known = true
 	case err != nil:
 		return fmt.Errorf("round %d: predict: %w", f.t, err)
-	default:
-		d.result.Predict = append(d.result.Predict, time.Since(start))
 	}
 	if f.round.Unlabelled {
 		d.result.Unlabelled++
@@ -239,12 +212,10 @@ func (d *driver) predict(ctx context.Context, m *client.Model, f *flight) error 
 }
 
 func (d *driver) observe(ctx context.Context, m *client.Model, f *flight) error {
-	start := time.Now()
 	outcome, err := m.Observe(ctx, f.observation())
 	if err != nil {
 		return fmt.Errorf("round %d: observe: %w", f.t, err)
 	}
-	d.result.Observe = append(d.result.Observe, time.Since(start))
 	return d.acknowledge(f, outcome)
 }
 
@@ -262,9 +233,6 @@ func (d *driver) acknowledge(f *flight, outcome *hindsightv1.Outcome) error {
 	if outcome.ServedLoss != nil {
 		r.Served++
 	}
-	if evaluated(outcome) {
-		r.evaluate(f.round.Class, outcome)
-	}
 	if d.options.OnObserved == nil {
 		return nil
 	}
@@ -272,22 +240,6 @@ func (d *driver) acknowledge(f *flight, outcome *hindsightv1.Outcome) error {
 		return fmt.Errorf("round %d: %w", f.t, err)
 	}
 	return nil
-}
-
-// evaluate adds the losses of an evaluated round, and of a class whether the prequential prediction was another.
-func (r *Result) evaluate(class string, outcome *hindsightv1.Outcome) {
-	r.Evaluated++
-	r.EvaluatedLoss += outcome.GetLoss()
-	if outcome.ServedLoss != nil {
-		r.ServedEvaluated++
-		r.ServedLossSum += outcome.GetServedLoss()
-	}
-	if class != "" {
-		r.Classes++
-		if outcome.GetClass() != class {
-			r.Errors++
-		}
-	}
 }
 
 // pass moves NextOffset over round t, once all rounds before are passed too.
@@ -314,16 +266,4 @@ func (f *flight) observation() *hindsightv1.ObserveRequest {
 		o.Target = client.Labels(f.round.Labels...)
 	}
 	return o
-}
-
-// Latency are durations of calls.
-type Latency []time.Duration
-
-// Quantile returns the quantile q of the durations, 0 without a duration.
-func (l Latency) Quantile(q float64) time.Duration {
-	if len(l) == 0 {
-		return 0
-	}
-	rank := max(1, int(math.Ceil(q*float64(len(l)))))
-	return slices.Sorted(slices.Values(l))[rank-1]
 }
