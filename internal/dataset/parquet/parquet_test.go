@@ -3,10 +3,14 @@ package parquet_test
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
+	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -59,14 +63,14 @@ func TestParquet(t *testing.T) {
 		"at": "2026-11-21T18:00:00.25Z", "price": "-12.34", "vector": "[1 2.5]", "y": "-3", "unknown": "",
 	}
 	rows := []parquetRow{row, {Y: 7}}
-	plain := written(t, rows)
-	for name, in := range map[string]parquetfile.File{
-		"a file":         bytes.NewReader(plain),
-		"several groups": bytes.NewReader(written(t, rows, parquet.MaxRowsPerRowGroup(1))),
-		"snappy":         bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Snappy))),
-		"zstd":           bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Zstd))),
+	for name, file := range map[string][]byte{
+		"a file":         written(t, rows),
+		"several groups": written(t, rows, parquet.MaxRowsPerRowGroup(1)),
+		"snappy":         written(t, rows, parquet.Compression(&parquet.Snappy)),
+		"zstd":           written(t, rows, parquet.Compression(&parquet.Zstd)),
+		"gzip":           written(t, rows, parquet.Compression(&parquet.Gzip), parquet.DataPageVersion(1)),
 	} {
-		table, err := parquetfile.NewTable(in, "a.parquet", 0)
+		table, err := parquetfile.NewTable(bytes.NewReader(file), "a.parquet", 0)
 		require.NoError(t, err, name)
 		record, err := table.Read()
 		require.NoError(t, err, name)
@@ -101,6 +105,51 @@ func TestParquetFloats(t *testing.T) {
 		assert.True(t, err == nil && record[0] == want && record[1] == "1000185", "%v is %q, %v, want %q", v, record, err, want)
 		// A list keeps its places.
 		assert.Len(t, strings.Fields(record[2]), 2, "%v %v", v, record[2])
+	}
+}
+
+// Rows of every encoding, in many small pages of both versions, are read as they were written. Damage is no panic.
+func TestParquetEncodings(t *testing.T) {
+	type row struct {
+		Delta  int64     `parquet:"delta,delta"`
+		Narrow int32     `parquet:"narrow,delta"`
+		Split  float64   `parquet:"split,split"`
+		Front  string    `parquet:"front,delta"`
+		Words  string    `parquet:"words,optional,dict"`
+		Lists  []int64   `parquet:"lists,list"`
+		Dicts  []float32 `parquet:"dicts,dict"`
+		Flag   bool      `parquet:"flag,optional"`
+		UUID   [16]byte  `parquet:"uuid,uuid"`
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	rows := make([]row, 900)
+	for i := range rows {
+		word := strings.Repeat(strconv.Itoa(random.IntN(40)), random.IntN(3))
+		rows[i] = row{random.Int64() >> random.IntN(60), random.Int32N(9), random.NormFloat64(), word + "x", word, nil, nil, i%3 == 0, [16]byte{byte(i)}}
+		for n := range int64(random.IntN(4)) {
+			rows[i].Lists, rows[i].Dicts = append(rows[i].Lists, n*random.Int64N(9)), append(rows[i].Dicts, float32(n))
+		}
+	}
+	for version := 1; version <= 2; version++ {
+		file := written(t, rows, parquet.DataPageVersion(version), parquet.PageBufferSize(300), parquet.MaxRowsPerRowGroup(400), parquet.Compression(&parquet.Snappy))
+		table, err := parquetfile.NewTable(bytes.NewReader(file), "a.parquet", 0)
+		require.NoError(t, err)
+		text := func(v any) string { return strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(v), "[]"), "false") }
+		for i, r := range rows {
+			got, err := table.Read()
+			require.NoError(t, err, i)
+			want := []string{text(r.Delta), text(r.Narrow), text(r.Split), r.Front, r.Words, text(r.Lists), text(r.Dicts), text(r.Flag), hex.EncodeToString(r.UUID[:])}
+			require.Equal(t, want, got, i)
+		}
+		for range 100 {
+			damaged := slices.Clone(file)
+			damaged[4+random.IntN(len(file)-8)] ^= 1 << random.IntN(8)
+			table, err := parquetfile.NewTable(bytes.NewReader(damaged), "a.parquet", 0)
+			for n := 0; err == nil && n <= len(rows); n++ {
+				_, err = table.Read()
+			}
+			require.Error(t, err) // The end at the latest.
+		}
 	}
 }
 
