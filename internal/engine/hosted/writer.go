@@ -40,13 +40,17 @@ func (e *Env) handle(turns []mailbox.Turn[*Ticket]) {
 		}
 	}
 	e.append(appends...)
-	for n, t := range turns {
+	for n := range commits {
 		commits[n].end()
-		w := t.Handler.(writer)
+	}
+	// Callers that wake together share the writes to their connections, and then the next call of handle.
+	for n, t := range turns {
 		for _, ticket := range t.Items {
-			w.finish(ticket)
+			commits[n].finish(ticket)
 		}
-		w.afterCommit()
+	}
+	for n := range commits {
+		commits[n].afterCommit()
 	}
 }
 
@@ -86,15 +90,15 @@ func (w writer) begin(batch []*Ticket) {
 	}
 }
 
-func (w writer) finish(t *Ticket) {
+func (m *Model) finish(t *Ticket) {
 	for n := range t.answers {
 		if t.answers[n].Duplicate {
-			w.usage.duplicates.Add(1)
+			m.usage.duplicates.Add(1)
 		}
 	}
 	trace := t.stages.trace() // After close the caller owns the ticket.
 	close(t.done)
-	w.owner.Timings().Observe(w.env.Now().Sub(t.started).Seconds(), trace)
+	m.owner.Timings().Observe(m.env.Now().Sub(t.started).Seconds(), trace)
 }
 
 func (w writer) Posted() { w.follow() }
