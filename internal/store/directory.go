@@ -100,6 +100,7 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 		EventListener:               log.events(),
 		MemTableStopWritesThreshold: pebbleStop,
 		L0StopWritesThreshold:       pebbleStop,
+		L0CompactionThreshold:       compactedSublevels,
 		ReadOnly:                    d.readOnly,
 	}
 	// The default scheduler of each database looks ten times a second for a compaction that may run now. One compaction

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -59,11 +60,16 @@ func agedKey(family byte, at int64, model uint64, id string) []byte {
 
 // setTimed puts a row under an id and its entry in the index by time, in the memory of the batch.
 func setTimed(b *pebble.Batch, row, index byte, model uint64, id string, at int64, value []byte) error {
+	return cmp.Or(setAged(b, index, model, id, at), setRow(b, row, model, id, at, value))
+}
+
+func setAged(b *pebble.Batch, index byte, model uint64, id string, at int64) error {
 	entry := b.SetDeferred(agedKeyLength+len(id), 0)
 	_ = append(appendKey(entry.Key[:0], index, uint64(at), model), id...)
-	if err := entry.Finish(); err != nil {
-		return err
-	}
+	return entry.Finish()
+}
+
+func setRow(b *pebble.Batch, row byte, model uint64, id string, at int64, value []byte) error {
 	put := b.SetDeferred(modelKeyLength+len(id), 8+len(value))
 	_ = append(appendKey(put.Key[:0], row, model), id...)
 	binary.BigEndian.PutUint64(put.Value, uint64(at))

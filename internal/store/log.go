@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -105,24 +106,35 @@ func (s *Store) appendAll(ctx context.Context, appends []*storage.Append) {
 	}
 	s.filter.committing.RLock()
 	defer s.filter.committing.RUnlock()
-	err := s.complete(ctx, s.logDB.commitSynced, func(b *pebble.Batch) error {
-		for _, a := range begun {
-			m := a.Model.(*Model)
-			if err := setRecord(b, m.number, a.Record); err != nil {
-				return err
-			}
-			if _, err := m.fillIDs(b, a.IDs, true); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err := s.complete(ctx, s.logDB.commitSynced, func(b *pebble.Batch) error { return s.fillAppends(b, begun) })
 	for _, a := range begun {
 		if a.Err = err; err == nil {
 			s.remembered.Add(int64(len(a.IDs)))
 		}
 		a.Model.(*Model).endChange(a.Last, err == nil)
 	}
+}
+
+// fillAppends puts commits into a batch, family by family and in the order of the models: Pebble finds the place of a key in
+// its memory table from the place of the key before. The caller holds Store.filter.committing until the commit has ended.
+func (s *Store) fillAppends(b *pebble.Batch, appends []*storage.Append) (err error) {
+	number := func(a *storage.Append) uint64 { return a.Model.(*Model).number }
+	slices.SortFunc(appends, func(a, b *storage.Append) int { return cmp.Compare(number(a), number(b)) })
+	for _, a := range appends {
+		err = cmp.Or(err, setRecord(b, number(a), a.Record))
+	}
+	for _, a := range appends {
+		for _, id := range a.IDs {
+			err = cmp.Or(err, setAged(b, familyIDAge, number(a), id.ID, nanoseconds(id.At)))
+		}
+	}
+	for _, a := range appends {
+		for _, id := range a.IDs {
+			s.filter.add(number(a), id.ID)
+			err = cmp.Or(err, setRow(b, familyID, number(a), id.ID, nanoseconds(id.At), id.Value))
+		}
+	}
+	return err
 }
 
 // beginAppend checks a commit, and makes the end of the log unknown. The caller holds writing.
