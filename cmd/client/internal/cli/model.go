@@ -24,7 +24,7 @@ func (e *env) model() *cobra.Command {
 		verb{use: "get ID", short: "Show a model and its spec", run: func(c *call) error {
 			return e.showModel(c.model().Get(c.ctx()))
 		}},
-		e.modelList(), e.modelUpdate(), e.modelDelete(),
+		e.modelList(), e.modelDelete(),
 		e.modelStats(), e.modelCompare(),
 		verb{
 			use: "snapshots ID", short: "List the snapshots of a model, the newest first",
@@ -238,4 +238,48 @@ func specText(spec *hindsightv1.ModelSpec) string {
 		return err.Error()
 	}
 	return string(raw)
+}
+
+func (e *env) modelCompare() verb {
+	return verb{
+		use:   "compare ID",
+		short: "Compare a model with those that follow it, or the two models that share an alias",
+		long: `Compare a model with the models that follow it, by prequential predictions of the
+observations that the follower has learned. Of classifiers the losses are error rates.
+
+By an alias with a share whose models each learn what they predicted, compare these
+two since the share began.
+
+The difference is the mean loss of a model minus that of the first. Its bounds hold
+at all times at once with 95% confidence, so that one may look and stop at any time.`,
+		run: func(c *call) error {
+			all := func(m []*hindsightv1.Comparison) proto.Message {
+				return &hindsightv1.CompareModelsResponse{Comparisons: m}
+			}
+			header := []string{"model", "learner", "observations", "behind", "prequential_loss", "followed", "prequential_skill", "difference", "lower", "upper"}
+			return showList(e, all, header, func(m *hindsightv1.Comparison) []any {
+				loss, skill := lossAndSkill(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
+				other, _ := lossAndSkill(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
+				var mean, lower, upper *float64
+				if d := m.GetDifference(); d != nil {
+					mean, lower, upper = &d.Mean, &d.Lower, &d.Upper
+				}
+				return []any{m.GetModel(), m.GetLearner(), m.GetObservations(), m.GetBehind(), loss, other, skill, mean, lower, upper}
+			})(c.model().Compare(c.ctx()))
+		},
+	}
+}
+
+// lossAndSkill returns the mean loss and the skill of figures, of a classifier the error rate. Both
+// are nil if neither message is given.
+func lossAndSkill(f *hindsightv1.PerformanceFigures, c *hindsightv1.ClassFigures) (loss, skill *float64) {
+	switch {
+	case c != nil:
+		rate := c.GetErrorRate()
+		return &rate, c.Skill
+	case f != nil:
+		mean := f.GetMeanLoss()
+		return &mean, f.Skill
+	}
+	return nil, nil
 }
