@@ -9,6 +9,9 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
+// wide reports whether to use registers of 512 bits. Processors without VBMI lower their clock for them.
+func wide() bool { return cpu.X86.HasAVX512VBMI }
+
 // shortest is the length of the shortest row that is worth the call.
 const shortest = 4
 
@@ -142,7 +145,10 @@ func SubstituteRows(solutions *Substitution, stride uintptr, count, order, colum
 // qr.SolveAbreast. Data begins with the first of order > 0 rows with columns > 0 labels. It does
 // nothing and returns false if the processor has no AVX2.
 func SubstituteAbreast(z, data, priors []float64, squares *[Abreast]float64, order, columns int) bool {
-	if cpu.X86.HasAVX2 {
+	switch {
+	case wide():
+		substituteAbreastAVX512(&z[0], &data[0], &priors[0], &squares[0], order, columns)
+	case cpu.X86.HasAVX2:
 		substituteAbreastAVX2(&z[0], &data[0], &priors[0], &squares[0], order, columns)
 	}
 	return cpu.X86.HasAVX2
@@ -154,8 +160,7 @@ func AbsorbRows(data, row, c, gains, v, diagonal, right []float64, full, columns
 	if !cpu.X86.HasAVX2 {
 		return false
 	}
-	wide := cpu.X86.HasAVX512VBMI // Processors without VBMI lower their clock for registers of 512 bits.
-	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns, root, wide)
+	absorbAVX2(&data[0], &row[0], &c[0], &gains[0], &v[0], &diagonal[0], &right[0], full, len(row), columns, root, wide())
 	return true
 }
 
@@ -269,10 +274,13 @@ func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns in
 //go:noescape
 func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
 
-// substituteAbreastAVX2 is SubstituteAbreast.
+// substituteAbreastAVX2 is SubstituteAbreast, as is substituteAbreastAVX512.
 //
 //go:noescape
 func substituteAbreastAVX2(z, data, priors, squares *float64, order, columns int)
+
+//go:noescape
+func substituteAbreastAVX512(z, data, priors, squares *float64, order, columns int)
 
 // absorbAVX2 is AbsorbRows of full > 0 rows, the first of so many entries. If wide, it uses AVX-512.
 //
