@@ -64,26 +64,6 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// WatchModel sends statistics three times, with an outcome between them.
-func (f *fake) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
-	for range 3 {
-		stats, err := f.GetModelStats(s.Context(), &hindsightv1.GetModelStatsRequest{Model: r.GetModel()})
-		if err != nil {
-			return err
-		}
-		stats.GetStats().Experts = nil // Events do not have them.
-		for _, event := range []*hindsightv1.WatchModelResponse{
-			{Event: &hindsightv1.WatchModelResponse_Stats{Stats: stats.GetStats()}},
-			{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: &hindsightv1.OutcomeEvent{}}},
-		} {
-			if err := s.Send(event); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 func (f *fake) SetAlias(_ context.Context, r *hindsightv1.SetAliasRequest) (*hindsightv1.SetAliasResponse, error) {
 	return &hindsightv1.SetAliasResponse{Alias: &hindsightv1.Alias{Alias: r.GetAlias(), Model: r.GetModel(), PreviousModel: r.GetExpectedModel()}}, nil
 }
