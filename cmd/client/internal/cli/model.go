@@ -128,15 +128,43 @@ func pairs(m map[string]string) string {
 }
 
 func (e *env) modelList() verb {
-	request := &hindsightv1.ListModelsRequest{PageSize: pageSize}
+	request := &hindsightv1.ListModelsRequest{PageSize: pageSize, IncludeSummary: true}
+	limit := 0
 	return verb{
 		use:   "list",
-		short: "List the models",
+		short: "List the models: observations, served loss and skill, regret, rate",
+		long: `List the models with their figures.
+
+Loss and skill are of what was served for the last 1000 observations, of a classifier
+the error rate. The regret is prequential. Figures of a model on disk are its last ones in
+memory. "model stats --help" explains the skill.`,
+		example: `  watch hindsight model list --order-by "'observation_rate desc'" --limit 50`,
 		flags: func(f *flagSet) {
-			f.selection(request, "")
+			f.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
+			f.StringVar(&request.Learner, "learner", "", "only models with this learner")
+			f.fixed("learner", learners())
+			columns := []string{"id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate", "health"}
+			last := len(columns) - 1
+			f.StringVar(&request.OrderBy, "order-by", "",
+				strings.Join(columns[:last], ", ")+" or "+columns[last]+"; with \" desc\" the largest first")
+			var orders []string
+			for _, name := range columns {
+				orders = append(orders, name, name+" desc")
+			}
+			f.fixed("order-by", orders)
 			f.StringVar(&request.Contains, "contains", "", "only models whose id or display name contains this")
 			f.StringToStringVar(&request.Labels, "label", nil, "KEY=VALUE: only models with this label; may be repeated")
 			f.BoolVar(&request.ShowDeleted, "deleted", false, "also deleted models that can be brought back")
+			f.IntVar(&limit, "limit", 0, "at most this many models; 0: all")
+		},
+		before: func(*call) error {
+			if limit < 0 {
+				return command.Usagef("--limit %d is negative", limit)
+			}
+			if limit > 0 {
+				request.PageSize = int32(min(limit, pageSize))
+			}
+			return nil
 		},
 		run: func(c *call) error {
 			var models []*hindsightv1.Model
@@ -144,45 +172,41 @@ func (e *env) modelList() verb {
 				if err != nil {
 					return err
 				}
-				models = append(models, m)
+				if models = append(models, m); len(models) == limit {
+					break
+				}
 			}
-			return e.emitModels(models, request.GetShowDeleted())
+			header := []string{"id", "learner", "observations", "per_second", "served_loss", "served_skill", "regret", "state", "created", "deleted"}
+			if !request.GetShowDeleted() {
+				header = header[:len(header)-1]
+			}
+			all := func(m []*hindsightv1.Model) proto.Message {
+				return &hindsightv1.ListModelsResponse{Models: m, TotalSize: int64(len(m))}
+			}
+			return showList(e, all, header, func(m *hindsightv1.Model) []any { return listRow(m)[:len(header)] })(models, nil)
 		},
 	}
 }
 
-func (f *flagSet) selection(request *hindsightv1.ListModelsRequest, order string) {
-	f.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
-	f.StringVar(&request.Learner, "learner", "", "only models with this learner")
-	f.fixed("learner", learners())
-	columns := []string{"id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate", "health"}
-	last := len(columns) - 1
-	f.StringVar(&request.OrderBy, "order-by", order,
-		strings.Join(columns[:last], ", ")+" or "+columns[last]+"; with \" desc\" the largest first")
-	var orders []string
-	for _, name := range columns {
-		orders = append(orders, name, name+" desc")
+func listRow(m *hindsightv1.Model) []any {
+	s := m.GetSummary()
+	loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
+	var perSecond, regret any
+	state := ""
+	if s != nil {
+		perSecond = s.GetObservationRate()
 	}
-	f.fixed("order-by", orders)
-}
-
-// emitModels writes a list of models, with a column of the times of their deletion if deleted
-// models are asked for.
-func (e *env) emitModels(models []*hindsightv1.Model, deleted bool) error {
-	header := []string{"id", "learner", "dimension", "observations", "created"}
-	if deleted {
-		header = append(header, "deleted")
+	if s != nil && s.Regret != nil {
+		regret = s.GetRegret()
 	}
-	all := func(m []*hindsightv1.Model) proto.Message {
-		return &hindsightv1.ListModelsResponse{Models: m, TotalSize: int64(len(m))}
+	if s.GetState() != hindsightv1.ModelSummary_STATE_UNSPECIFIED {
+		state = strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
 	}
-	return showList(e, all, header, func(m *hindsightv1.Model) []any {
-		row := []any{m.GetId(), m.GetLearner(), m.GetSpec().GetDimension(), m.GetSequence(), when(m.GetCreateTime())}
-		if m.GetDeleteTime() != nil {
-			return append(row, when(m.GetDeleteTime()))
-		}
-		return append(row, nil)[:len(header)]
-	})(models, nil)
+	var deleted any
+	if m.GetDeleteTime() != nil {
+		deleted = when(m.GetDeleteTime())
+	}
+	return []any{m.GetId(), m.GetLearner(), m.GetSequence(), perSecond, loss, skill, regret, state, when(m.GetCreateTime()), deleted}
 }
 
 func (e *env) modelDelete() verb {
