@@ -77,8 +77,9 @@ func (l *Log) handOver(held error, attempt int) {
 
 // becomeOwner makes this server the owner once it leads and has applied the entries of previous owners.
 func (l *Log) becomeOwner() {
-	term, deadline := l.raft.CurrentTerm(), l.o.Now().Add(transferTimeout)
+	term, waited := l.raft.CurrentTerm(), time.Duration(0)
 	for {
+		began := l.o.Now()
 		err := l.Barrier(context.Background())
 		if err == nil {
 			break
@@ -88,7 +89,8 @@ func (l *Log) becomeOwner() {
 			return
 		}
 		// The disk may be slow. After a transfer to a server that did not answer, the library may reject all further proposals.
-		if l.o.Now().After(deadline) {
+		// Of a time in which the process was suspended, at most enqueueTimeout counts.
+		if waited += ownRetryInterval + min(l.o.Now().Sub(began), enqueueTimeout); waited > transferTimeout {
 			l.fail(fmt.Errorf("cluster: this server leads but cannot own the models: %w", err))
 			return
 		}
