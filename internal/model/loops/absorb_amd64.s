@@ -5,27 +5,52 @@
 // Products and sums are separate instructions, never fused ones, as in rows_amd64.s,
 // and the entries that are no multiple of four or eight come first for the same reason.
 
-// func cosinesAVX2(squares, gains, v *float64, n int)
-TEXT ·cosinesAVX2(SB), NOSPLIT, $0-32
-	MOVQ squares+0(FP), DI
-	MOVQ gains+8(FP), SI
-	MOVQ v+16(FP), DX
-	MOVQ n+24(FP), CX
+// COSINES finds a register of c and one of g.
+#define COSINES(root, inverse, square, c, g, bytes) \
+	VMOVUPD (DI), square; \
+	VDIVPD  8(DI), square, c; \
+	VSQRTPD c, c; \
+	VMOVUPD (DX), g; \
+	VDIVPD  square, g, g; \
+	VMULPD  c, g, g; \
+	VMULPD  inverse, g, g; \
+	VMULPD  root, c, c; \
+	VMOVUPD c, (DI); \
+	VMOVUPD g, (SI); \
+	ADDQ    bytes, DI; \
+	ADDQ    bytes, SI; \
+	ADDQ    bytes, DX
 
-cosines:
-	VMOVUPD (DI), Y0
-	VDIVPD  8(DI), Y0, Y1
-	VSQRTPD Y1, Y1
-	VMOVUPD (DX), Y2
-	VDIVPD  Y0, Y2, Y2
-	VMULPD  Y1, Y2, Y2
-	VMOVUPD Y1, (DI)
-	VMOVUPD Y2, (SI)
-	ADDQ    $32, DI
-	ADDQ    $32, SI
-	ADDQ    $32, DX
-	SUBQ    $4, CX
-	JNZ     cosines
+// func cosinesAVX2(squares, gains, v *float64, n int, root, inverse float64, wide bool)
+TEXT ·cosinesAVX2(SB), NOSPLIT, $0-49
+	MOVQ         squares+0(FP), DI
+	MOVQ         gains+8(FP), SI
+	MOVQ         v+16(FP), DX
+	MOVQ         n+24(FP), CX
+	VBROADCASTSD root+32(FP), Y3
+	VBROADCASTSD inverse+40(FP), Y4
+	CMPB         wide+48(FP), $0
+	JE           four
+	VBROADCASTSD X3, Z3
+	VBROADCASTSD X4, Z4
+	SUBQ         $8, CX
+	JL           rest
+
+eight:
+	COSINES(Z3, Z4, Z0, Z1, Z2, $64)
+	SUBQ $8, CX
+	JGE  eight
+
+rest:
+	ADDQ $8, CX
+	JZ   done
+
+four:
+	COSINES(Y3, Y4, Y0, Y1, Y2, $32)
+	SUBQ $4, CX
+	JNZ  four
+
+done:
 	VZEROUPPER
 	RET
 

@@ -98,16 +98,16 @@ func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 	addSquaresAVX2(&packed[0], &rows[0], stride, order, &weights[0])
 }
 
-// Cosines replaces the squares t_{i−1}² by c_i = t_{i−1}/t_i, and writes g_i = v_i/(t_i t_{i−1}).
+// Cosines replaces the squares t_{i−1}² by root c_i, c_i = t_{i−1}/t_i, and writes inverse g_i, g_i = v_i/(t_i t_{i−1}).
 // There is one more square than there are v.
-func Cosines(squares, g, v []float64) {
+func Cosines(squares, g, v []float64, root, inverse float64) {
 	n := 0
 	if cpu.X86.HasAVX2 {
 		if n = len(v) &^ 3; n > 0 {
-			cosinesAVX2(&squares[0], &g[0], &v[0], n)
+			cosinesAVX2(&squares[0], &g[0], &v[0], n, root, inverse, wide())
 		}
 	}
-	cosinesGo(squares, g, v, n)
+	cosinesGo(squares, g, v, root, inverse, n)
 }
 
 // TurnRows turns the rows of count turns from first on, whose rotations are known. Row first
@@ -257,7 +257,7 @@ func addSquaresAVX2(packed, rows *float64, stride, order int, weights *float64)
 // cosinesAVX2 is cosinesGo of the first n > 0 entries, a multiple of 4.
 //
 //go:noescape
-func cosinesAVX2(squares, gains, v *float64, n int)
+func cosinesAVX2(squares, gains, v *float64, n int, root, inverse float64, wide bool)
 
 // turnAVX2 is TurnRows. Start is in bytes.
 //

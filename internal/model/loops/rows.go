@@ -57,10 +57,10 @@ const Abreast = 8
 const Panel = 4
 
 // cosinesGo is Cosines from entry i on.
-func cosinesGo(squares, g, v []float64, i int) {
+func cosinesGo(squares, g, v []float64, root, inverse float64, i int) {
 	for ; i < len(v); i++ {
 		c := math.Sqrt(squares[i] / squares[i+1])
-		g[i] = v[i] / squares[i] * c
-		squares[i] = c
+		g[i] = v[i] / squares[i] * c * inverse
+		squares[i] = c * root
 	}
 }

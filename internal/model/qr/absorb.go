@@ -50,11 +50,7 @@ func (f *Factor) AbsorbDiscounted(row, v, room []float64, root float64) Rotation
 	}
 	norm := math.Sqrt(squares[r])
 	rotation := Rotation{Gamma: 1 / norm, Leverage: total / squares[r]}
-	loops.Cosines(squares, g, v)
-	if root != 1 {
-		loops.Scale(squares[:r], root)
-		loops.Scale(g, inverse)
-	}
+	loops.Cosines(squares, g, v, root, inverse)
 	full := r &^ (panel - 1)
 	if full == 0 || !loops.AbsorbRows(f.data[f.row(0):], row, squares, g, v, f.diagonal, f.right, full, f.columns, root) {
 		absorbGo(f, row, squares, g, v, full, root)

@@ -7,6 +7,9 @@ import "golang.org/x/sys/cpu"
 // The loops below have the same results as their twins in Go: integers have no rounding,
 // and best does the operations of bestGo on four inputs at once.
 
+// wide reports whether to use registers of 512 bits, as in package loops.
+func wide() bool { return cpu.X86.HasAVX512VBMI }
+
 // addRows adds rows to the histograms of lanes inputs.
 func addRows(h *[groupSize]int64, rows []uint16, packed []int64, codes *[lanes][]uint8) {
 	if len(rows) == 0 {
@@ -39,13 +42,20 @@ func best(h *[groupSize]int64, edges int, total int64, least float64) split {
 	if !cpu.X86.HasAVX2 || edges == 0 {
 		return bestGo(h, edges, total, least)
 	}
-	var scores [lanes]float64
-	var at [lanes]int64
-	bestAVX2(&h[0], edges, float64(sumOf(total)), float64(countOf(total)), least, &scores[0], &at[0])
+	var scores [2 * lanes]float64
+	var at [2 * lanes]int64
+	sum, count := float64(sumOf(total)), float64(countOf(total))
+	if wide() {
+		bestAVX512(&h[0], (edges+1)/2, sum, count, least, &scores[0], &at[0])
+	} else {
+		bestAVX2(&h[0], edges, sum, count, least, &scores[0], &at[0])
+	}
 	var s split
-	for lane, score := range scores {
-		if score > s.score {
-			s = split{score, lane, int(at[lane])}
+	for lane := range lanes {
+		for i := lane; i < len(scores); i += lanes {
+			if score, code := scores[i], int(at[i]); score > s.score || score == s.score && lane == s.lane && code < s.code {
+				s = split{score, lane, code}
+			}
 		}
 	}
 	return s
@@ -79,7 +89,7 @@ func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
 			row[k] = uint64(i) * 0x0101010101010101
 		}
 	}
-	leavesAVX2(&ids[0], &values[0], &steps[0], count, &codes[0], (len(ids)+block-1)/block)
+	leavesAVX2(&ids[0], &values[0], &steps[0], count, &codes[0], (len(ids)+block-1)/block, wide())
 }
 
 // sumTrees is Σ f_j(row). Eight trees descend at a time, for each step waits for the node before it.
@@ -110,7 +120,13 @@ func deriveAVX2(parent, counted *int64)
 //go:noescape
 func bestAVX2(h *int64, edges int, sum, count, least float64, scores *float64, at *int64)
 
+// bestAVX512 is the best split of each lane at the even and at the odd ones of the first pairs of cut points, not 0. Of an odd
+// number of cut points the last bin makes a pair, which leaves no row on its right.
+//
+//go:noescape
+func bestAVX512(h *int64, pairs int, sum, count, least float64, scores *float64, at *int64)
+
 // leavesAVX2 takes blocks of rows through count splits.
 //
 //go:noescape
-func leavesAVX2(ids *uint8, values *uint64, steps *leafStep, count int, codes *uint8, blocks int)
+func leavesAVX2(ids *uint8, values *uint64, steps *leafStep, count int, codes *uint8, blocks int, wide bool)

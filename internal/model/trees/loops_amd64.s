@@ -147,6 +147,77 @@ bin:
 	VZEROUPPER
 	RET
 
+DATA wide<>+0(SB)/8, $0 // The codes of two bins.
+DATA wide<>+8(SB)/8, $0
+DATA wide<>+16(SB)/8, $0
+DATA wide<>+24(SB)/8, $0
+DATA wide<>+32(SB)/8, $4
+DATA wide<>+40(SB)/8, $4
+DATA wide<>+48(SB)/8, $4
+DATA wide<>+56(SB)/8, $4
+DATA wide<>+64(SB)/8, $8 // Their distance from the next two.
+GLOBL wide<>(SB), RODATA|NOPTR, $72
+
+// func bestAVX512(h *int64, pairs int, sum, count, least float64, scores *float64, at *int64)
+//
+// The upper halves of registers have the second bin of a pair.
+TEXT ·bestAVX512(SB), NOSPLIT, $0-56
+	MOVQ         h+0(FP), SI
+	MOVQ         pairs+8(FP), CX
+	VBROADCASTSD sum+16(FP), Z0
+	VBROADCASTSD count+24(FP), Z1
+	VBROADCASTSD least+32(FP), Z2
+	MOVQ         scores+40(FP), R8
+	MOVQ         at+48(FP), R9
+	VBROADCASTSD best<>+32(SB), Z3
+	VBROADCASTSD best<>+40(SB), Z4
+	VBROADCASTSD best<>+48(SB), Z7 // Σ w + 2⁶².
+	VBROADCASTSD best<>+56(SB), Z6
+	VBROADCASTSD best<>+64(SB), Z5
+	VADDPD       Z7, Z1, Z1        // n + λ.
+	VADDPD       Z7, Z2, Z2        // The least n_l + λ.
+	VADDPD       Z7, Z1, Z1        // n + 2λ.
+	VPXORQ       Z8, Z8, Z8        // Scores.
+	VPXORQ       Z9, Z9, Z9        // Their codes.
+	VMOVDQU64    wide<>+0(SB), Z10 // The codes.
+	VPBROADCASTQ wide<>+64(SB), Z16
+	VPXORQ       Z17, Z17, Z17
+
+pair:
+	VMOVDQU64  (SI), Z11
+	VALIGNQ    $4, Z17, Z11, Z12
+	VPADDQ     Z12, Z11, Z11
+	VPADDQ     Z7, Z11, Z11
+	VSHUFI64X2 $0xee, Z11, Z11, Z7
+	VPSRLQ     $14, Z11, Z12
+	VPANDQ     Z3, Z11, Z11
+	VPORQ      Z4, Z11, Z11
+	VPORQ      Z4, Z12, Z12
+	VSUBPD     Z5, Z11, Z11       // n_l + λ.
+	VSUBPD     Z6, Z12, Z12       // S_l.
+	VSUBPD     Z11, Z1, Z13       // n_r + λ.
+	VSUBPD     Z12, Z0, Z14       // S_r.
+	VMINPD     Z11, Z13, Z15
+	VMULPD     Z12, Z12, Z12
+	VMULPD     Z14, Z14, Z14
+	VMULPD     Z11, Z14, Z14      // S_r² (n_l + λ).
+	VMULPD     Z13, Z12, Z12      // S_l² (n_r + λ).
+	VADDPD     Z14, Z12, Z12
+	VMULPD     Z13, Z11, Z11
+	VDIVPD     Z11, Z12, Z12
+	VCMPPD     $0x1d, Z2, Z15, K1     // Both sides have enough rows.
+	VCMPPD     $0x1e, Z8, Z12, K1, K1 // Better.
+	VMOVAPD    Z12, K1, Z8
+	VMOVDQA64  Z10, K1, Z9
+	VPADDQ     Z16, Z10, Z10
+	ADDQ       $64, SI
+	DECQ       CX
+	JNZ        pair
+	VMOVUPD    Z8, (R8)
+	VMOVDQU64  Z9, (R9)
+	VZEROUPPER
+	RET
+
 // LEAF takes 32 rows through a split: the mean of a code and the limit has its highest bit if the row goes
 // right.
 #define LEAF(at, limit, right, value) \
@@ -155,8 +226,8 @@ bin:
 	VPBLENDVB right, 64+at(SI)(BX*1), value, value; \
 	VMOVDQU   value, at(SI)(R9*1)
 
-// func leavesAVX2(ids *uint8, values *uint64, steps *leafStep, count int, codes *uint8, blocks int)
-TEXT ·leavesAVX2(SB), NOSPLIT, $0-48
+// func leavesAVX2(ids *uint8, values *uint64, steps *leafStep, count int, codes *uint8, blocks int, wide bool)
+TEXT ·leavesAVX2(SB), NOSPLIT, $0-49
 	MOVQ ids+0(FP), DI
 	MOVQ values+8(FP), SI
 	MOVQ steps+16(FP), R10
@@ -170,6 +241,23 @@ rows:
 	MOVQ R10, R8
 	CMPQ R8, R11
 	JEQ  done
+	CMPB wide+48(FP), $0
+	JEQ  split
+
+broad:
+	MOVQ         (R8), AX
+	VPBROADCASTB 8(R8), Z0
+	MOVQ         16(R8), BX
+	MOVQ         24(R8), R9
+	VPAVGB       (DX)(AX*1), Z0, Z0
+	VPMOVB2M     Z0, K1
+	VMOVDQU8     (SI)(BX*1), Z2
+	VMOVDQU8     64(SI)(BX*1), K1, Z2
+	VMOVDQU8     Z2, (SI)(R9*1)
+	ADDQ         $32, R8
+	CMPQ         R8, R11
+	JNE          broad
+	JMP          done
 
 split:
 	MOVQ         (R8), AX
