@@ -64,6 +64,50 @@ func TestHelp(t *testing.T) {
 	}
 }
 
+// UpdateModel sets what the mask names.
+func (f *fake) UpdateModel(_ context.Context, r *hindsightv1.UpdateModelRequest) (*hindsightv1.UpdateModelResponse, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m, err := f.model(r.GetModel().GetId())
+	if err != nil {
+		return nil, err
+	}
+	for _, path := range r.GetUpdateMask().GetPaths() {
+		key, isLabel := strings.CutPrefix(path, "labels.")
+		switch {
+		case path == "display_name":
+			m.model.DisplayName = r.GetModel().GetDisplayName()
+		case isLabel && r.GetModel().GetLabels()[key] == "":
+			delete(m.model.GetLabels(), key)
+		case isLabel:
+			m.model.Labels = map[string]string{key: r.GetModel().GetLabels()[key]}
+		default:
+			return nil, reject(codes.InvalidArgument, "INVALID_REQUEST", "no such field", path)
+		}
+	}
+	return &hindsightv1.UpdateModelResponse{Model: proto.CloneOf(m.model)}, nil
+}
+
+// WatchModel sends statistics three times, with an outcome between them.
+func (f *fake) WatchModel(r *hindsightv1.WatchModelRequest, s grpc.ServerStreamingServer[hindsightv1.WatchModelResponse]) error {
+	for range 3 {
+		stats, err := f.GetModelStats(s.Context(), &hindsightv1.GetModelStatsRequest{Model: r.GetModel()})
+		if err != nil {
+			return err
+		}
+		stats.GetStats().Experts = nil // Events do not have them.
+		for _, event := range []*hindsightv1.WatchModelResponse{
+			{Event: &hindsightv1.WatchModelResponse_Stats{Stats: stats.GetStats()}},
+			{Event: &hindsightv1.WatchModelResponse_Outcome{Outcome: &hindsightv1.OutcomeEvent{}}},
+		} {
+			if err := s.Send(event); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 func (f *fake) SetAlias(_ context.Context, r *hindsightv1.SetAliasRequest) (*hindsightv1.SetAliasResponse, error) {
 	return &hindsightv1.SetAliasResponse{Alias: &hindsightv1.Alias{Alias: r.GetAlias(), Model: r.GetModel(), PreviousModel: r.GetExpectedModel()}}, nil
 }

@@ -264,9 +264,12 @@ func TestRecentFiguresAreServed(t *testing.T) {
 	loss, skill := figures("served")
 	prequential, other := figures("prequential")
 	require.True(t, loss > 1.5*prequential && math.Abs(other-skill) > 0.2, "served %g, %g and prequential %g, %g: want figures that differ", loss, skill, prequential, other)
-	listed := document(t, 0, "model", "list")["models"].([]any)[0].(map[string]any)["summary"].(map[string]any)
-	f, _ := listed["recent"].(map[string]any)["served"].(map[string]any)
-	assert.True(t, f["meanLoss"] == loss && f["skill"] == skill, "%v, want the loss %g and the skill %g", f, loss, skill)
+	top := document(t, 0, "top")["models"].([]any)[0].(map[string]any)["summary"].(map[string]any)
+	watched := document(t, 0, "model", "stats", "m", "--watch", "--events", "1")
+	for what, answer := range map[string]map[string]any{"top": top, "watch": watched} {
+		f, _ := answer["recent"].(map[string]any)["served"].(map[string]any)
+		assert.True(t, f["meanLoss"] == loss && f["skill"] == skill, "%s: %v, want the loss %g and the skill %g", what, f, loss, skill)
+	}
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+s.HTTP+"/metrics", http.NoBody)
 	require.NoError(t, err)
 	response, err := http.DefaultClient.Do(request)

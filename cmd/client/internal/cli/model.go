@@ -24,7 +24,7 @@ func (e *env) model() *cobra.Command {
 		verb{use: "get ID", short: "Show a model and its spec", run: func(c *call) error {
 			return e.showModel(c.model().Get(c.ctx()))
 		}},
-		e.modelList(), e.modelDelete(),
+		e.modelList(), e.modelUpdate(), e.modelDelete(),
 		e.modelStats(), e.modelCompare(),
 		verb{
 			use: "snapshots ID", short: "List the snapshots of a model, the newest first",
@@ -128,43 +128,15 @@ func pairs(m map[string]string) string {
 }
 
 func (e *env) modelList() verb {
-	request := &hindsightv1.ListModelsRequest{PageSize: pageSize, IncludeSummary: true}
-	limit := 0
+	request := &hindsightv1.ListModelsRequest{PageSize: pageSize}
 	return verb{
 		use:   "list",
-		short: "List the models: observations, served loss and skill, regret, rate",
-		long: `List the models with their figures.
-
-Loss and skill are of what was served for the last 1000 observations, of a classifier
-the error rate. The regret is prequential. Figures of a model on disk are its last ones in
-memory. "model stats --help" explains the skill.`,
-		example: `  watch hindsight model list --order-by "'observation_rate desc'" --limit 50`,
+		short: "List the models",
 		flags: func(f *flagSet) {
-			f.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
-			f.StringVar(&request.Learner, "learner", "", "only models with this learner")
-			f.fixed("learner", learners())
-			columns := []string{"id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate", "health"}
-			last := len(columns) - 1
-			f.StringVar(&request.OrderBy, "order-by", "",
-				strings.Join(columns[:last], ", ")+" or "+columns[last]+"; with \" desc\" the largest first")
-			var orders []string
-			for _, name := range columns {
-				orders = append(orders, name, name+" desc")
-			}
-			f.fixed("order-by", orders)
+			f.selection(request, "")
 			f.StringVar(&request.Contains, "contains", "", "only models whose id or display name contains this")
 			f.StringToStringVar(&request.Labels, "label", nil, "KEY=VALUE: only models with this label; may be repeated")
 			f.BoolVar(&request.ShowDeleted, "deleted", false, "also deleted models that can be brought back")
-			f.IntVar(&limit, "limit", 0, "at most this many models; 0: all")
-		},
-		before: func(*call) error {
-			if limit < 0 {
-				return command.Usagef("--limit %d is negative", limit)
-			}
-			if limit > 0 {
-				request.PageSize = int32(min(limit, pageSize))
-			}
-			return nil
 		},
 		run: func(c *call) error {
 			var models []*hindsightv1.Model
@@ -172,41 +144,45 @@ memory. "model stats --help" explains the skill.`,
 				if err != nil {
 					return err
 				}
-				if models = append(models, m); len(models) == limit {
-					break
-				}
+				models = append(models, m)
 			}
-			header := []string{"id", "learner", "observations", "per_second", "served_loss", "served_skill", "regret", "state", "created", "deleted"}
-			if !request.GetShowDeleted() {
-				header = header[:len(header)-1]
-			}
-			all := func(m []*hindsightv1.Model) proto.Message {
-				return &hindsightv1.ListModelsResponse{Models: m, TotalSize: int64(len(m))}
-			}
-			return showList(e, all, header, func(m *hindsightv1.Model) []any { return listRow(m)[:len(header)] })(models, nil)
+			return e.emitModels(models, request.GetShowDeleted())
 		},
 	}
 }
 
-func listRow(m *hindsightv1.Model) []any {
-	s := m.GetSummary()
-	loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetRecentClasses().GetServed())
-	var perSecond, regret any
-	state := ""
-	if s != nil {
-		perSecond = s.GetObservationRate()
+func (f *flagSet) selection(request *hindsightv1.ListModelsRequest, order string) {
+	f.StringVar(&request.Prefix, "prefix", "", "only ids with this prefix")
+	f.StringVar(&request.Learner, "learner", "", "only models with this learner")
+	f.fixed("learner", learners())
+	columns := []string{"id", "sequence", "create_time", "recent_loss", "recent_skill", "regret", "observation_rate", "health"}
+	last := len(columns) - 1
+	f.StringVar(&request.OrderBy, "order-by", order,
+		strings.Join(columns[:last], ", ")+" or "+columns[last]+"; with \" desc\" the largest first")
+	var orders []string
+	for _, name := range columns {
+		orders = append(orders, name, name+" desc")
 	}
-	if s != nil && s.Regret != nil {
-		regret = s.GetRegret()
+	f.fixed("order-by", orders)
+}
+
+// emitModels writes a list of models, with a column of the times of their deletion if deleted
+// models are asked for.
+func (e *env) emitModels(models []*hindsightv1.Model, deleted bool) error {
+	header := []string{"id", "learner", "dimension", "observations", "created"}
+	if deleted {
+		header = append(header, "deleted")
 	}
-	if s.GetState() != hindsightv1.ModelSummary_STATE_UNSPECIFIED {
-		state = strings.ToLower(strings.TrimPrefix(s.GetState().String(), "STATE_"))
+	all := func(m []*hindsightv1.Model) proto.Message {
+		return &hindsightv1.ListModelsResponse{Models: m, TotalSize: int64(len(m))}
 	}
-	var deleted any
-	if m.GetDeleteTime() != nil {
-		deleted = when(m.GetDeleteTime())
-	}
-	return []any{m.GetId(), m.GetLearner(), m.GetSequence(), perSecond, loss, skill, regret, state, when(m.GetCreateTime()), deleted}
+	return showList(e, all, header, func(m *hindsightv1.Model) []any {
+		row := []any{m.GetId(), m.GetLearner(), m.GetSpec().GetDimension(), m.GetSequence(), when(m.GetCreateTime())}
+		if m.GetDeleteTime() != nil {
+			return append(row, when(m.GetDeleteTime()))
+		}
+		return append(row, nil)[:len(header)]
+	})(models, nil)
 }
 
 func (e *env) modelDelete() verb {
@@ -262,48 +238,4 @@ func specText(spec *hindsightv1.ModelSpec) string {
 		return err.Error()
 	}
 	return string(raw)
-}
-
-func (e *env) modelCompare() verb {
-	return verb{
-		use:   "compare ID",
-		short: "Compare a model with those that follow it, or the two models that share an alias",
-		long: `Compare a model with the models that follow it, by prequential predictions of the
-observations that the follower has learned. Of classifiers the losses are error rates.
-
-By an alias with a share whose models each learn what they predicted, compare these
-two since the share began.
-
-The difference is the mean loss of a model minus that of the first. Its bounds hold
-at all times at once with 95% confidence, so that one may look and stop at any time.`,
-		run: func(c *call) error {
-			all := func(m []*hindsightv1.Comparison) proto.Message {
-				return &hindsightv1.CompareModelsResponse{Comparisons: m}
-			}
-			header := []string{"model", "learner", "observations", "behind", "prequential_loss", "followed", "prequential_skill", "difference", "lower", "upper"}
-			return showList(e, all, header, func(m *hindsightv1.Comparison) []any {
-				loss, skill := lossAndSkill(m.GetPerformance().GetPrequential(), m.GetClasses().GetPrequential())
-				other, _ := lossAndSkill(m.GetFollowed().GetPrequential(), m.GetFollowedClasses().GetPrequential())
-				var mean, lower, upper *float64
-				if d := m.GetDifference(); d != nil {
-					mean, lower, upper = &d.Mean, &d.Lower, &d.Upper
-				}
-				return []any{m.GetModel(), m.GetLearner(), m.GetObservations(), m.GetBehind(), loss, other, skill, mean, lower, upper}
-			})(c.model().Compare(c.ctx()))
-		},
-	}
-}
-
-// lossAndSkill returns the mean loss and the skill of figures, of a classifier the error rate. Both
-// are nil if neither message is given.
-func lossAndSkill(f *hindsightv1.PerformanceFigures, c *hindsightv1.ClassFigures) (loss, skill *float64) {
-	switch {
-	case c != nil:
-		rate := c.GetErrorRate()
-		return &rate, c.Skill
-	case f != nil:
-		mean := f.GetMeanLoss()
-		return &mean, f.Skill
-	}
-	return nil, nil
 }

@@ -46,7 +46,7 @@ Messages and progress go to standard error.`,
 	e.ServerFlags(root.PersistentFlags())
 	root.AddCommand(e.model(), e.alias(), e.cluster())
 	for _, v := range []verb{
-		e.predict(), e.observe(), e.infer(), e.replay(), e.compare(), e.demo(),
+		e.predict(), e.observe(), e.infer(), e.replay(), e.compare(), e.demo(), e.top(),
 	} {
 		root.AddCommand(e.command(v))
 	}

@@ -1,32 +1,42 @@
 package cli
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/client"
 	"hindsight/cmd/internal/command"
 )
 
 func (e *env) modelStats() verb {
 	request := new(hindsightv1.GetModelStatsRequest)
-	var all bool
+	var watch, all bool
+	var interval time.Duration
+	var events int
 	return verb{
 		use:   "stats ID",
 		short: "Show how a model is doing: skill, errors, the share of labels inside of the intervals",
 		long: `Show how a model is doing. --all adds losses beside baselines, regret, drift, inputs and weights,
 under the names of ModelStats in the API; losses, regrets and certificates that are not called served are prequential.
+With --watch write a line whenever the model has learned, with --json
+as a line of JSON. Loss and skill of a line are of the predictions that were served for the last 1000
+observations. The regret is prequential.
 
 ` + verdictHelp + `
 
 ` + inputsHelp,
 		example: `  hindsight model stats energy
-  watch hindsight model stats energy`,
+  hindsight model stats energy --watch --events 60 --json > minute.json`,
 		flags: func(f *flagSet) {
 			f.BoolVar(&all, "all", false, "show everything")
 			f.BoolVar(&request.IncludeEffectiveDimension, "effective-dimension", false, "also compute the effective dimension, which may take seconds")
@@ -37,8 +47,25 @@ under the names of ModelStats in the API; losses, regrets and certificates that 
 			f.BoolVar(&request.IncludeImportances, "importances", false, "also show how much each input matters to the trees of auto")
 			f.BoolVar(&request.IncludeHindsightPath, "path", false,
 				"also show the loss in hindsight of the first m features, of learners that have it; as JSON every m, up to 16385 numbers")
+			f.BoolVar(&watch, "watch", false, "write a line whenever the model has learned")
+			f.DurationVar(&interval, "interval", time.Second, "with --watch: shortest time between two lines")
+			f.IntVar(&events, "events", 0, "with --watch: end after so many lines; 0: never")
+		},
+		before: func(c *call) error {
+			switch {
+			case !watch && (c.given("interval") || c.given("events")):
+				return command.Usagef("--interval and --events need --watch")
+			case interval < time.Second:
+				return command.Usagef("--interval %v is less than 1s", interval)
+			case events < 0:
+				return command.Usagef("--events %d is negative", events)
+			}
+			return nil
 		},
 		run: func(c *call) error {
+			if watch {
+				return e.watch(c.ctx(), c.model(), interval, events)
+			}
 			write := func(w *command.Page, s *hindsightv1.ModelStats) {
 				writeFigures(w, s)
 				w.Printf("\n--all shows losses, regret, drift, inputs and weights\n")
@@ -49,6 +76,44 @@ under the names of ModelStats in the API; losses, regrets and certificates that 
 			return show(e, write)(c.model().Stats(c.ctx(), request))
 		},
 	}
+}
+
+// watch writes a line for each statistics event until there were enough of them.
+func (e *env) watch(ctx context.Context, m *client.Model, interval time.Duration, events int) error {
+	// Outcomes are not shown, so the server sends as few as possible.
+	request := &hindsightv1.WatchModelRequest{StatsInterval: durationpb.New(interval), MaxOutcomesPerSecond: 1}
+	seen := 0
+	for event, err := range m.Watch(ctx, request) {
+		if err != nil {
+			return err
+		}
+		stats := event.GetStats()
+		if stats == nil {
+			continue
+		}
+		err = e.watchLine(stats, seen == 0)
+		if seen++; err != nil || seen == events {
+			return err
+		}
+	}
+	return errors.Join(ctx.Err(), errEnded)
+}
+
+var errEnded = errors.New("the server ended the events")
+
+func (e *env) watchLine(s *hindsightv1.ModelStats, first bool) error {
+	raw, err := encode(s)
+	if err != nil {
+		return err
+	}
+	return e.EmitLine(raw, func(w *command.Page) {
+		line := func(values ...any) { w.Printf("%-14v%-14v%-14v%v\n", values...) }
+		if first {
+			line("OBSERVATIONS", "SERVED LOSS", "SERVED SKILL", "REGRET")
+		}
+		loss, skill := lossAndSkill(s.GetRecent().GetServed(), s.GetClasses().GetRecent().GetServed())
+		line(s.GetObservations(), command.Optional(loss, command.Number), command.Optional(skill, command.Number), command.Number(s.GetRegret()))
+	})
 }
 
 func writeFigures(w *command.Page, s *hindsightv1.ModelStats) {
