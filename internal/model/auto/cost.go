@@ -81,9 +81,7 @@ func (o Options) bytes(p Plan) uint64 {
 		total += o.mapBytes(m)
 		widest = max(widest, o.size(m))
 	}
-	for _, m := range p.factors {
-		total += uint64(len(p.forgettings)) * qr.Bytes(o.size(m), 2*k)
-	}
+	total += qr.BytesOfAll(o.orders(p), 2*k)
 	for _, m := range p.descents {
 		total += 8 * uint64(descentCount*o.size(m)*k)
 	}

@@ -2,6 +2,7 @@ package auto
 
 import (
 	"math"
+	"slices"
 
 	"hindsight/internal/model/loops"
 	"hindsight/internal/model/qr"
@@ -36,15 +37,14 @@ func newExperts(o Options, p Plan, maps []*featureMap) []expertMap {
 		}
 		panic("auto: a plan without its map")
 	}
-	at := baselines
-	for _, kind := range p.factors {
+	at, factors, each := baselines, qr.NewAll(o.orders(p), 2*o.Outputs, ridge), len(p.forgettings)
+	for i, kind := range p.factors {
 		e := of(kind)
-		e.at = at
+		e.at, e.factors = at, factors[i*each:][:each:each]
 		for _, f := range p.forgettings {
-			e.factors = append(e.factors, qr.New(e.features.size, 2*o.Outputs, ridge))
 			e.renewals = append(e.renewals, newRenewal(e.features.size, f))
 		}
-		at += 2 * len(p.forgettings)
+		at += 2 * each
 	}
 	for _, kind := range p.descents {
 		e := of(kind)
@@ -55,6 +55,14 @@ func newExperts(o Options, p Plan, maps []*featureMap) []expertMap {
 		at += descentCount
 	}
 	return experts
+}
+
+// orders are the orders of all factors.
+func (o Options) orders(p Plan) (orders []int) {
+	for _, kind := range p.factors {
+		orders = append(orders, slices.Repeat([]int{o.size(kind)}, len(p.forgettings))...)
+	}
+	return orders
 }
 
 // descentSize is the number of weights of a first-order learner.

@@ -35,7 +35,17 @@ type Factor struct {
 
 // Bytes is the memory of a factor of order r with k label columns: rows of whole cache lines, the line that aligns
 // them, and the copies. Append reserves up to a quarter more.
-func Bytes(r, k int) uint64 { return heap(room(r, k)+loops.Line-1) + heap(r) + heap(r*k) }
+func Bytes(r, k int) uint64 { return BytesOfAll([]int{r}, k) }
+
+// BytesOfAll is the memory of the factors of NewAll.
+func BytesOfAll(orders []int, k int) (bytes uint64) {
+	rooms := loops.Line - 1
+	for _, r := range orders {
+		rooms += room(r, k)
+		bytes += heap(r) + heap(r*k)
+	}
+	return bytes + heap(rooms)
+}
 
 // heap is the memory of n numbers, in whole pages of Go's heap above 32 KB.
 func heap(n int) uint64 {
@@ -54,17 +64,30 @@ const MaxEntry = 1e130
 
 // New is the factor of λI with u = 0. It panics unless r ≥ 0, k ≥ 1 and
 // λ > 0.
-func New(r, k int, lambda float64) *Factor {
-	if r < 0 || k < 1 || !(lambda > 0) {
-		panic("qr: New wants r >= 0, k >= 1 and lambda > 0")
+func New(r, k int, lambda float64) *Factor { return NewAll([]int{r}, k, lambda)[0] }
+
+// NewAll returns factors of several orders as New does. The rows of all are one allocation, because the heap rounds
+// each up to whole pages.
+func NewAll(orders []int, k int, lambda float64) (all []*Factor) {
+	rooms := 0
+	for _, r := range orders {
+		if r < 0 || k < 1 || !(lambda > 0) {
+			panic("qr: New wants r >= 0, k >= 1 and lambda > 0")
+		}
+		rooms += room(r, k)
 	}
-	f := &Factor{order: r, columns: k, data: NewRow(room(r, k))}
-	root := math.Sqrt(lambda)
-	for i := range r {
-		f.data[f.row(i)] = root
+	data := NewRow(rooms)
+	for _, r := range orders {
+		size := room(r, k)
+		f := &Factor{order: r, columns: k, data: data[:size:size]}
+		data = data[size:]
+		for i := range r {
+			f.data[f.row(i)] = math.Sqrt(lambda)
+		}
+		f.copyOut()
+		all = append(all, f)
 	}
-	f.copyOut()
-	return f
+	return all
 }
 
 func (f *Factor) copyOut() {

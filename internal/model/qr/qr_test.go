@@ -451,7 +451,7 @@ func TestDiagonalAndRightAreThoseOfTheRows(t *testing.T) {
 	}
 }
 
-// Bytes is what a factor takes of the heap, but for the size classes of its copies.
+// BytesOfAll is what factors take of the heap, but for the size classes of their copies.
 func TestBytesAreThoseOfTheHeap(t *testing.T) {
 	for _, r := range []int{100, 190, 276, 500} {
 		for _, k := range []int{1, 2, 4} {
@@ -459,11 +459,11 @@ func TestBytesAreThoseOfTheHeap(t *testing.T) {
 			for range 4 {
 				var before, after runtime.MemStats
 				runtime.ReadMemStats(&before)
-				qr.New(r, k, 1)
+				qr.NewAll([]int{r, 3, r}, k, 1)
 				runtime.ReadMemStats(&after)
 				lowest = min(lowest, after.TotalAlloc-before.TotalAlloc)
 			}
-			got := qr.Bytes(r, k)
+			got := qr.BytesOfAll([]int{r, 3, r}, k)
 			assert.True(t, got <= lowest && lowest-got <= lowest/64, "order %d, %d columns: %d bytes, the heap says %d", r, k, got, lowest)
 		}
 	}
