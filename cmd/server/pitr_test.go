@@ -89,7 +89,6 @@ func TestRestoreOfATime(t *testing.T) {
 	p.observeAs(t, "leader", 0, 30)
 	p.follows(t, 30)
 	p.alias(t, "live", "m")
-	p.alias(t, "shared", "m")
 	want := map[string]string{"m": p.digest(t, "m"), "leader": p.digest(t, "leader"), "follower": p.digest(t, "follower"), "deleted": p.digest(t, "deleted")}
 	at := between()
 	p.observeAs(t, "m", 60, 90)
@@ -99,11 +98,6 @@ func TestRestoreOfATime(t *testing.T) {
 	p.observeAs(t, "later", 0, 5)
 	p.alias(t, "live", "leader")
 	p.alias(t, "new", "later")
-	if _, err := p.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{
-		Alias: "shared", Model: "m", Share: &hindsightv1.Share{Model: "later", Fraction: 0.5},
-	}); err != nil {
-		t.Fatal(err)
-	}
 	must(p.models.DeleteModel(t.Context(), &hindsightv1.DeleteModelRequest{Model: "deleted"}))(t)
 	// One model, while the server serves.
 	restore := &hindsightv1.RestoreModelRequest{Model: "later", Time: timestamppb.New(at)}
@@ -126,7 +120,7 @@ func TestRestoreOfATime(t *testing.T) {
 			Aliases []struct{ Name, Model string }
 		}
 	}](t, "restore", "--from", place, "--at", at.Format(time.RFC3339Nano), "--data-dir", restored)
-	assert.True(t, len(report.Moment.Models) == 5 && len(report.Moment.Aliases) == 3, "%+v", report)
+	assert.True(t, len(report.Moment.Models) == 5 && len(report.Moment.Aliases) == 2, "%+v", report)
 	p = launch(t, restored)
 	for id, digest := range want {
 		assert.Equal(t, digest, p.digest(t, id), id)
@@ -136,7 +130,7 @@ func TestRestoreOfATime(t *testing.T) {
 	}
 	list, err := p.models.ListAliases(t.Context(), &hindsightv1.ListAliasesRequest{})
 	all := list.GetAliases()
-	assert.True(t, err == nil && len(all) == 2 && all[1].GetModel() == "m" && all[1].GetShare() == nil, "aliases %v, %v", list, err)
+	assert.True(t, err == nil && len(all) == 1 && all[0].GetModel() == "m", "aliases %v, %v", list, err)
 	assert.Equal(t, 60, p.observeAs(t, "m", 0, 90))
 	p.observeAs(t, "leader", 30, 40)
 	p.follows(t, 40)

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -23,17 +25,11 @@ func (h *host) setAlias(t *testing.T, name, id string) engine.Alias {
 
 // send observes by the alias "live" as a request does, and tells which model learned.
 func (h *host) send(ctx context.Context, o engine.Observation) (string, engine.Answer, error) {
-	return h.sendKey(ctx, "", o)
-}
-
-// sendKey is send with a key of the request.
-func (h *host) sendKey(ctx context.Context, key string, o engine.Observation) (string, engine.Answer, error) {
 	route, err := h.Route(ctx, "live")
 	if err != nil {
 		return "", engine.Answer{}, err
 	}
-	target, err := route.For(o.PredictionID, o.ObservationID, key)
-	o.Maker = target.Maker
+	target, err := route.For(o.PredictionID, o.ObservationID)
 	var ticket *engine.Ticket
 	if err == nil {
 		ticket, err = target.Submit(ctx, []engine.Observation{o})
@@ -97,6 +93,66 @@ func TestAliases(t *testing.T) {
 	h.stop(t)
 	h = start(t, d, c)
 	assert.ErrorIs(t, errOf(h.GetModel(ctx, "live")), engine.ErrModelNotFound, "a deleted alias")
+}
+
+// Clients send each label twice by an alias that switches all the time. Each is learned once.
+func TestExactlyOnceWhileAnAliasSwitches(t *testing.T) {
+	h := startOn(t, newFS(), newClock())
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	h.setAlias(t, "live", "a")
+	const clients, each = 4, 60
+	var all sync.WaitGroup
+	var changes atomic.Int64
+	for client := range clients {
+		all.Go(func() {
+			for n := range each {
+				o := one(fmt.Sprint(client, "-", n), 1)[0]
+				to := "a"
+				if changes.Add(1)/3%2 == 1 {
+					to = "b"
+				}
+				assert.NoError(t, errOf(h.SetAlias(context.Background(), "live", to, ""))) // While the other clients send.
+				var twice sync.WaitGroup
+				for range 2 {
+					twice.Go(func() {
+						_, _, err := h.send(context.Background(), o)
+						assert.NoError(t, err)
+					})
+				}
+				twice.Wait()
+			}
+		})
+	}
+	all.Wait()
+	a, b := h.sequence(t, "a"), h.sequence(t, "b")
+	assert.True(t, a+b == clients*each && a != 0 && b != 0, "a learned %d and b %d, want %d together", a, b, clients*each)
+}
+
+// A label goes to the model that predicted or learned it before a switch of the alias, once, also after a start.
+func TestLabelsOverASwitch(t *testing.T) {
+	fs, c := newFS(), newClock()
+	h := startOn(t, fs, c)
+	h.create(t, "a", linear(1))
+	h.create(t, "b", linear(1))
+	h.setAlias(t, "live", "a")
+	must(must(h.Resolve("live"))(t).Predict(t.Context(), vectors([]float64{1}), engine.PredictOptions{Remember: true, IDs: []string{"p"}}))(t)
+	_, _, err := h.send(t.Context(), one("o", 1)[0])
+	require.NoError(t, err)
+	h.setAlias(t, "live", "b")
+	label := engine.Observation{PredictionID: "p", Labels: []float64{1}, Weight: 1}
+	for n, o := range []engine.Observation{label, label, one("o", 1)[0], one("new", 1)[0], label, one("o", 1)[0]} {
+		if n == 4 {
+			h = startOn(t, fs.CrashClone(vfs.CrashCloneCfg{}), c)
+		}
+		by, a, err := h.send(t.Context(), o)
+		want := "a"
+		if n == 3 {
+			want = "b"
+		}
+		assert.True(t, err == nil && by == want && a.Duplicate == (n != 0 && n != 3), "%d: learned by %q, %+v, %v", n, by, a, err)
+	}
+	assert.EqualValues(t, 2, h.sequence(t, "a"))
 }
 
 // A name is that of a model or of an alias, and a model that an alias names stays.

@@ -64,7 +64,7 @@ func TestAnsweredBeforeTheOwnerDies(t *testing.T) {
 func TestAnsweredStaysAnswered(t *testing.T) {
 	s, label := answered(t, func(o *engine.Options) { o.IDWindow, o.IDWindowMin, o.LabelTTL = time.Minute, 0, 24*time.Hour })
 	follower := s.all[2]
-	require.NoError(t, follower.host.Await(t.Context(), "m", "", 1))
+	require.NoError(t, follower.host.Await(t.Context(), "m", 1))
 	must(follower.host.SnapshotModel(t.Context(), "m"))(t)
 	next := s.move(1)
 	follower.restart(true)

@@ -46,7 +46,6 @@ type (
 	Page            = figures.Page
 	Learned         = watch.Learned
 	Alias           = alias.Alias
-	Share           = alias.Share
 	Comparison      = replica.Comparison
 	// Metadata is what may change of a model. LabelTTL and MaxPending are 0 where the server decides.
 	Metadata = record.Metadata

@@ -65,24 +65,18 @@ func (e *Engine) OwnerChanged() { e.followers.Wake() }
 // The owner then answers all calls about models: this server would load a model for each.
 func (e *Engine) RestsCold() bool { return e.o.RestsCold() }
 
-// Await waits until the model that predicts for a name and a key has learned a sequence. A follower that predicts
-// for its leader counts as the leader does. By an alias with a share and without a key, the sequence is that of
-// the alias's model.
-func (e *Engine) Await(ctx context.Context, name, key string, sequence uint64) error {
-	t, err := e.resolveAfterChanges(ctx, name, key)
+// Await waits until the model that a request names has learned a sequence.
+func (e *Engine) Await(ctx context.Context, name string, sequence uint64) error {
+	t, err := e.resolveAfterChanges(ctx, name)
 	if err != nil {
 		return err
-	}
-	if f := t.model.Registered().Follow; f != nil && t.leader != nil {
-		sequence -= min(sequence, f.From)
 	}
 	return t.model.Await(ctx, sequence)
 }
 
-// AwaitLog waits until the model that predicts for a name and a key has learned every observation that its log has at
-// the call.
-func (e *Engine) AwaitLog(ctx context.Context, name, key string) error {
-	t, err := e.resolveAfterChanges(ctx, name, key)
+// AwaitLog waits until the model that a request names has learned every observation that its log has at the call.
+func (e *Engine) AwaitLog(ctx context.Context, name string) error {
+	t, err := e.resolveAfterChanges(ctx, name)
 	if err != nil {
 		return err
 	}
@@ -92,16 +86,12 @@ func (e *Engine) AwaitLog(ctx context.Context, name, key string) error {
 // AwaitChanges waits until the engine has taken over every change that Changed has received.
 func (e *Engine) AwaitChanges(ctx context.Context) error { return e.changes.await(ctx, e.env.Lifetime) }
 
-// resolveAfterChanges resolves a name and a key after the changes of other servers so far.
-func (e *Engine) resolveAfterChanges(ctx context.Context, name, key string) (Target, error) {
+// resolveAfterChanges resolves a name after the changes of other servers so far.
+func (e *Engine) resolveAfterChanges(ctx context.Context, name string) (Target, error) {
 	if err := e.AwaitChanges(ctx); err != nil {
 		return Target{}, err
 	}
-	t, err := e.Resolve(name)
-	if err == nil && key != "" {
-		t = t.Of(key)
-	}
-	return t, err
+	return e.Resolve(name)
 }
 
 func (e *Engine) takeOver() {
@@ -130,7 +120,7 @@ func (e *Engine) take(ctx context.Context, c *change) error {
 			return err
 		}
 		defer release()
-		return e.aliases.Sync(ctx, e.table.created, e.models)
+		return e.aliases.Sync(ctx, e.table.created, e.named)
 	}
 	release, err := e.table.claim(ctx, c.name)
 	if err != nil {

@@ -141,8 +141,3 @@ func (e *Engine) Hold(id string) (release func()) {
 	<-begun
 	return func() { close(ended); <-done }
 }
-
-// SetAlias is ShareAlias without a share.
-func (e *Engine) SetAlias(ctx context.Context, name, id, expected string) (Alias, error) {
-	return e.ShareAlias(ctx, name, id, expected, nil)
-}

@@ -221,7 +221,7 @@ func TestClosed(t *testing.T) {
 	e, ctx := engine.Closed(), t.Context()
 	assert.Equal(t, "", e.AliasTarget("a"), "an alias")
 	for name, call := range map[string]func() error{
-		"Await":         func() error { return e.Await(ctx, "m", "", 1) },
+		"Await":         func() error { return e.Await(ctx, "m", 1) },
 		"CompareModels": func() error { _, err := e.CompareModels(ctx, "m"); return err },
 		"CreateModel":   func() error { _, err := e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{}); return err },
 		"a follower":    func() error { return errOf(e.CreateModel(ctx, "m", linear(2), engine.CreateOptions{Follows: "n"})) },
@@ -236,7 +236,7 @@ func TestClosed(t *testing.T) {
 		"RestoreModel":  func() error { _, _, err := e.RestoreModel(ctx, "m", 1, false); return err },
 		"Route":         func() error { _, err := e.Route(ctx, "m"); return err },
 		"SequenceAt":    func() error { _, err := e.SequenceAt(ctx, "m", time.Now()); return err },
-		"ShareAlias":    func() error { _, err := e.ShareAlias(ctx, "a", "m", "", nil); return err },
+		"SetAlias":      func() error { _, err := e.SetAlias(ctx, "a", "m", ""); return err },
 		"SnapshotModel": func() error { _, err := e.SnapshotModel(ctx, "m"); return err },
 		"UndeleteModel": func() error { _, err := e.UndeleteModel(ctx, "m"); return err },
 		"UpdateModel":   func() error { _, err := e.UpdateModel(ctx, "m", engine.UpdateOptions{}); return err },

@@ -191,13 +191,12 @@ func (e *Engine) promote(ctx context.Context, m *hostedModel, current, next *ali
 		if err := e.stopFollowing(ctx, m, "an alias names it in place of the model that it followed", next.Stored()); err != nil {
 			return err
 		}
-		return e.aliases.Serve(current, next, e.models(current))
+		return e.aliases.Serve(current, next, e.named(current))
 	})
 }
 
 // CompareModels compares a model with its followers, or the leader of a follower with all of its followers: the
-// leader comes first, then the followers by their recent loss. It costs one commit of each follower at most. By an
-// alias with a share whose models each learn what they predicted, it compares these two since the share began.
+// leader comes first, then the followers by their recent loss. It costs one commit of each follower at most.
 func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, error) {
 	if err := e.asOwner(ctx); err != nil {
 		return nil, err
@@ -205,14 +204,6 @@ func (e *Engine) CompareModels(ctx context.Context, name string) ([]Comparison, 
 	leader, err := e.find(ctx, name)
 	if err != nil {
 		return nil, err
-	}
-	if t, err := e.Resolve(name); err == nil && t.Shares() && t.model == leader && !t.binding.Share.LearnAll {
-		for _, m := range []*hostedModel{t.model, t.second} {
-			if err := m.Load(ctx); err != nil {
-				return nil, err
-			}
-		}
-		return replica.CompareShare(t.model.Model, t.second.Model, &t.binding.Share)
 	}
 	if f := leader.Registered().Follow; f != nil {
 		if leader, err = e.leader(f); err != nil {

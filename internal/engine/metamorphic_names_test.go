@@ -203,7 +203,7 @@ func (s *servers) equal() map[string]view {
 			}
 			end, err := s.all[0].last(id)
 			if err == nil {
-				err = v.host.Await(s.t.Context(), id, "", end)
+				err = v.host.Await(s.t.Context(), id, end)
 			}
 			var got view
 			if err == nil {

@@ -93,7 +93,6 @@ func (r *random) step(n int) {
 		{3, "undelete", func(h *host) error { _, err := h.UndeleteModel(r.t.Context(), r.deleted(h)); return err }},
 		{2, "restore", r.restore},
 		{2, "set alias", func(h *host) error { _, err := h.SetAlias(r.t.Context(), "live", r.any(h), ""); return err }},
-		{3, "share alias", r.shareAlias},
 		{1, "delete alias", func(h *host) error { return h.DeleteAlias(r.t.Context(), "live") }},
 		{5, "observe by alias", r.observeAlias},
 		{2, "follow", r.follow},
@@ -302,7 +301,7 @@ func (r *random) observeAlias(*host) error {
 		if err != nil {
 			return err
 		}
-		target, err := route.For("", rows[0].ObservationID, "")
+		target, err := route.For("", rows[0].ObservationID)
 		var answers []engine.Answer
 		if err == nil {
 			var ticket *engine.Ticket
@@ -317,11 +316,8 @@ func (r *random) observeAlias(*host) error {
 		}
 		if errors.Is(err, engine.ErrUnknown) || errors.Is(err, engine.ErrNotOwner) {
 			r.note("(again)")
-			switch r.rng.IntN(4) {
-			case 0:
+			if r.rng.IntN(3) == 0 {
 				_, _ = r.owner().host.SetAlias(r.t.Context(), "live", r.any(r.owner().host), "")
-			case 1:
-				_ = r.shareAlias(r.owner().host)
 			}
 			continue
 		}
@@ -330,24 +326,6 @@ func (r *random) observeAlias(*host) error {
 		}
 		return err
 	}
-}
-
-// shareAlias gives a model, also a follower, a share of the alias, or changes the share.
-func (r *random) shareAlias(h *host) error {
-	first, second := r.any(h), r.any(h)
-	if r.rng.IntN(2) == 0 {
-		second = fmt.Sprint("f", r.rng.IntN(3))
-	}
-	info, err := h.GetModel(r.t.Context(), second)
-	if err != nil {
-		return err
-	}
-	if info.Follows != "" {
-		first = info.Follows
-	}
-	r.note("%s with %s", first, second)
-	_, err = h.ShareAlias(r.t.Context(), "live", first, "", &engine.Share{Model: second, Fraction: 0.5, LearnAll: info.Follows != ""})
-	return err
 }
 
 func (r *random) follow(h *host) error {
@@ -457,7 +435,7 @@ func (r *random) followersAtRest() {
 	for _, m := range models {
 		last, err := owner.last(m.ID)
 		if err == nil {
-			err = owner.host.Await(r.t.Context(), m.ID, "", last)
+			err = owner.host.Await(r.t.Context(), m.ID, last)
 		}
 		if err != nil {
 			r.t.Fatal(err)

@@ -488,3 +488,31 @@ func TestStatisticsDuringARestore(t *testing.T) {
 	after := h.stats(t, "leader")
 	assert.True(t, during.Sequence == 10 && after.Sequence == 10 && after.Digest != during.Digest, "after the restore the state is %x, before it was %x", after.Digest, during.Digest)
 }
+
+// The difference of a follower is that of the prequential losses of the same observations, also after a start.
+func TestPairedDifference(t *testing.T) {
+	d, c := newDisk(), newClock()
+	h := start(t, d, c)
+	h.create(t, "a", linear(1))
+	h.observe(t, "a", one("0", 1)...)
+	h.shadow(t, "b", "a", taylor(1, 3))
+	h.setAlias(t, "live", "a")
+	for n := range 400 {
+		if n == 200 {
+			h.caughtUp(t, "live") // What is not learned yet has no pair after the start.
+			h.stop(t)
+			h = start(t, d, c)
+		}
+		x := math.Sin(float64(n))
+		_, _, err := h.send(t.Context(), engine.Observation{Features: []float64{x}, Labels: []float64{x * x * x}, Weight: 1, ObservationID: fmt.Sprint("o", n)})
+		require.NoError(t, err)
+	}
+	all := h.caughtUp(t, "live")
+	got := all[1].Difference
+	mean := (all[1].Own.Prequential.Loss - all[1].Followed.Prequential.Loss) / 400
+	// A follower that is faster than the leader's answer learns without the loss of the leader.
+	if got == nil || all[1].Paired < 380 || all[1].Paired > 400 || math.Abs(got.Mean-mean) > 2e-3 || !(got.Lower < mean && mean < got.Upper) {
+		t.Errorf("%+v, want a mean of %g", got, mean)
+	}
+	assert.True(t, got.Upper < 0, "a cubic model on a cubic label is not better: %+v", got)
+}

@@ -91,7 +91,7 @@ func (e *Engine) read(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("engine: read the registry: %w", err)
 	}
-	return e.aliases.Sync(ctx, e.table.created, e.models)
+	return e.aliases.Sync(ctx, e.table.created, e.named)
 }
 
 // Close rejects observations, waits for those accepted, writes snapshots of the models that changed since

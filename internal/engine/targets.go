@@ -17,25 +17,6 @@ import (
 type Target struct {
 	model   *hostedModel
 	binding *alias.Binding
-	second  *hostedModel
-	// leader learns what is predicted for it, nil as a rule: then the model does.
-	leader *hostedModel
-}
-
-// Shares reports whether Of may choose another model.
-func (t Target) Shares() bool { return t.second != nil }
-
-// Of is the model that predicts for a key: see alias.Binding.ToSecond.
-func (t Target) Of(key string) Target {
-	switch {
-	case t.second == nil:
-		return t
-	case !t.binding.ToSecond(key):
-		return Target{model: t.model, binding: t.binding}
-	case t.binding.Share.LearnAll:
-		return Target{model: t.second, binding: t.binding, leader: t.model}
-	}
-	return Target{model: t.second, binding: t.binding}
 }
 
 // ID is the id of the model.
@@ -54,8 +35,7 @@ func (t Target) Schema() *input.Schema { return t.model.Schema() }
 
 // Predict calls hosted.Model.Predict.
 func (t Target) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
-	o.Shared = t.leader != nil
-	if o.Remember && (o.Shared || t.model.Registered().Follow == nil) {
+	if o.Remember && t.model.Registered().Follow == nil {
 		if err := t.model.engine.asOwner(ctx); err != nil {
 			return nil, err
 		}
@@ -100,24 +80,8 @@ func (e *Engine) resolve(name string, find func(*alias.Table, string) *alias.Bin
 		err = hosted.NotFound(name)
 	case t.model.Deleted():
 		err = deletedError(t.model)
-	case t.binding.Shares():
-		t.second = e.secondLocked(t)
 	}
 	return t, err
-}
-
-// secondLocked returns the second model of a target. It is nil if the first model gets all requests: the second model
-// no longer exists, or followed the first and follows no more.
-func (e *Engine) secondLocked(t Target) *hostedModel {
-	share := &t.binding.Share
-	m := e.table.referredLocked(share.Model)
-	if m == nil || m.Deleted() {
-		return nil
-	}
-	if f := m.Registered().Follow; share.LearnAll && (f == nil || f.Leader != t.model.Ref()) {
-		return nil
-	}
-	return m
 }
 
 // AliasTarget is the id of the model that an alias names, empty if no alias has the name. It takes a read
@@ -155,17 +119,9 @@ func (e *Engine) find(ctx context.Context, name string) (*hostedModel, error) {
 // Route chooses the model that learns each observation of one request. The caller calls Done once the observations
 // are queued.
 type Route struct {
-	engine  *Engine
 	present Target
-	// others are the second model and the previous model of the alias, nil where the alias has none.
-	others [2]*hostedModel
-}
-
-// Routed is where an observation goes.
-type Routed struct {
-	Target
-	// Maker is for Observation.Maker.
-	Maker *hosted.Model
+	// previous is the previous model of the alias, nil if the alias has none.
+	previous *hostedModel
 }
 
 // Route begins to route observations that are sent by a name. By an alias that has just been set, Route waits
@@ -180,13 +136,8 @@ func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 		return r, err
 	}
 	var models []*hosted.Model
-	for _, m := range r.others {
-		if m != nil {
-			models = append(models, m.Model)
-		}
-	}
-	if len(models) > 0 {
-		models = append(models, r.present.model.Model)
+	if r.previous != nil {
+		models = []*hosted.Model{r.previous.Model, r.present.model.Model}
 	}
 	if err := e.aliases.AwaitPrevious(ctx, r.present.binding, models...); err != nil {
 		r.Done()
@@ -198,16 +149,13 @@ func (e *Engine) Route(ctx context.Context, name string) (Route, error) {
 func (e *Engine) route(name string) (r Route, err error) {
 	e.table.mu.RLock()
 	defer e.table.mu.RUnlock()
-	r.engine = e
 	if r.present, err = e.resolve(name, (*alias.Table).Begin); err != nil {
 		r.Done()
 		return Route{}, err
 	}
 	if b := r.present.binding; b != nil {
-		for n, ref := range [...]record.Ref{b.Share.Model, b.Previous} {
-			if m := e.table.referredLocked(ref); m != nil && !m.Deleted() && m != r.present.model {
-				r.others[n] = m
-			}
+		if m := e.table.referredLocked(b.Previous); m != nil && !m.Deleted() && m != r.present.model {
+			r.previous = m
 		}
 	}
 	return r, nil
@@ -220,69 +168,25 @@ func (r *Route) Done() {
 	}
 }
 
-// For returns the model that learns an observation with these ids and this key:
-//
-//  1. the model that has learned the observation,
-//  2. else the model that made the pending prediction, or its leader,
-//  3. else the model that the key chooses.
-//
+// For returns the model that learns an observation with these ids: the previous model if it has learned the observation,
+// or if it has made the pending prediction and the present model has not learned the observation; else the present model.
 // So each observation is learned once.
-func (r *Route) For(predictionID, observationID, key string) (Routed, error) {
+func (r *Route) For(predictionID, observationID string) (Target, error) {
 	id := cmp.Or(predictionID, observationID)
-	present := Target{model: r.present.model, binding: r.present.binding}
-	chosen := present
-	if r.present.Shares() && !r.present.binding.Share.LearnAll {
-		chosen = r.present.Of(cmp.Or(key, id))
+	if r.previous == nil || id == "" || len(id) > storage.MaxID {
+		return r.present, nil
 	}
-	if r.others == [2]*hostedModel{} || id == "" || len(id) > storage.MaxID {
-		return Routed{Target: chosen}, nil
+	previous := Target{model: r.previous, binding: r.present.binding}
+	if known, err := r.previous.HasLearned(id); known || err != nil {
+		return previous, err
 	}
-	if m, err := r.among(id, (*hostedModel).HasLearned); m != nil || err != nil {
-		return Routed{Target: Target{model: m, binding: present.binding}}, err
+	if made, err := r.previous.HasPending(id); !made || err != nil {
+		return r.present, err
 	}
-	maker, err := r.among(id, (*hostedModel).HasPending)
-	if err != nil || (maker == nil && chosen == present) {
-		return Routed{Target: present}, err
+	if known, err := r.present.model.HasLearned(id); known || err != nil {
+		return r.present, err
 	}
-	// The present model may have learned what another one still has as pending, or may know what the key
-	// would give to the second model since a change of the share.
-	known, err := present.model.HasLearned(id)
-	if err == nil && !known && maker == nil {
-		known, err = present.model.HasPending(id)
-	}
-	switch {
-	case err != nil || known:
-		return Routed{Target: present}, err
-	case maker != nil:
-		return r.to(maker)
-	}
-	return Routed{Target: chosen}, nil
-}
-
-// among returns the first of the other models that knows an id, nil if none does.
-func (r *Route) among(id string, knows func(*hostedModel, string) (bool, error)) (*hostedModel, error) {
-	for _, m := range r.others {
-		if m == nil {
-			continue
-		}
-		if known, err := knows(m, id); known || err != nil {
-			return m, err
-		}
-	}
-	return nil, nil
-}
-
-// to routes the label of a pending prediction to the model that made it, or to the leader of that model.
-func (r *Route) to(maker *hostedModel) (Routed, error) {
-	f := maker.Registered().Follow
-	if f == nil {
-		return Routed{Target: Target{model: maker, binding: r.present.binding}}, nil
-	}
-	leader, err := r.engine.leader(f)
-	if err == nil && leader.Deleted() {
-		err = deletedError(leader)
-	}
-	return Routed{Target: Target{model: leader, binding: r.present.binding}, Maker: maker.Model}, err
+	return previous, nil
 }
 
 // leader returns the model that is followed, also a soft-deleted one. It is ErrModelNotFound once that was
@@ -295,14 +199,13 @@ func (e *Engine) leader(f *record.Follow) (*hostedModel, error) {
 	return m, err
 }
 
-func (e *Engine) models(b *alias.Binding) (models []*hosted.Model) {
+// named returns the model of a binding, none if the model no longer exists.
+func (e *Engine) named(b *alias.Binding) *hosted.Model {
 	if b == nil {
 		return nil
 	}
-	for _, ref := range [...]record.Ref{b.Model, b.Share.Model} {
-		if m := e.table.referred(ref); m != nil {
-			models = append(models, m.Model)
-		}
+	if m := e.table.referred(b.Model); m != nil {
+		return m.Model
 	}
-	return models
+	return nil
 }

@@ -111,7 +111,4 @@ func redactAlias(a *hindsightv1.Alias, hidden func(string) bool) {
 	if a != nil && hidden(a.GetPreviousModel()) {
 		a.PreviousModel = ""
 	}
-	if s := a.GetShare(); s != nil && hidden(s.GetModel()) {
-		a.Share = nil
-	}
 }

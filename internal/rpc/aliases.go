@@ -13,18 +13,10 @@ import (
 )
 
 func (m *models) SetAlias(ctx context.Context, r *hindsightv1.SetAliasRequest) (*hindsightv1.SetAliasResponse, error) {
-	var share *engine.Share
-	if s := r.GetShare(); s != nil {
-		share = &engine.Share{Model: s.GetModel(), Fraction: s.GetFraction(), LearnAll: s.GetLearnAll()}
-	}
-	err := m.groups.together("model", r.GetModel(), r.GetAlias())
-	if share != nil && err == nil {
-		err = m.groups.together("share.model", share.Model, r.GetAlias())
-	}
-	if err != nil {
+	if err := m.groups.together("model", r.GetModel(), r.GetAlias()); err != nil {
 		return nil, err
 	}
-	a, err := m.groups.engine(r.GetAlias()).ShareAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel(), share)
+	a, err := m.groups.engine(r.GetAlias()).SetAlias(ctx, r.GetAlias(), r.GetModel(), r.GetExpectedModel())
 	if err != nil {
 		return nil, err
 	}
@@ -74,11 +66,7 @@ func (m *models) DeleteAlias(ctx context.Context, r *hindsightv1.DeleteAliasRequ
 }
 
 func aliasToProto(a *engine.Alias) *hindsightv1.Alias {
-	out := &hindsightv1.Alias{Alias: a.Name, Model: a.Model, UpdateTime: timeToProto(a.Updated), PreviousModel: a.Previous}
-	if s := a.Share; s != nil {
-		out.Share = &hindsightv1.Share{Model: s.Model, Fraction: s.Fraction, LearnAll: s.LearnAll, StartTime: timeToProto(s.Started)}
-	}
-	return out
+	return &hindsightv1.Alias{Alias: a.Name, Model: a.Model, UpdateTime: timeToProto(a.Updated), PreviousModel: a.Previous}
 }
 
 func (m *models) CompareModels(ctx context.Context, r *hindsightv1.CompareModelsRequest) (*hindsightv1.CompareModelsResponse, error) {
@@ -102,8 +90,7 @@ func comparisonToProto(c *engine.Comparison) *hindsightv1.Comparison {
 	}
 	if d := c.Difference; d != nil {
 		out.Difference = &hindsightv1.LossDifference{
-			Mean: d.Mean, Lower: d.Lower, Upper: d.Upper, Confidence: confidence.Level, Paired: d.Paired,
-			Observations: uint64(d.Observations), FirstObservations: uint64(d.First),
+			Mean: d.Mean, Lower: d.Lower, Upper: d.Upper, Confidence: confidence.Level, Observations: c.Paired,
 		}
 	}
 	if c.Followed != nil {

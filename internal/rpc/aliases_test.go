@@ -1,22 +1,16 @@
 package rpc_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
-	"hindsight/internal/auth"
 )
 
 // alias sets the alias "live".
@@ -143,128 +137,4 @@ func TestCompareModels(t *testing.T) {
 		rejected(t, err, codes.FailedPrecondition, "MODEL_FOLLOWS")
 	}
 	rejected(t, errOf(s.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: "x", Spec: linear(2), Follows: "labels"})), codes.InvalidArgument, "INVALID_REQUEST")
-}
-
-// shared sets the alias "live" to model "a", with half of the keys to model "b".
-func (s *service) shared(t *testing.T, learnAll bool) *hindsightv1.Alias {
-	t.Helper()
-	r := must(s.models.SetAlias(t.Context(), &hindsightv1.SetAliasRequest{
-		Alias: "live", Model: "a", Share: &hindsightv1.Share{Model: "b", Fraction: 0.5, LearnAll: learnAll},
-	}))(t)
-	return r.GetAlias()
-}
-
-// Single calls and batches divide the keys alike, and labels find the model that predicted.
-func TestCallsByAliasWithAShare(t *testing.T) {
-	s := serve(t)
-	ctx := t.Context()
-	s.create(t, "a", linear(1))
-	s.create(t, "b", linear(1))
-	a := s.shared(t, false)
-	assert.True(t, a.GetShare().GetModel() == "b" && a.GetShare().GetFraction() == 0.5 && a.GetShare().GetStartTime() != nil, "set %v", a)
-	const n = 24
-	batch := &hindsightv1.PredictBatchRequest{Model: "live"}
-	want := map[string]int{}
-	var of []string
-	for k := range n {
-		key := fmt.Sprint("user ", k)
-		r := must(s.Predict(ctx, &hindsightv1.PredictRequest{Model: "live", Features: []float64{float64(k)}, Key: key, PredictionId: fmt.Sprint("s", k)}))(t)
-		of = append(of, r.GetPrediction().GetModel())
-		want[of[k]]++
-		batch.Rows = append(batch.Rows, &hindsightv1.Row{Features: []float64{float64(k)}})
-		batch.Keys, batch.PredictionIds = append(batch.Keys, key), append(batch.PredictionIds, fmt.Sprint("b", k))
-	}
-	require.True(t, want["a"] >= 4 && want["b"] >= 4, "the keys are divided into %v", want)
-	predicted, err := s.PredictBatch(ctx, batch)
-	require.NoError(t, err)
-	labels := &hindsightv1.ObserveBatchRequest{Model: "live"}
-	for k, p := range predicted.GetPredictions() {
-		assert.True(t, p.GetModel() == of[k] && p.GetPredictionId() == fmt.Sprint("b", k), "row %d: %v, want %s", k, p, of[k])
-		labels.Observations = append(labels.Observations, &hindsightv1.ObserveRequest{PredictionId: p.GetPredictionId(), Target: label(1)})
-		for _, o := range []*hindsightv1.ObserveRequest{
-			{Features: []float64{1}, Key: batch.GetKeys()[k], ObservationId: fmt.Sprint("o", k)}, {PredictionId: fmt.Sprint("s", k)},
-		} {
-			o.Model, o.Target = "live", label(1)
-			r, err := s.Observe(ctx, o)
-			assert.True(t, err == nil && r.GetOutcome().GetModel() == of[k], "%v: %v, %v, want %s", o, r, err, of[k])
-		}
-	}
-	for _, duplicate := range []bool{false, true} {
-		learned := must(s.ObserveBatch(ctx, labels))(t)
-		for k, o := range learned.GetOutcomes() {
-			assert.True(t, o.GetModel() == of[k] && o.GetDuplicate() == duplicate && o.ServedLoss != nil, "label %d: %v, want one of %s", k, o, of[k])
-		}
-	}
-	batch.Keys = batch.GetKeys()[1:]
-	rejected(t, errOf(s.PredictBatch(ctx, batch)), codes.InvalidArgument, "INVALID_REQUEST", "keys", "23")
-	_, err = s.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: "live", Model: "a", Share: &hindsightv1.Share{Model: "b", Fraction: 2}})
-	rejected(t, err, codes.InvalidArgument, "INVALID_REQUEST", "share.fraction", "2")
-	list, err := s.models.ListAliases(ctx, &hindsightv1.ListAliasesRequest{})
-	assert.True(t, err == nil && list.GetAliases()[0].GetShare().GetModel() == "b", "aliases %v, %v", list, err)
-}
-
-// min_sequence is that of the model that answers: a follower counts as its leader does.
-func TestMinSequenceByAliasWithAShare(t *testing.T) {
-	s := serve(t)
-	s.create(t, "a", linear(1))
-	observe := func(id string) *hindsightv1.Outcome {
-		t.Helper()
-		r := must(s.Observe(t.Context(), &hindsightv1.ObserveRequest{Model: "a", ObservationId: id, Features: []float64{1}, Target: label(1)}))(t)
-		return r.GetOutcome()
-	}
-	observe("0")
-	must(s.models.CreateModel(t.Context(), &hindsightv1.CreateModelRequest{Id: "b", Spec: linear(1), Follows: "a"}))(t)
-	s.shared(t, true)
-	by := map[string]bool{}
-	for n := range 20 {
-		sequence := observe(fmt.Sprint("o", n)).GetSequence()
-		r, err := s.Predict(t.Context(), &hindsightv1.PredictRequest{
-			Model: "live", Features: []float64{1}, Key: strconv.Itoa(n), Remember: proto.Bool(false), MinSequence: sequence,
-		})
-		p := r.GetPrediction()
-		if p.GetModel() == "b" {
-			sequence-- // It began behind the first.
-		}
-		by[p.GetModel()] = true
-		assert.True(t, err == nil && p.GetStateSequence() >= sequence, "%v, %v, want sequence %d", p, err, sequence)
-	}
-	assert.True(t, by["a"] && by["b"], "predicted by %v", by)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	_, err := s.Predict(ctx, &hindsightv1.PredictRequest{Model: "live", Features: []float64{1}, Key: "k", Remember: proto.Bool(false), MinSequence: 1000})
-	assert.Equal(t, codes.DeadlineExceeded, status.Code(err), err)
-}
-
-// A caller who may not see the second model neither sees nor uses the share.
-func TestScopeOfAShare(t *testing.T) {
-	g := guard(t, who("admin", auth.Admin), who("a", auth.Admin, "a-"))
-	g.create2(t, "a-1", "b-1")
-	admin, a := as(t.Context(), "admin"), as(t.Context(), "a")
-	request := &hindsightv1.SetAliasRequest{Alias: "a-live", Model: "a-1", Share: &hindsightv1.Share{Model: "b-1", Fraction: 0.5}}
-	if _, err := g.models.SetAlias(a, request); reason(status.Convert(err)) != "MODEL_OUT_OF_SCOPE" {
-		t.Error("a share of another team's model:", err)
-	}
-	must(g.models.SetAlias(admin, request))(t)
-	list, err := g.models.ListAliases(a, &hindsightv1.ListAliasesRequest{})
-	assert.True(t, err == nil && len(list.GetAliases()) == 1 && list.GetAliases()[0].GetShare() == nil, "aliases %v, %v", list, err)
-	compared, err := g.models.CompareModels(a, &hindsightv1.CompareModelsRequest{Model: "a-live"})
-	assert.True(t, err == nil && len(compared.GetComparisons()) == 1, "compared %v, %v", compared, err)
-	var answered, denied int
-	for n := range 40 {
-		key := strconv.Itoa(n)
-		_, single := g.Predict(a, &hindsightv1.PredictRequest{Model: "a-live", Features: []float64{1, 2}, Key: key})
-		_, batch := g.PredictBatch(a, &hindsightv1.PredictBatchRequest{Model: "a-live", Rows: []*hindsightv1.Row{{Features: []float64{1, 2}}}, Keys: []string{key}})
-		observation := observeTwo("a-live")
-		observation.Key = key
-		_, learned := g.Observe(a, observation)
-		for _, err := range []error{single, batch, learned} {
-			assert.True(t, (err == nil) == (single == nil) && (err == nil || reason(status.Convert(err)) == "MODEL_OUT_OF_SCOPE"), "key %s: %v", key, err)
-		}
-		if single == nil {
-			answered++
-		} else {
-			denied++
-		}
-	}
-	assert.True(t, answered != 0 && denied != 0, "%d answered, %d denied", answered, denied)
 }

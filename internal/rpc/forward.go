@@ -192,10 +192,10 @@ func (f *forwarding) ownerMustAnswer(ctx context.Context, g Group, method string
 	}
 	ctx, cancel := context.WithTimeout(ctx, awaitHere)
 	defer cancel()
-	if limited && g.Engine.AwaitLog(ctx, r.GetModel(), keyOf(request)) != nil {
+	if limited && g.Engine.AwaitLog(ctx, r.GetModel()) != nil {
 		return true, nil // The log is young enough, and the state lags behind the log.
 	}
-	return g.Engine.Await(ctx, r.GetModel(), keyOf(request), r.GetMinSequence()) != nil, nil
+	return g.Engine.Await(ctx, r.GetModel(), r.GetMinSequence()) != nil, nil
 }
 
 func (f *forwarding) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {

@@ -322,15 +322,14 @@ func TestNamesOfSeveralGroups(t *testing.T) {
 		m.front.create(t, names[n]+".v2", linear(2))
 	}
 	_, across := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[1] + ".now", Model: names[2]})
-	_, share := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[1] + ".now", Model: names[1], Share: &hindsightv1.Share{Model: names[2], Fraction: 0.5}})
 	_, follower := m.front.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: names[1] + ".f", Spec: linear(2), Follows: names[2]})
-	for field, err := range map[string]error{"model": across, "share.model": share, "follows": follower} {
+	for field, err := range map[string]error{"model": across, "follows": follower} {
 		if s := status.Convert(err); reason(s) != "INVALID_REQUEST" || !strings.HasPrefix(s.Message(), field) || !strings.Contains(s.Message(), "the same part before the first '.' share a group") {
 			t.Errorf("%s: %v", field, err)
 		}
 	}
-	a, err := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[2] + ".now", Model: names[2], Share: &hindsightv1.Share{Model: names[2] + ".v2", Fraction: 0.5}})
-	assert.True(t, err == nil && a.GetAlias().GetShare() != nil, "an alias of one group: %v, %v", a, err)
+	_, err := m.front.models.SetAlias(ctx, &hindsightv1.SetAliasRequest{Alias: names[2] + ".now", Model: names[2]})
+	assert.NoError(t, err, "an alias of one group")
 	_, err = m.front.models.CreateModel(ctx, &hindsightv1.CreateModelRequest{Id: names[2] + ".f", Spec: linear(2), Follows: names[2]})
 	assert.NoError(t, err, "a follower in the group")
 	for _, bad := range []*hindsightv1.SetAliasRequest{{Alias: names[1] + ".x"}, {Model: names[1]}} {

@@ -32,9 +32,9 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 		return nil, "", err
 	}
 	defer route.Done()
-	target, err := route.For(r.GetPredictionId(), r.GetObservationId(), r.GetKey())
+	target, err := route.For(r.GetPredictionId(), r.GetObservationId())
 	if err == nil {
-		err = within(ctx, target.Target)
+		err = within(ctx, target)
 	}
 	if err != nil {
 		return nil, "", err
@@ -43,7 +43,6 @@ func (p *predictions) submit(ctx context.Context, r *hindsightv1.ObserveRequest)
 	if err != nil {
 		return nil, "", err
 	}
-	o.Maker = target.Maker
 	if ticket, err = target.Submit(ctx, []engine.Observation{o}); err != nil {
 		return nil, "", withoutRow(err)
 	}
@@ -89,7 +88,7 @@ func (b *part) rowOf(err error) error {
 }
 
 // submitBatch queues a batch. If the request names an alias, some rows may belong to the alias's
-// second or previous model.
+// previous model.
 func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBatchRequest) (parts []*part, err error) {
 	route, err := p.groups.engine(r.GetModel()).Route(ctx, r.GetModel())
 	if err != nil {
@@ -101,20 +100,19 @@ func (p *predictions) submitBatch(ctx context.Context, r *hindsightv1.ObserveBat
 		if err := sameModel(r, row); err != nil {
 			return err
 		}
-		target, err := route.For(row.GetPredictionId(), row.GetObservationId(), row.GetKey())
+		target, err := route.For(row.GetPredictionId(), row.GetObservationId())
 		if err == nil {
-			err = within(ctx, target.Target)
+			err = within(ctx, target)
 		}
 		if err != nil {
 			return err
 		}
-		at := slices.IndexFunc(parts, func(b *part) bool { return b.target == target.Target })
+		at := slices.IndexFunc(parts, func(b *part) bool { return b.target == target })
 		if at < 0 {
 			left := len(r.GetObservations()) - n
-			at, parts = len(parts), append(parts, &part{target: target.Target, rows: make([]int, 0, left), observations: make([]engine.Observation, 0, left)})
+			at, parts = len(parts), append(parts, &part{target: target, rows: make([]int, 0, left), observations: make([]engine.Observation, 0, left)})
 		}
 		o, err := observationFromProto(target.Schema(), row)
-		o.Maker = target.Maker
 		b := parts[at]
 		b.rows, b.observations = append(b.rows, n), append(b.observations, o)
 		return err

@@ -1,11 +1,9 @@
 package rpc
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"time"
 
@@ -36,10 +34,6 @@ func (p *predictions) Predict(ctx context.Context, r *hindsightv1.PredictRequest
 		o.IDs = []string{r.GetPredictionId()}
 	}
 	target, err := p.resolve(ctx, r.GetModel())
-	if err == nil && target.Shares() {
-		target = target.Of(keyOf(r))
-		err = within(ctx, target)
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -60,17 +54,7 @@ func (p *predictions) await(ctx context.Context, r fresh) error {
 	if r.GetMinSequence() == 0 {
 		return nil
 	}
-	return p.groups.engine(r.GetModel()).Await(ctx, r.GetModel(), keyOf(r), r.GetMinSequence())
-}
-
-// keyOf is what chooses the model behind an alias with a share, empty if nothing does. The rows of a
-// batch have keys themselves.
-func keyOf(request any) string {
-	r, ok := request.(*hindsightv1.PredictRequest)
-	if !ok {
-		return ""
-	}
-	return cmp.Or(r.GetKey(), r.GetPredictionId())
+	return p.groups.engine(r.GetModel()).Await(ctx, r.GetModel(), r.GetMinSequence())
 }
 
 // resolve finds the model that a request names. It checks an alias's target again, because the
@@ -112,68 +96,19 @@ func (p *predictions) PredictBatch(ctx context.Context, r *hindsightv1.PredictBa
 			rows[n].Horizon += n
 		}
 	}
-	for _, list := range []struct {
-		field string
-		n     int
-	}{{"prediction_ids", len(r.GetPredictionIds())}, {"keys", len(r.GetKeys())}} {
-		if list.n > 0 && list.n != len(rows) {
-			return nil, engine.Invalid(list.field, strconv.Itoa(list.n), fmt.Sprintf("none, or one for each of %d rows", len(rows)))
-		}
+	if o.IDs = r.GetPredictionIds(); len(o.IDs) > 0 && len(o.IDs) != len(rows) {
+		return nil, engine.Invalid("prediction_ids", strconv.Itoa(len(o.IDs)), fmt.Sprintf("none, or one for each of %d rows", len(rows)))
+	}
+	answers, err := target.Predict(ctx, rows, o)
+	if err != nil {
+		return nil, atRow(err, list)
 	}
 	out := make([]*hindsightv1.Prediction, len(rows))
-	for _, part := range divide(target, r, len(rows)) {
-		if err := p.predictPart(ctx, part, r, rows, o, out); err != nil {
-			return nil, atRow(err, list)
-		}
+	for n := range out {
+		out[n] = predictionToProto(answers[n])
+		out[n].Model = target.Named()
 	}
 	return &hindsightv1.PredictBatchResponse{Predictions: out}, nil
-}
-
-func divide(target engine.Target, r *hindsightv1.PredictBatchRequest, rows int) []*part {
-	var parts []*part
-	for n := range rows {
-		t := target
-		if target.Shares() {
-			t = target.Of(cmp.Or(at(r.GetKeys(), n), at(r.GetPredictionIds(), n)))
-		}
-		k := slices.IndexFunc(parts, func(b *part) bool { return b.target == t })
-		if k < 0 {
-			k, parts = len(parts), append(parts, &part{target: t, rows: make([]int, 0, rows-n)})
-		}
-		parts[k].rows = append(parts[k].rows, n)
-	}
-	return parts
-}
-
-func at(list []string, n int) string {
-	if len(list) == 0 {
-		return ""
-	}
-	return list[n]
-}
-
-func (p *predictions) predictPart(
-	ctx context.Context, part *part, r *hindsightv1.PredictBatchRequest, rows []engine.Row, o engine.PredictOptions, out []*hindsightv1.Prediction,
-) error {
-	if err := within(ctx, part.target); err != nil {
-		return err
-	}
-	inPart := make([]engine.Row, len(part.rows))
-	for k, n := range part.rows {
-		inPart[k] = rows[n]
-		if ids := r.GetPredictionIds(); len(ids) > 0 {
-			o.IDs = append(o.IDs, ids[n])
-		}
-	}
-	answers, err := part.target.Predict(ctx, inPart, o)
-	if err != nil {
-		return part.rowOf(err)
-	}
-	for k, n := range part.rows {
-		out[n] = predictionToProto(answers[k])
-		out[n].Model = part.target.Named()
-	}
-	return nil
 }
 
 func (p *predictions) checkRows(field string, n int) error {

@@ -83,10 +83,10 @@ func (s *Store) AppendAll(ctx context.Context, appends []*storage.Append) {
 		s.appendAll(ctx, appends)
 	}
 	for _, a := range appends {
-		if a.Err != nil {
-			a.Err = a.Model.(*Model).failed("append to the log", a.Err)
+		if m := a.Model.(*Model); a.Err != nil {
+			a.Err = m.failed("append to the log", a.Err)
 		} else {
-			a.Err = s.removeAnswered(a.Answered) //nolint:contextcheck // The record is written: its predictions go.
+			a.Err = m.removeAnswered(a.Answered) //nolint:contextcheck // The record is written: its predictions go.
 		}
 	}
 }

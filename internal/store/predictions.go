@@ -126,22 +126,12 @@ func (m *Model) RemovePending(ids []string) error {
 }
 
 // removeAnswered removes answered predictions. A model that is deleted has none.
-func (s *Store) removeAnswered(answered []storage.Answered) error {
-	for len(answered) > 0 {
-		n := 1
-		for n < len(answered) && answered[n].Model == answered[0].Model {
-			n++
-		}
-		ids := make([]string, n)
-		for k := range ids {
-			ids[k] = answered[k].ID
-		}
-		if m := s.handle(answered[0].Model); m != nil {
-			if err := m.RemovePending(ids); err != nil && !errors.Is(err, storage.ErrDeleted) {
-				return err
-			}
-		}
-		answered = answered[n:]
+func (m *Model) removeAnswered(ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	if err := m.RemovePending(ids); err != nil && !errors.Is(err, storage.ErrDeleted) {
+		return err
 	}
 	return nil
 }

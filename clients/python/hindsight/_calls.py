@@ -124,10 +124,10 @@ def observe_request(
 
 def predict(
     model: str, x: Input, id: Optional[str], label_ttl: Optional[Span], remember: bool, explain: bool = False,
-    min_sequence: int = 0, max_staleness: Optional[Span] = None, key: str = "", horizon: int = 0,
+    min_sequence: int = 0, max_staleness: Optional[Span] = None, horizon: int = 0,
 ) -> Call[messages.Prediction]:
     request = predict_request(model, x, id, label_ttl, remember, explain)
-    request.key, request.horizon = key, horizon
+    request.horizon = horizon
     _fresh(request, min_sequence, max_staleness)
     return Call(
         "PredictionService", "Predict", request, lambda r: messages.Prediction.of(r.prediction),
@@ -144,7 +144,7 @@ def _fresh(request: Any, min_sequence: int, max_staleness: Optional[Span]) -> No
 
 def predict_batch(
     model: str, rows: Iterable[Input], ids: Optional[Sequence[str]], label_ttl: Optional[Span], remember: bool,
-    min_sequence: int = 0, max_staleness: Optional[Span] = None, keys: Sequence[str] = (), horizon: int = 0, alternatives: bool = False,
+    min_sequence: int = 0, max_staleness: Optional[Span] = None, horizon: int = 0, alternatives: bool = False,
 ) -> Call[list[messages.Prediction]]:
     reject_frame(rows, "predict_frame takes")
     r = prediction_pb2.PredictBatchRequest(model=model)
@@ -162,7 +162,6 @@ def predict_batch(
             r.label_ttl.CopyFrom(duration(label_ttl))
     else:
         r.remember = False
-    r.keys.extend(keys)
     r.horizon, r.alternatives = horizon, alternatives
     _fresh(r, min_sequence, max_staleness)
     return Call(
@@ -171,12 +170,8 @@ def predict_batch(
     )
 
 
-def observe(
-    model: str, x: Any, label: Label, weight: Optional[float], id: Optional[str], key: str = ""
-) -> Call[messages.Outcome]:
-    request = observe_request(model, x, label, weight, id)
-    request.key = key
-    return _predictions("Observe", request, lambda r: messages.Outcome.of(r.outcome))
+def observe(model: str, x: Any, label: Label, weight: Optional[float], id: Optional[str]) -> Call[messages.Outcome]:
+    return _predictions("Observe", observe_request(model, x, label, weight, id), lambda r: messages.Outcome.of(r.outcome))
 
 
 def observe_batch(
@@ -350,12 +345,8 @@ def import_requests(id: str, source: Union[bytes, IO[bytes]]) -> Iterator[model_
         yield model_pb2.ImportModelRequest(chunk=piece)
 
 
-def set_alias(
-    alias: str, model: str, expected_model: str, share: Optional[str], fraction: float, learn_all: bool
-) -> Call[messages.Alias]:
+def set_alias(alias: str, model: str, expected_model: str) -> Call[messages.Alias]:
     r = model_pb2.SetAliasRequest(alias=alias, model=model, expected_model=expected_model)
-    if share is not None:
-        r.share.model, r.share.fraction, r.share.learn_all = share, fraction, learn_all
     return _models("SetAlias", r, lambda a: messages.Alias.of(a.alias), again=not expected_model)
 
 

@@ -203,23 +203,6 @@ class ClientTest(unittest.TestCase):
         with self.assertRaises(errors.NotFound):
             champion.predict([1, 2])
 
-    def test_a_share_of_an_alias(self):
-        first = self.model()
-        second = self.client.create(first.id + "-second", {"dimension": 2, "linear_awv": {}})
-        share = self.client.set_alias("shared", first.id, share=second.id, fraction=0.5).share
-        self.assertEqual((share.model, share.fraction, share.learn_all), (second.id, 0.5, False))
-        alias, keys = self.client.model("shared"), [f"user {n}" for n in range(40)]
-        predictions = [alias.predict([1, 2], key=key) for key in keys]
-        self.assertEqual({p.model for p in predictions}, {first.id, second.id})
-        batch = alias.predict_batch([[1, 2]] * 40, keys=keys, remember=False)
-        self.assertEqual([p.model for p in batch], [p.model for p in predictions])
-        for key, p in zip(keys, predictions):
-            self.assertEqual(alias.observe(p, 1).model, p.model)
-            self.assertEqual(alias.observe([1, 2], 1, key=key).model, p.model)
-        self.assertIsNone(alias.compare()[1].difference)
-        self.assertIsNone(self.client.set_alias("shared", second.id).share)
-        self.client.delete_alias("shared")
-
     def test_a_follower_takes_no_observation(self):
         leader = self.model()
         follower = self.client.create(leader.id + "-follower", {"dimension": 2, "linear_awv": {}}, follows=leader.id)

@@ -102,7 +102,7 @@ type Command struct {
 	IDs     []storage.ID
 	Pending []storage.Prediction
 	// Answered are the pending predictions that an Append answers, or a Join of an Append.
-	Answered []storage.Answered
+	Answered []string
 	// From and To are the bounds of the rows of a Digest.
 	From, To string
 	// Expired and Forgotten are the times of an Expire: of the predictions, and of the ids, of which Keep remain.
@@ -152,7 +152,7 @@ func (c *Command) visitBody(v *codec.Visitor) {
 	case Append:
 		visitRecord(v, &c.Record)
 		visitRows(v, rowBytes, &c.IDs, visitID)
-		visitRows(v, 2, &c.Answered, visitAnswered)
+		visitRows(v, 1, &c.Answered, (*codec.Visitor).DelimitedText)
 	case Rewind:
 		c.visitRewind(v)
 	case PutIDs:
@@ -182,7 +182,7 @@ func (c *Command) visitBody(v *codec.Visitor) {
 		if v.Byte((*byte)(&c.Joined)); v.Reading() && !c.Joined.Travels() && c.Joined != 0 {
 			v.Corrupt("a command of kind %d in parts", c.Joined)
 		}
-		visitRows(v, 2, &c.Answered, visitAnswered)
+		visitRows(v, 1, &c.Answered, (*codec.Visitor).DelimitedText)
 	case Delete:
 	}
 }
@@ -230,11 +230,6 @@ func visitPrediction(v *codec.Visitor, r *storage.Prediction) {
 	v.DelimitedText(&r.ID)
 	visitTime(v, &r.Expiry)
 	v.DelimitedBytes(&r.Value)
-}
-
-func visitAnswered(v *codec.Visitor, a *storage.Answered) {
-	v.Uvarint(&a.Model)
-	v.DelimitedText(&a.ID)
 }
 
 func visitRecord(v *codec.Visitor, r *storage.Record) {

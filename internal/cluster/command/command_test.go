@@ -35,7 +35,7 @@ func all() []command.Command {
 		{Kind: command.PutAlias, Name: "x", Value: []byte("to m")},
 		{Kind: command.RemoveAlias, Name: "x"},
 		{Kind: command.Append, Model: 3, Record: record, IDs: ids},
-		{Kind: command.Append, Model: 3, Record: record, Answered: []storage.Answered{{Model: 3, ID: "p"}, {Model: 300, ID: ""}}},
+		{Kind: command.Append, Model: 3, Record: record, Answered: []string{"p", ""}},
 		{Kind: command.Append, Model: 3, Record: storage.Record{Data: []byte{}}},
 		{Kind: command.Rewind, Model: 4, Sequence: 5},
 		{Kind: command.Rewind, Model: 4, Sequence: 5, Forget: true, Value: []byte{}},
@@ -48,7 +48,7 @@ func all() []command.Command {
 		{Kind: command.Snapshot, Model: 8, Sequence: 300, Snapshot: []byte("state")},
 		{Kind: command.Raise, Sequence: 300, Name: "v1.2.0"},
 		{Kind: command.Part, Transfer: 300, Offset: 1 << 40, Data: []byte("data")},
-		{Kind: command.Join, Model: 3, Transfer: 300, Size: 1 << 40, Joined: command.Append, Answered: []storage.Answered{{Model: 3, ID: "p"}}},
+		{Kind: command.Join, Model: 3, Transfer: 300, Size: 1 << 40, Joined: command.Append, Answered: []string{"p"}},
 		{Kind: command.Join, Transfer: 301},
 	}
 }

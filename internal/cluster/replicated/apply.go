@@ -136,12 +136,8 @@ func (s *Store) answerAgain(raw command.Raw) error {
 	if err := s.apply.command.Decode(raw); err != nil {
 		return err
 	}
-	for _, a := range s.apply.command.Answered {
-		m := s.model(a.Model)
-		if m == nil {
-			continue
-		}
-		if err := m.RemovePending([]string{a.ID}); err != nil && !rejected(err) {
+	if m, ids := s.model(raw.Model), s.apply.command.Answered; m != nil && len(ids) > 0 {
+		if err := m.RemovePending(ids); err != nil && !rejected(err) {
 			return err
 		}
 	}

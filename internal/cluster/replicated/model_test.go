@@ -67,7 +67,7 @@ func TestChanged(t *testing.T) {
 		owner.PutAlias(ctx, "b", []byte("to b")), owner.RemoveAlias(ctx, "b"),
 		m.Append(ctx, storage.Commit{Record: record(1, 3)}),
 		m.PutPending([]storage.Prediction{prediction("p")}),
-		m.Append(ctx, storage.Commit{Record: record(4, 8), Answered: []storage.Answered{{Model: m.Number(), ID: "p"}}}),
+		m.Append(ctx, storage.Commit{Record: record(4, 8), Answered: []string{"p"}}),
 		proposeDigest(t, m, storage.Rows{}),
 		m.Rewind(ctx, storage.Rewind{Sequence: 3, Value: []byte("rewound")}), m.Rewind(ctx, storage.Rewind{Sequence: 3}),
 		find(t, owner, "imported").Delete(ctx))

@@ -50,9 +50,9 @@ func TestLargeChanges(t *testing.T) {
 		Sequence: 7, Snapshot: large(2), IDs: manyIDs(), Pending: pending,
 	})
 	must(t, err, m.PutPending(pending))
-	answered := make([]storage.Answered, 0, len(pending)/2)
+	answered := make([]string, 0, len(pending)/2)
 	for _, p := range pending[:len(pending)/2] {
-		answered = append(answered, storage.Answered{Model: m.Number(), ID: p.ID})
+		answered = append(answered, p.ID)
 	}
 	must(t, m.Append(ctx, storage.Commit{Record: storage.Record{First: 1, Last: 4, Data: large(3)}, IDs: manyIDs(), Answered: answered}),
 		imported.SetValue(ctx, large(4), storage.Alias{Name: "a", Value: large(5)}),

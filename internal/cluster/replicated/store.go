@@ -255,7 +255,7 @@ func sizeOf(c *command.Command) int {
 		n += rowBytes + len(c.IDs[k].ID) + len(c.IDs[k].Value)
 	}
 	for k := range c.Answered {
-		n += rowBytes + len(c.Answered[k].ID)
+		n += rowBytes + len(c.Answered[k])
 	}
 	for k := range c.Pending {
 		n += pendingBytes(&c.Pending[k])

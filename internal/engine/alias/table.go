@@ -37,12 +37,10 @@ var (
 // Alias is a name that stands for a model.
 type Alias struct {
 	Name, Model string
-	// Previous is the model that the alias named before, or whose share ended, empty if the alias is new.
+	// Previous is the model that the alias named before, empty if the alias is new.
 	Previous string
 	// Updated is when the alias was set to Model.
 	Updated time.Time
-	// Share is nil if Model gets all requests.
-	Share *Share
 }
 
 // Binding is what an alias stands for from one change to the next.
@@ -53,7 +51,7 @@ type Binding struct {
 	// observations. Begin raises it while the table has the binding, and nobody afterwards.
 	routing sync.WaitGroup
 	// drained is closed after every observation sent by the previous binding is learned or
-	// rejected: the models of the previous binding then know their ids.
+	// rejected: the model of the previous binding then knows their ids.
 	drained chan struct{}
 }
 
@@ -63,7 +61,7 @@ func newBinding(name string, a record.Alias) *Binding {
 
 // Public is the alias as a caller sees it.
 func (b *Binding) Public() Alias {
-	return Alias{Name: b.name, Model: b.Model.ID, Previous: b.Previous.ID, Updated: time.Unix(0, b.Updated), Share: b.public()}
+	return Alias{Name: b.name, Model: b.Model.ID, Previous: b.Previous.ID, Updated: time.Unix(0, b.Updated)}
 }
 
 // Stored is the alias as a store keeps it.
@@ -137,12 +135,12 @@ func (t *Table) AwaitPrevious(ctx context.Context, b *Binding, models ...*hosted
 // End ends a request that Begin began.
 func (b *Binding) End() { b.routing.Done() }
 
-// Of returns the names of the aliases that name a model, or give it a share, in order.
+// Of returns the names of the aliases that name a model, in order.
 func (t *Table) Of(model record.Ref) (names []string) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	for name, b := range t.mu.bindings {
-		if b.Model == model || b.Share.Model == model {
+		if b.Model == model {
 			names = append(names, name)
 		}
 	}
@@ -161,10 +159,9 @@ func (t *Table) List() []Alias {
 	return all
 }
 
-// Plan returns the current binding of a name, nil if there is none, and the binding to store: wanted, which
-// has a model and a share or none. If the current binding already has both, the two are the same. Unless
-// expected is empty, the alias must name that model now, or must not exist if expected is NoModel. No other
-// call changes aliases until Put.
+// Plan returns the current binding of a name, nil if there is none, and the binding to store. If the current binding
+// already has the wanted model, the two are the same. Unless expected is empty, the alias must name that model now, or
+// must not exist if expected is NoModel. No other call changes aliases until Put.
 func (t *Table) Plan(name string, wanted record.Alias, expected string) (current, next *Binding, err error) {
 	t.mu.RLock()
 	current, n := t.mu.bindings[name], len(t.mu.bindings)
@@ -179,29 +176,31 @@ func (t *Table) Plan(name string, wanted record.Alias, expected string) (current
 		return nil, next, nil
 	case expected != "" && expected != current.Model.ID:
 		return nil, nil, fmt.Errorf("alias %q: %w: it names %q, expected %q", name, ErrChanged, current.Model.ID, hosted.Brief(expected))
+	case current.Model == wanted.Model:
+		return current, current, nil
 	}
-	next, err = next.succeed(current)
-	return current, next, err
+	next.Previous = current.Model
+	return current, next, nil
 }
 
 // Put stores a planned binding and serves it. Former is as in Serve.
-func (t *Table) Put(ctx context.Context, current, next *Binding, former []*hosted.Model) error {
+func (t *Table) Put(ctx context.Context, current, next *Binding, former *hosted.Model) error {
 	if err := t.store.PutAlias(ctx, next.name, next.Encode()); err != nil {
 		return fmt.Errorf("engine: set the alias %q: %w", next.name, recovery.StorageError(err))
 	}
 	return t.Serve(current, next, former)
 }
 
-// Serve lets requests find a stored binding in place of the current one. Former are the models of the
-// current one that exist.
-func (t *Table) Serve(current, next *Binding, former []*hosted.Model) error {
+// Serve lets requests find a stored binding in place of the current one. Former is the model of the
+// current one, nil if it no longer exists.
+func (t *Table) Serve(current, next *Binding, former *hosted.Model) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.mu.closed {
 		return hosted.ErrClosed
 	}
 	t.mu.bindings[next.name] = next
-	if current == nil || len(former) == 0 {
+	if current == nil || former == nil {
 		close(next.drained)
 		return nil
 	}
@@ -209,10 +208,8 @@ func (t *Table) Serve(current, next *Binding, former []*hosted.Model) error {
 		// Observations sent by the binding before current may still be on their way too.
 		<-current.drained
 		current.routing.Wait()
-		for _, m := range former {
-			if err := m.AwaitQueued(t.lifetime); err != nil {
-				t.log.Debug("a former model of an alias has ended", zap.String("alias", next.name), zap.Error(err))
-			}
+		if err := former.AwaitQueued(t.lifetime); err != nil {
+			t.log.Debug("the former model of an alias has ended", zap.String("alias", next.name), zap.Error(err))
 		}
 		close(next.drained)
 	})
@@ -220,9 +217,9 @@ func (t *Table) Serve(current, next *Binding, former []*hosted.Model) error {
 }
 
 // Sync reads the aliases of the store, at the start and after another server has changed them. The function created
-// gives the time of creation of the model that has an id, or 0. The function models returns the models of a binding
-// that exist. Sync leaves out, and logs, an alias that cannot be decoded or that has the id of a model.
-func (t *Table) Sync(ctx context.Context, created func(id string) int64, models func(*Binding) []*hosted.Model) error {
+// gives the time of creation of the model that has an id, or 0. The function named returns the model of a binding, nil
+// if it no longer exists. Sync leaves out, and logs, an alias that cannot be decoded or that has the id of a model.
+func (t *Table) Sync(ctx context.Context, created func(id string) int64, named func(*Binding) *hosted.Model) error {
 	stored := map[string]bool{}
 	err := t.store.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)
@@ -236,7 +233,7 @@ func (t *Table) Sync(ctx context.Context, created func(id string) int64, models 
 		next := newBinding(strings.Clone(name), a)
 		stored[next.name] = true
 		if current := t.Find(name); current == nil || current.Alias != a {
-			return t.Serve(current, next, models(current))
+			return t.Serve(current, next, named(current))
 		}
 		return nil
 	})

@@ -70,8 +70,6 @@ type PredictOptions struct {
 	// Explain asks for the Parts of every prediction. One that was remembered has those that were
 	// asked for then.
 	Explain bool
-	// Shared lets a follower remember: its leader learns the label, with the follower as the Maker.
-	Shared bool
 }
 
 // Observation is what a caller reports.
@@ -87,8 +85,6 @@ type Observation struct {
 	Class  string
 	// Weight is the importance of the observation, 1 as a rule.
 	Weight float64
-	// Maker has the prediction of PredictionID if a follower of the model made it, nil as a rule.
-	Maker *Model
 }
 
 // identity is the id that the observation is learned under once, or empty. It rejects an observation
@@ -127,9 +123,8 @@ type row struct {
 	inputs []byte
 	// id is the observation's identity, empty if it has none.
 	id string
-	// pending is the pending prediction that the observation answers, or nil. If fromFollower, it is the prediction of Maker.
-	pending      *record.Pending
-	fromFollower bool
+	// pending is the pending prediction that the observation answers, or nil.
+	pending *record.Pending
 }
 
 // Ticket is an accepted call of Submit.

@@ -37,7 +37,7 @@ type commit struct {
 	// places finds an id among the record's observations.
 	places map[string]int
 	// consumed are the predictions that the record answers.
-	consumed []storage.Answered
+	consumed []string
 	// learning are the tickets with an observation in the record.
 	learning []*Ticket
 	// answers are one per observation of the record. Copies say which answer of which ticket each becomes.
@@ -129,8 +129,7 @@ func (c *commit) place(r *row, answer *Answer) error {
 		if !record.SameInput(w.Features, w.Inputs, r.Features, r.inputs) {
 			return fmt.Errorf("observation_id %q: %w: it was predicted with other %s", r.id, ErrConflict, c.inputField())
 		}
-		// The account of this model is of its own predictions.
-		if !r.fromFollower && c.state.machine.Continues(w.Classes) {
+		if c.state.machine.Continues(w.Classes) {
 			o.Served = &record.Served{
 				Predictions: w.Values, Class: w.Class, Probabilities: w.Probabilities,
 				Sequence: w.Sequence, Notes: w.Notes, Advice: w.Advice,
@@ -140,12 +139,8 @@ func (c *commit) place(r *row, answer *Answer) error {
 	if err := c.admitClass(r.Class); err != nil {
 		return err
 	}
-	switch {
-	case r.pending == nil:
-	case r.fromFollower: // A follower made the prediction.
-		c.consumed = append(c.consumed, r.Maker.pending.key(r.id))
-	default:
-		c.consumed = append(c.consumed, c.pending.key(r.id))
+	if r.pending != nil {
+		c.consumed = append(c.consumed, r.id)
 	}
 	if r.id != "" {
 		if c.places == nil {

@@ -114,7 +114,7 @@ func (r *recent) renew() {
 
 // commit returns the append of a record, with the ids of the record before it and the removal of the predictions that the
 // record answers.
-func (j *journal) commit(ctx context.Context, first, last uint64, data []byte, answered []storage.Answered) storage.Append {
+func (j *journal) commit(ctx context.Context, first, last uint64, data []byte, answered []string) storage.Append {
 	ids, err := j.recent.rows, error(nil)
 	if j.replicated && !j.recent.whole {
 		ids, err = j.lastIDs(ctx, first-1)

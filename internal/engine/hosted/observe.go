@@ -84,12 +84,6 @@ func (m *Model) lookFor(r *row, now time.Time) (err error) {
 	if r.pending, err = m.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
 		return err
 	}
-	if r.pending == nil && r.Maker != nil {
-		if r.pending, err = r.Maker.pending.get(r.id, m.source.Spec.Outputs, now); err != nil {
-			return err
-		}
-		r.fromFollower = r.pending != nil
-	}
 	if r.PredictionID != "" && r.pending != nil {
 		r.Features, r.inputs = r.pending.Features, r.pending.Inputs
 		r.Inputs, err = m.decode(r.inputs)

@@ -62,10 +62,6 @@ func (c *choosing) take(ctx context.Context, ids []string) (release func(), err 
 
 func (p *pending) count() int64 { return p.store.CountPending() }
 
-func (p *pending) key(id string) storage.Answered {
-	return storage.Answered{Model: p.store.Number(), ID: id}
-}
-
 func (p *pending) get(id string, outputs int, now time.Time) (*record.Pending, error) {
 	if p.store.CountPending() == 0 {
 		return nil, nil

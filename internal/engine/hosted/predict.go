@@ -17,7 +17,7 @@ import (
 func (m *Model) Predict(ctx context.Context, rows []Row, o PredictOptions) ([]Prediction, error) {
 	started := m.env.Now()
 	m.Touch(started)
-	o.Remember = o.Remember && (o.Shared || m.registered.Load().Follow == nil) // The leader gets the labels.
+	o.Remember = o.Remember && m.registered.Load().Follow == nil // The leader gets the labels.
 	if err := CheckRows(len(rows), func(n int) error { return m.checkRow(&rows[n]) }); err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ const (
 	versionSeen    = 3
 	versionPending = 3
 	versionEntry   = 7
-	versionAlias   = 4
+	versionAlias   = 5
 	versionCarried = 2
 )
 

@@ -71,9 +71,8 @@ type sums struct {
 	sequence uint64
 	whole    account.Performance
 	classes  classes.Performance
-	// squares and pairs are as in account.Summary.
-	squares float64
-	pairs   confidence.Moments
+	// pairs are as in account.Summary.
+	pairs confidence.Moments
 	// recent is the loss of a recent observation, +Inf if the model has learned none.
 	recent float64
 	// known is false of a model that was not in memory since the start.
@@ -90,7 +89,7 @@ func sumsOf(m *hosted.Model) (s sums, err error) {
 		s.sequence, err = m.LogEnd()
 	}
 	summary := &f.Summary
-	s.whole, s.squares, s.pairs = summary.Whole, summary.Squares, summary.Pairs
+	s.whole, s.pairs = summary.Whole, summary.Pairs
 	loss, observations := summary.Recent.Served.Loss, summary.Recent.Observations
 	if c := f.Classes; c != nil {
 		s.classes = c.Whole

@@ -13,6 +13,7 @@ import (
 
 	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/classes"
+	"hindsight/internal/engine/account/confidence"
 	"hindsight/internal/engine/record"
 )
 
@@ -144,8 +145,10 @@ type Comparison struct {
 	Own                         account.Performance
 	Followed                    *account.Performance
 	OwnClasses, FollowedClasses *classes.Performance
-	// Difference is nil of the model that the others are compared with, and while it is not known.
-	Difference *Difference
+	// Difference is the mean prequential loss of the model minus the mean prequential loss of its leader over Paired of the
+	// same observations, of classifiers the error rates. It is nil of the leader, and while it is not known.
+	Difference *confidence.Interval
+	Paired     uint64
 	recent     float64
 }
 
@@ -202,6 +205,9 @@ func (r *Follower) comparison(ctx context.Context, leader *Follower) (Comparison
 		c.OwnClasses, c.FollowedClasses = &at.follower.classes, &at.leader.classes
 	}
 	present, _ := sumsOf(r.model) // A model that cannot be read has no recent loss.
-	c.recent, c.Difference = present.recent, present.paired()
+	c.recent = present.recent
+	if i, ok := confidence.Paired(present.pairs); ok {
+		c.Difference, c.Paired = &i, uint64(present.pairs.Count)
+	}
 	return c, nil
 }

@@ -197,15 +197,9 @@ type Commit struct {
 	// new to the model. In a replicated store, other servers may not remember the ids of the
 	// last record, so that they come with every commit: they need not be new.
 	IDs []ID
-	// Answered are the pending predictions whose labels the record has, of any models of the store. Append removes
-	// those that exist. A crash may bring them back; a replicated log then removes them again.
-	Answered []Answered
-}
-
-// Answered names a pending prediction by the number of its model and its id.
-type Answered struct {
-	Model uint64
-	ID    string
+	// Answered are the ids of the pending predictions whose labels the record has. Append removes those that exist.
+	// A crash may bring them back; a replicated log then removes them again.
+	Answered []string
 }
 
 // Append is a commit to the log of one of several models, and the answer of Log.Append in Err.

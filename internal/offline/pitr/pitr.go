@@ -130,25 +130,18 @@ func restore(ctx context.Context, e storage.RegistryEntry, at time.Time) (Model,
 // after compares the time of an entry with any time; a far time does not fit in nanoseconds.
 func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanoseconds).After(at) }
 
-// aliases gives aliases that were set later their previous model, and removes shares that began later or whose
-// second model is removed.
+// aliases gives aliases that were set later their previous model.
 func aliases(ctx context.Context, disk storage.Aliases, at time.Time, existing map[string]int64) ([]Alias, error) {
 	var changed []Alias
 	values := map[string][]byte{}
 	err := disk.EachAlias(ctx, func(name string, value []byte) error {
 		a, err := record.DecodeAlias(value)
 		exists := func(r record.Ref) bool { return r.Created != 0 && existing[r.ID] == r.Created }
-		ends := a.Share.Model.ID != "" && (after(a.Share.Started, at) || !exists(a.Share.Model))
-		stays := !after(a.Updated, at) && exists(a.Model)
-		if err != nil || stays && !ends {
+		if err != nil || !after(a.Updated, at) && exists(a.Model) {
 			return nil //nolint:nilerr // The server logs a damaged alias and does not serve it.
 		}
 		out := Alias{Name: string([]byte(name))}
-		switch {
-		case stays:
-			out.Model = a.Model.ID
-			values[out.Name] = (&record.Alias{Model: a.Model, Previous: a.Previous, Updated: a.Updated}).Encode()
-		case after(a.Updated, at) && exists(a.Previous):
+		if after(a.Updated, at) && exists(a.Previous) {
 			out.Model = a.Previous.ID
 			values[out.Name] = (&record.Alias{Model: a.Previous, Updated: a.Updated}).Encode()
 		}

@@ -211,7 +211,7 @@ type Model struct {
 	// purged or restored to before what this one has learned, when this one cannot learn an
 	// observation or is a million behind, and when SetAlias moves an alias of that model to it.
 	Follows string `protobuf:"bytes,17,opt,name=follows,proto3" json:"follows,omitempty"`
-	// Its aliases, and those that give it a share. GetModel only.
+	// Its aliases. GetModel only.
 	Aliases []string `protobuf:"bytes,18,rep,name=aliases,proto3" json:"aliases,omitempty"`
 	// Its summary, if ListModels was asked for it.
 	Summary       *ModelSummary `protobuf:"bytes,19,opt,name=summary,proto3" json:"summary,omitempty"`
@@ -5346,8 +5346,7 @@ func (x *OutcomeEvent) GetInputs() *structpb.Struct {
 // CompareModelsRequest names a model.
 type CompareModelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The followed model, one of its followers, or an alias. By an alias with a share, whose models
-	// each learn what they predicted: these two, since the share began.
+	// The followed model, one of its followers, or an alias.
 	Model         string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5456,7 +5455,7 @@ type Comparison struct {
 	Classes *ClassPerformance `protobuf:"bytes,7,opt,name=classes,proto3" json:"classes,omitempty"`
 	// The followed classifier's performance.
 	FollowedClasses *ClassPerformance `protobuf:"bytes,8,opt,name=followed_classes,json=followedClasses,proto3" json:"followed_classes,omitempty"`
-	// Its mean loss against the first model's, from 100 observations of each on.
+	// Its mean prequential loss against the first model's, from 100 observations on.
 	Difference    *LossDifference `protobuf:"bytes,9,opt,name=difference,proto3" json:"difference,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5567,15 +5566,10 @@ type LossDifference struct {
 	Upper float64 `protobuf:"fixed64,3,opt,name=upper,proto3" json:"upper,omitempty"`
 	// The probability that the interval always holds the difference: 0.95.
 	Confidence float64 `protobuf:"fixed64,4,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	// Both models predicted the same observations, and losses are prequential. Otherwise each has
-	// its own, and losses are served.
-	Paired bool `protobuf:"varint,5,opt,name=paired,proto3" json:"paired,omitempty"`
-	// The number of observations of this model.
-	Observations uint64 `protobuf:"varint,6,opt,name=observations,proto3" json:"observations,omitempty"`
-	// The number of observations of the first model.
-	FirstObservations uint64 `protobuf:"varint,7,opt,name=first_observations,json=firstObservations,proto3" json:"first_observations,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The number of observations, which both models predicted.
+	Observations  uint64 `protobuf:"varint,6,opt,name=observations,proto3" json:"observations,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *LossDifference) Reset() {
@@ -5636,23 +5630,9 @@ func (x *LossDifference) GetConfidence() float64 {
 	return 0
 }
 
-func (x *LossDifference) GetPaired() bool {
-	if x != nil {
-		return x.Paired
-	}
-	return false
-}
-
 func (x *LossDifference) GetObservations() uint64 {
 	if x != nil {
 		return x.Observations
-	}
-	return 0
-}
-
-func (x *LossDifference) GetFirstObservations() uint64 {
-	if x != nil {
-		return x.FirstObservations
 	}
 	return 0
 }
@@ -5666,10 +5646,8 @@ type Alias struct {
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// When it was set.
 	UpdateTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=update_time,json=updateTime,proto3" json:"update_time,omitempty"`
-	// The previous target, or the model whose share ended. It learns the labels of its predictions.
+	// The previous target. It learns the labels of its predictions.
 	PreviousModel string `protobuf:"bytes,4,opt,name=previous_model,json=previousModel,proto3" json:"previous_model,omitempty"`
-	// The second model that answers a share of the requests.
-	Share         *Share `protobuf:"bytes,5,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -5732,87 +5710,6 @@ func (x *Alias) GetPreviousModel() string {
 	return ""
 }
 
-func (x *Alias) GetShare() *Share {
-	if x != nil {
-		return x.Share
-	}
-	return nil
-}
-
-// Share is the part of an alias's requests that a second model answers.
-type Share struct {
-	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of the second model. It has the inputs, labels and classes of the alias's model.
-	Model string `protobuf:"bytes,1,opt,name=model,proto3" json:"model,omitempty"`
-	// The part of the keys, or of the requests without a key, above 0 and below 1.
-	Fraction float64 `protobuf:"fixed64,2,opt,name=fraction,proto3" json:"fraction,omitempty"`
-	// Both models learn every observation: the second follows the alias's model. Otherwise each
-	// learns what it predicted.
-	LearnAll bool `protobuf:"varint,3,opt,name=learn_all,json=learnAll,proto3" json:"learn_all,omitempty"`
-	// When the share began; a change of model or fraction begins it anew. Output only.
-	StartTime     *timestamppb.Timestamp `protobuf:"bytes,4,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Share) Reset() {
-	*x = Share{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Share) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Share) ProtoMessage() {}
-
-func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[69]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Share.ProtoReflect.Descriptor instead.
-func (*Share) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
-}
-
-func (x *Share) GetModel() string {
-	if x != nil {
-		return x.Model
-	}
-	return ""
-}
-
-func (x *Share) GetFraction() float64 {
-	if x != nil {
-		return x.Fraction
-	}
-	return 0
-}
-
-func (x *Share) GetLearnAll() bool {
-	if x != nil {
-		return x.LearnAll
-	}
-	return false
-}
-
-func (x *Share) GetStartTime() *timestamppb.Timestamp {
-	if x != nil {
-		return x.StartTime
-	}
-	return nil
-}
-
 // SetAliasRequest names an alias and its target.
 type SetAliasRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5822,15 +5719,13 @@ type SetAliasRequest struct {
 	Model string `protobuf:"bytes,2,opt,name=model,proto3" json:"model,omitempty"`
 	// If given, the alias must name this model now; "-": the alias must not exist.
 	ExpectedModel string `protobuf:"bytes,3,opt,name=expected_model,json=expectedModel,proto3" json:"expected_model,omitempty"`
-	// The share of a second model. Absent: the alias's model gets all, and a share ends.
-	Share         *Share `protobuf:"bytes,4,opt,name=share,proto3" json:"share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SetAliasRequest) Reset() {
 	*x = SetAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5842,7 +5737,7 @@ func (x *SetAliasRequest) String() string {
 func (*SetAliasRequest) ProtoMessage() {}
 
 func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[70]
+	mi := &file_hindsight_v1_model_proto_msgTypes[69]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5855,7 +5750,7 @@ func (x *SetAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasRequest.ProtoReflect.Descriptor instead.
 func (*SetAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{69}
 }
 
 func (x *SetAliasRequest) GetAlias() string {
@@ -5879,13 +5774,6 @@ func (x *SetAliasRequest) GetExpectedModel() string {
 	return ""
 }
 
-func (x *SetAliasRequest) GetShare() *Share {
-	if x != nil {
-		return x.Share
-	}
-	return nil
-}
-
 // SetAliasResponse answers SetAlias.
 type SetAliasResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -5897,7 +5785,7 @@ type SetAliasResponse struct {
 
 func (x *SetAliasResponse) Reset() {
 	*x = SetAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[71]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5909,7 +5797,7 @@ func (x *SetAliasResponse) String() string {
 func (*SetAliasResponse) ProtoMessage() {}
 
 func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[71]
+	mi := &file_hindsight_v1_model_proto_msgTypes[70]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5922,7 +5810,7 @@ func (x *SetAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SetAliasResponse.ProtoReflect.Descriptor instead.
 func (*SetAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{71}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{70}
 }
 
 func (x *SetAliasResponse) GetAlias() *Alias {
@@ -5941,7 +5829,7 @@ type ListAliasesRequest struct {
 
 func (x *ListAliasesRequest) Reset() {
 	*x = ListAliasesRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[72]
+	mi := &file_hindsight_v1_model_proto_msgTypes[71]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5953,7 +5841,7 @@ func (x *ListAliasesRequest) String() string {
 func (*ListAliasesRequest) ProtoMessage() {}
 
 func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[72]
+	mi := &file_hindsight_v1_model_proto_msgTypes[71]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -5966,7 +5854,7 @@ func (x *ListAliasesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesRequest.ProtoReflect.Descriptor instead.
 func (*ListAliasesRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{72}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{71}
 }
 
 // ListAliasesResponse answers ListAliases.
@@ -5980,7 +5868,7 @@ type ListAliasesResponse struct {
 
 func (x *ListAliasesResponse) Reset() {
 	*x = ListAliasesResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[73]
+	mi := &file_hindsight_v1_model_proto_msgTypes[72]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -5992,7 +5880,7 @@ func (x *ListAliasesResponse) String() string {
 func (*ListAliasesResponse) ProtoMessage() {}
 
 func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[73]
+	mi := &file_hindsight_v1_model_proto_msgTypes[72]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6005,7 +5893,7 @@ func (x *ListAliasesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListAliasesResponse.ProtoReflect.Descriptor instead.
 func (*ListAliasesResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{73}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{72}
 }
 
 func (x *ListAliasesResponse) GetAliases() []*Alias {
@@ -6026,7 +5914,7 @@ type DeleteAliasRequest struct {
 
 func (x *DeleteAliasRequest) Reset() {
 	*x = DeleteAliasRequest{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[74]
+	mi := &file_hindsight_v1_model_proto_msgTypes[73]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6038,7 +5926,7 @@ func (x *DeleteAliasRequest) String() string {
 func (*DeleteAliasRequest) ProtoMessage() {}
 
 func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[74]
+	mi := &file_hindsight_v1_model_proto_msgTypes[73]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6051,7 +5939,7 @@ func (x *DeleteAliasRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasRequest.ProtoReflect.Descriptor instead.
 func (*DeleteAliasRequest) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{74}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{73}
 }
 
 func (x *DeleteAliasRequest) GetAlias() string {
@@ -6070,7 +5958,7 @@ type DeleteAliasResponse struct {
 
 func (x *DeleteAliasResponse) Reset() {
 	*x = DeleteAliasResponse{}
-	mi := &file_hindsight_v1_model_proto_msgTypes[75]
+	mi := &file_hindsight_v1_model_proto_msgTypes[74]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -6082,7 +5970,7 @@ func (x *DeleteAliasResponse) String() string {
 func (*DeleteAliasResponse) ProtoMessage() {}
 
 func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_hindsight_v1_model_proto_msgTypes[75]
+	mi := &file_hindsight_v1_model_proto_msgTypes[74]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -6095,7 +5983,7 @@ func (x *DeleteAliasResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteAliasResponse.ProtoReflect.Descriptor instead.
 func (*DeleteAliasResponse) Descriptor() ([]byte, []int) {
-	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{75}
+	return file_hindsight_v1_model_proto_rawDescGZIP(), []int{74}
 }
 
 var File_hindsight_v1_model_proto protoreflect.FileDescriptor
@@ -6616,35 +6504,25 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x10followed_classes\x18\b \x01(\v2\x1e.hindsight.v1.ClassPerformanceR\x0ffollowedClasses\x12<\n" +
 	"\n" +
 	"difference\x18\t \x01(\v2\x1c.hindsight.v1.LossDifferenceR\n" +
-	"difference\"\xdb\x01\n" +
+	"difference\"\x94\x01\n" +
 	"\x0eLossDifference\x12\x12\n" +
 	"\x04mean\x18\x01 \x01(\x01R\x04mean\x12\x14\n" +
 	"\x05lower\x18\x02 \x01(\x01R\x05lower\x12\x14\n" +
 	"\x05upper\x18\x03 \x01(\x01R\x05upper\x12\x1e\n" +
 	"\n" +
 	"confidence\x18\x04 \x01(\x01R\n" +
-	"confidence\x12\x16\n" +
-	"\x06paired\x18\x05 \x01(\bR\x06paired\x12\"\n" +
-	"\fobservations\x18\x06 \x01(\x04R\fobservations\x12-\n" +
-	"\x12first_observations\x18\a \x01(\x04R\x11firstObservations\"\xc2\x01\n" +
+	"confidence\x12\"\n" +
+	"\fobservations\x18\x06 \x01(\x04R\fobservations\"\x97\x01\n" +
 	"\x05Alias\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12;\n" +
 	"\vupdate_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\n" +
 	"updateTime\x12%\n" +
-	"\x0eprevious_model\x18\x04 \x01(\tR\rpreviousModel\x12)\n" +
-	"\x05share\x18\x05 \x01(\v2\x13.hindsight.v1.ShareR\x05share\"\x91\x01\n" +
-	"\x05Share\x12\x14\n" +
-	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
-	"\bfraction\x18\x02 \x01(\x01R\bfraction\x12\x1b\n" +
-	"\tlearn_all\x18\x03 \x01(\bR\blearnAll\x129\n" +
-	"\n" +
-	"start_time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\"\x8f\x01\n" +
+	"\x0eprevious_model\x18\x04 \x01(\tR\rpreviousModel\"d\n" +
 	"\x0fSetAliasRequest\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\x12\x14\n" +
 	"\x05model\x18\x02 \x01(\tR\x05model\x12%\n" +
-	"\x0eexpected_model\x18\x03 \x01(\tR\rexpectedModel\x12)\n" +
-	"\x05share\x18\x04 \x01(\v2\x13.hindsight.v1.ShareR\x05share\"=\n" +
+	"\x0eexpected_model\x18\x03 \x01(\tR\rexpectedModel\"=\n" +
 	"\x10SetAliasResponse\x12)\n" +
 	"\x05alias\x18\x01 \x01(\v2\x13.hindsight.v1.AliasR\x05alias\"\x14\n" +
 	"\x12ListAliasesRequest\"D\n" +
@@ -6652,7 +6530,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\aaliases\x18\x01 \x03(\v2\x13.hindsight.v1.AliasR\aaliases\"*\n" +
 	"\x12DeleteAliasRequest\x12\x14\n" +
 	"\x05alias\x18\x01 \x01(\tR\x05alias\"\x15\n" +
-	"\x13DeleteAliasResponse2\xa6\x17\n" +
+	"\x13DeleteAliasResponse2\x99\x17\n" +
 	"\fModelService\x12\x95\x01\n" +
 	"\vCreateModel\x12 .hindsight.v1.CreateModelRequest\x1a!.hindsight.v1.CreateModelResponse\"A\xca\xf3\x18(\b\x03\x1a\x02id\x1a\afollows \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x0f:\x01*\"\n" +
 	"/v1/models\x12\x89\x01\n" +
@@ -6675,8 +6553,8 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\rListSnapshots\x12\".hindsight.v1.ListSnapshotsRequest\x1a#.hindsight.v1.ListSnapshotsResponse\"1\xca\xf3\x18\t\b\x01\x1a\x05model\x82\xd3\xe4\x93\x02\x1e\x12\x1c/v1/models/{model}/snapshots\x12\xa2\x01\n" +
 	"\fRestoreModel\x12!.hindsight.v1.RestoreModelRequest\x1a\".hindsight.v1.RestoreModelResponse\"K\xca\xf3\x18\"\b\x03\x1a\x05model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x1f:\x01*\"\x1a/v1/models/{model}:restore\x12e\n" +
 	"\vExportModel\x12 .hindsight.v1.ExportModelRequest\x1a!.hindsight.v1.ExportModelResponse\"\x0f\xca\xf3\x18\v\b\x03\x1a\x05model \x010\x01\x12y\n" +
-	"\vImportModel\x12 .hindsight.v1.ImportModelRequest\x1a!.hindsight.v1.ImportModelResponse\"#\xca\xf3\x18\x1f\b\x03\x1a\x02id \x01*\x15names of other models(\x01\x12\xb3\x01\n" +
-	"\bSetAlias\x12\x1d.hindsight.v1.SetAliasRequest\x1a\x1e.hindsight.v1.SetAliasResponse\"h\xca\xf3\x18F\b\x03\x1a\x05alias\x1a\x05model\x1a\x0eexpected_model\x1a\vshare.model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x18:\x01*\x1a\x13/v1/aliases/{alias}\x12\x9a\x01\n" +
+	"\vImportModel\x12 .hindsight.v1.ImportModelRequest\x1a!.hindsight.v1.ImportModelResponse\"#\xca\xf3\x18\x1f\b\x03\x1a\x02id \x01*\x15names of other models(\x01\x12\xa6\x01\n" +
+	"\bSetAlias\x12\x1d.hindsight.v1.SetAliasRequest\x1a\x1e.hindsight.v1.SetAliasResponse\"[\xca\xf3\x189\b\x03\x1a\x05alias\x1a\x05model\x1a\x0eexpected_model \x01*\x15names of other models\x82\xd3\xe4\x93\x02\x18:\x01*\x1a\x13/v1/aliases/{alias}\x12\x9a\x01\n" +
 	"\vListAliases\x12 .hindsight.v1.ListAliasesRequest\x1a!.hindsight.v1.ListAliasesResponse\"F\xca\xf3\x18/\b\x01*+aliases of other names, and of other models\x82\xd3\xe4\x93\x02\r\x12\v/v1/aliases\x12~\n" +
 	"\vDeleteAlias\x12 .hindsight.v1.DeleteAliasRequest\x1a!.hindsight.v1.DeleteAliasResponse\"*\xca\xf3\x18\v\b\x03\x1a\x05alias \x01\x82\xd3\xe4\x93\x02\x15*\x13/v1/aliases/{alias}B.Z,hindsight/api/proto/hindsight/v1;hindsightv1b\x06proto3"
 
@@ -6693,7 +6571,7 @@ func file_hindsight_v1_model_proto_rawDescGZIP() []byte {
 }
 
 var file_hindsight_v1_model_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 81)
+var file_hindsight_v1_model_proto_msgTypes = make([]protoimpl.MessageInfo, 80)
 var file_hindsight_v1_model_proto_goTypes = []any{
 	(ModelSummary_State)(0),         // 0: hindsight.v1.ModelSummary.State
 	(InferredColumn_Kind)(0),        // 1: hindsight.v1.InferredColumn.Kind
@@ -6766,53 +6644,52 @@ var file_hindsight_v1_model_proto_goTypes = []any{
 	(*Comparison)(nil),              // 68: hindsight.v1.Comparison
 	(*LossDifference)(nil),          // 69: hindsight.v1.LossDifference
 	(*Alias)(nil),                   // 70: hindsight.v1.Alias
-	(*Share)(nil),                   // 71: hindsight.v1.Share
-	(*SetAliasRequest)(nil),         // 72: hindsight.v1.SetAliasRequest
-	(*SetAliasResponse)(nil),        // 73: hindsight.v1.SetAliasResponse
-	(*ListAliasesRequest)(nil),      // 74: hindsight.v1.ListAliasesRequest
-	(*ListAliasesResponse)(nil),     // 75: hindsight.v1.ListAliasesResponse
-	(*DeleteAliasRequest)(nil),      // 76: hindsight.v1.DeleteAliasRequest
-	(*DeleteAliasResponse)(nil),     // 77: hindsight.v1.DeleteAliasResponse
-	nil,                             // 78: hindsight.v1.Model.LabelsEntry
-	nil,                             // 79: hindsight.v1.Model.AnnotationsEntry
-	nil,                             // 80: hindsight.v1.CreateModelRequest.LabelsEntry
-	nil,                             // 81: hindsight.v1.CreateModelRequest.AnnotationsEntry
-	nil,                             // 82: hindsight.v1.ListModelsRequest.LabelsEntry
-	(*ModelSpec)(nil),               // 83: hindsight.v1.ModelSpec
-	(*timestamppb.Timestamp)(nil),   // 84: google.protobuf.Timestamp
-	(*durationpb.Duration)(nil),     // 85: google.protobuf.Duration
-	(*fieldmaskpb.FieldMask)(nil),   // 86: google.protobuf.FieldMask
-	(*FamilyPart)(nil),              // 87: hindsight.v1.FamilyPart
-	(*Outcome)(nil),                 // 88: hindsight.v1.Outcome
-	(*Interval)(nil),                // 89: hindsight.v1.Interval
-	(*structpb.Struct)(nil),         // 90: google.protobuf.Struct
+	(*SetAliasRequest)(nil),         // 71: hindsight.v1.SetAliasRequest
+	(*SetAliasResponse)(nil),        // 72: hindsight.v1.SetAliasResponse
+	(*ListAliasesRequest)(nil),      // 73: hindsight.v1.ListAliasesRequest
+	(*ListAliasesResponse)(nil),     // 74: hindsight.v1.ListAliasesResponse
+	(*DeleteAliasRequest)(nil),      // 75: hindsight.v1.DeleteAliasRequest
+	(*DeleteAliasResponse)(nil),     // 76: hindsight.v1.DeleteAliasResponse
+	nil,                             // 77: hindsight.v1.Model.LabelsEntry
+	nil,                             // 78: hindsight.v1.Model.AnnotationsEntry
+	nil,                             // 79: hindsight.v1.CreateModelRequest.LabelsEntry
+	nil,                             // 80: hindsight.v1.CreateModelRequest.AnnotationsEntry
+	nil,                             // 81: hindsight.v1.ListModelsRequest.LabelsEntry
+	(*ModelSpec)(nil),               // 82: hindsight.v1.ModelSpec
+	(*timestamppb.Timestamp)(nil),   // 83: google.protobuf.Timestamp
+	(*durationpb.Duration)(nil),     // 84: google.protobuf.Duration
+	(*fieldmaskpb.FieldMask)(nil),   // 85: google.protobuf.FieldMask
+	(*FamilyPart)(nil),              // 86: hindsight.v1.FamilyPart
+	(*Outcome)(nil),                 // 87: hindsight.v1.Outcome
+	(*Interval)(nil),                // 88: hindsight.v1.Interval
+	(*structpb.Struct)(nil),         // 89: google.protobuf.Struct
 }
 var file_hindsight_v1_model_proto_depIdxs = []int32{
-	83,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
-	84,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
+	82,  // 0: hindsight.v1.Model.spec:type_name -> hindsight.v1.ModelSpec
+	83,  // 1: hindsight.v1.Model.create_time:type_name -> google.protobuf.Timestamp
 	4,   // 2: hindsight.v1.Model.inputs:type_name -> hindsight.v1.LearnedInput
-	78,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
-	79,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
-	85,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
-	84,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
-	84,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
-	84,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
+	77,  // 3: hindsight.v1.Model.labels:type_name -> hindsight.v1.Model.LabelsEntry
+	78,  // 4: hindsight.v1.Model.annotations:type_name -> hindsight.v1.Model.AnnotationsEntry
+	84,  // 5: hindsight.v1.Model.label_ttl:type_name -> google.protobuf.Duration
+	83,  // 6: hindsight.v1.Model.update_time:type_name -> google.protobuf.Timestamp
+	83,  // 7: hindsight.v1.Model.delete_time:type_name -> google.protobuf.Timestamp
+	83,  // 8: hindsight.v1.Model.purge_time:type_name -> google.protobuf.Timestamp
 	3,   // 9: hindsight.v1.Model.summary:type_name -> hindsight.v1.ModelSummary
 	0,   // 10: hindsight.v1.ModelSummary.state:type_name -> hindsight.v1.ModelSummary.State
 	34,  // 11: hindsight.v1.ModelSummary.recent:type_name -> hindsight.v1.Performance
 	29,  // 12: hindsight.v1.ModelSummary.recent_classes:type_name -> hindsight.v1.ClassPerformance
-	84,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
+	83,  // 13: hindsight.v1.ModelSummary.observe_time:type_name -> google.protobuf.Timestamp
 	5,   // 14: hindsight.v1.LearnedInput.categories:type_name -> hindsight.v1.Category
-	83,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
-	80,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
-	81,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
-	85,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
+	82,  // 15: hindsight.v1.CreateModelRequest.spec:type_name -> hindsight.v1.ModelSpec
+	79,  // 16: hindsight.v1.CreateModelRequest.labels:type_name -> hindsight.v1.CreateModelRequest.LabelsEntry
+	80,  // 17: hindsight.v1.CreateModelRequest.annotations:type_name -> hindsight.v1.CreateModelRequest.AnnotationsEntry
+	84,  // 18: hindsight.v1.CreateModelRequest.label_ttl:type_name -> google.protobuf.Duration
 	2,   // 19: hindsight.v1.CreateModelResponse.model:type_name -> hindsight.v1.Model
 	2,   // 20: hindsight.v1.GetModelResponse.model:type_name -> hindsight.v1.Model
-	82,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
+	81,  // 21: hindsight.v1.ListModelsRequest.labels:type_name -> hindsight.v1.ListModelsRequest.LabelsEntry
 	2,   // 22: hindsight.v1.ListModelsResponse.models:type_name -> hindsight.v1.Model
 	2,   // 23: hindsight.v1.UpdateModelRequest.model:type_name -> hindsight.v1.Model
-	86,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
+	85,  // 24: hindsight.v1.UpdateModelRequest.update_mask:type_name -> google.protobuf.FieldMask
 	2,   // 25: hindsight.v1.UpdateModelResponse.model:type_name -> hindsight.v1.Model
 	2,   // 26: hindsight.v1.DeleteModelResponse.model:type_name -> hindsight.v1.Model
 	2,   // 27: hindsight.v1.UndeleteModelResponse.model:type_name -> hindsight.v1.Model
@@ -6827,7 +6704,7 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	27,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
 	33,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
 	25,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	87,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	86,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
 	24,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
 	23,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
 	22,  // 42: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
@@ -6842,93 +6719,90 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	30,  // 51: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
 	35,  // 52: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
 	35,  // 53: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	83,  // 54: hindsight.v1.InferSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	83,  // 55: hindsight.v1.InferSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	82,  // 54: hindsight.v1.InferSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	82,  // 55: hindsight.v1.InferSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
 	41,  // 56: hindsight.v1.InferSpecResponse.columns:type_name -> hindsight.v1.InferredColumn
 	1,   // 57: hindsight.v1.InferredColumn.kind:type_name -> hindsight.v1.InferredColumn.Kind
 	44,  // 58: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
 	45,  // 59: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	83,  // 60: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	83,  // 61: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	84,  // 62: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	82,  // 60: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	82,  // 61: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	83,  // 62: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
 	48,  // 63: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
 	48,  // 64: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	84,  // 65: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	83,  // 65: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
 	2,   // 66: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
 	2,   // 67: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
 	61,  // 68: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
 	62,  // 69: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	84,  // 70: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	83,  // 70: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
 	34,  // 71: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
 	29,  // 72: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	84,  // 73: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	85,  // 74: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	83,  // 73: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	84,  // 74: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
 	65,  // 75: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
 	20,  // 76: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
 	61,  // 77: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	88,  // 78: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	84,  // 79: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	89,  // 80: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	90,  // 81: hindsight.v1.OutcomeEvent.inputs:type_name -> google.protobuf.Struct
+	87,  // 78: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	83,  // 79: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	88,  // 80: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	89,  // 81: hindsight.v1.OutcomeEvent.inputs:type_name -> google.protobuf.Struct
 	68,  // 82: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
 	34,  // 83: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
 	34,  // 84: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
 	29,  // 85: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
 	29,  // 86: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
 	69,  // 87: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	84,  // 88: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	71,  // 89: hindsight.v1.Alias.share:type_name -> hindsight.v1.Share
-	84,  // 90: hindsight.v1.Share.start_time:type_name -> google.protobuf.Timestamp
-	71,  // 91: hindsight.v1.SetAliasRequest.share:type_name -> hindsight.v1.Share
-	70,  // 92: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	70,  // 93: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	6,   // 94: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	8,   // 95: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	10,  // 96: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	12,  // 97: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	14,  // 98: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	16,  // 99: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	18,  // 100: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	59,  // 101: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	63,  // 102: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	66,  // 103: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	46,  // 104: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	39,  // 105: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
-	42,  // 106: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	49,  // 107: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	51,  // 108: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	53,  // 109: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	55,  // 110: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	57,  // 111: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	72,  // 112: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	74,  // 113: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	76,  // 114: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	7,   // 115: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	9,   // 116: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	11,  // 117: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	13,  // 118: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	15,  // 119: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	17,  // 120: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	19,  // 121: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	60,  // 122: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	64,  // 123: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	67,  // 124: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	47,  // 125: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	40,  // 126: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
-	43,  // 127: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	50,  // 128: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	52,  // 129: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	54,  // 130: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	56,  // 131: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	58,  // 132: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	73,  // 133: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	75,  // 134: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	77,  // 135: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	115, // [115:136] is the sub-list for method output_type
-	94,  // [94:115] is the sub-list for method input_type
-	94,  // [94:94] is the sub-list for extension type_name
-	94,  // [94:94] is the sub-list for extension extendee
-	0,   // [0:94] is the sub-list for field type_name
+	83,  // 88: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	70,  // 89: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	70,  // 90: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	6,   // 91: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	8,   // 92: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	10,  // 93: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	12,  // 94: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	14,  // 95: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	16,  // 96: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	18,  // 97: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	59,  // 98: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	63,  // 99: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	66,  // 100: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	46,  // 101: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	39,  // 102: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
+	42,  // 103: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	49,  // 104: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	51,  // 105: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	53,  // 106: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	55,  // 107: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	57,  // 108: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	71,  // 109: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	73,  // 110: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	75,  // 111: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	7,   // 112: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	9,   // 113: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	11,  // 114: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	13,  // 115: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	15,  // 116: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	17,  // 117: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	19,  // 118: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	60,  // 119: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	64,  // 120: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	67,  // 121: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	47,  // 122: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	40,  // 123: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
+	43,  // 124: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	50,  // 125: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	52,  // 126: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	54,  // 127: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	56,  // 128: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	58,  // 129: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	72,  // 130: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	74,  // 131: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	76,  // 132: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	112, // [112:133] is the sub-list for method output_type
+	91,  // [91:112] is the sub-list for method input_type
+	91,  // [91:91] is the sub-list for extension type_name
+	91,  // [91:91] is the sub-list for extension extendee
+	0,   // [0:91] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }
@@ -6966,7 +6840,7 @@ func file_hindsight_v1_model_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_hindsight_v1_model_proto_rawDesc), len(file_hindsight_v1_model_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   81,
+			NumMessages:   80,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

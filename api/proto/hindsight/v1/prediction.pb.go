@@ -49,9 +49,6 @@ type PredictRequest struct {
 	// The greatest age of the answering state, in a cluster. Absent: any age; the trailer
 	// hindsight-age-ms returns the age.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,9,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
-	// Chooses the model behind an alias with a share, such as the id of a user. Absent: the
-	// prediction id chooses, and chance without one.
-	Key string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
 	// How many rows come between the next row and this one, without their labels. auto says less of
 	// the newest labels then, and widens the intervals.
 	Horizon       uint32 `protobuf:"varint,11,opt,name=horizon,proto3" json:"horizon,omitempty"`
@@ -150,13 +147,6 @@ func (x *PredictRequest) GetMaxStaleness() *durationpb.Duration {
 		return x.MaxStaleness
 	}
 	return nil
-}
-
-func (x *PredictRequest) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
 }
 
 func (x *PredictRequest) GetHorizon() uint32 {
@@ -648,8 +638,6 @@ type PredictBatchRequest struct {
 	MinSequence uint64 `protobuf:"varint,7,opt,name=min_sequence,json=minSequence,proto3" json:"min_sequence,omitempty"`
 	// As in PredictRequest.
 	MaxStaleness *durationpb.Duration `protobuf:"bytes,8,opt,name=max_staleness,json=maxStaleness,proto3" json:"max_staleness,omitempty"`
-	// One key per row, or none: as in PredictRequest.
-	Keys []string `protobuf:"bytes,9,rep,name=keys,proto3" json:"keys,omitempty"`
 	// As in PredictRequest, of the first row. The rows follow one another: each is one row further.
 	Horizon uint32 `protobuf:"varint,10,opt,name=horizon,proto3" json:"horizon,omitempty"`
 	// The rows are alternatives of one moment: all have the horizon of the first.
@@ -740,13 +728,6 @@ func (x *PredictBatchRequest) GetMinSequence() uint64 {
 func (x *PredictBatchRequest) GetMaxStaleness() *durationpb.Duration {
 	if x != nil {
 		return x.MaxStaleness
-	}
-	return nil
-}
-
-func (x *PredictBatchRequest) GetKeys() []string {
-	if x != nil {
-		return x.Keys
 	}
 	return nil
 }
@@ -879,10 +860,7 @@ type ObserveRequest struct {
 	// Names an observation given by its input. Without an id a retry is learned again.
 	ObservationId string `protobuf:"bytes,8,opt,name=observation_id,json=observationId,proto3" json:"observation_id,omitempty"`
 	// The input by names, for a model with inputs.
-	Inputs *structpb.Struct `protobuf:"bytes,9,opt,name=inputs,proto3" json:"inputs,omitempty"`
-	// As in PredictRequest, for an observation without a pending prediction. Absent: its id
-	// chooses.
-	Key           string `protobuf:"bytes,10,opt,name=key,proto3" json:"key,omitempty"`
+	Inputs        *structpb.Struct `protobuf:"bytes,9,opt,name=inputs,proto3" json:"inputs,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -991,13 +969,6 @@ func (x *ObserveRequest) GetInputs() *structpb.Struct {
 		return x.Inputs
 	}
 	return nil
-}
-
-func (x *ObserveRequest) GetKey() string {
-	if x != nil {
-		return x.Key
-	}
-	return ""
 }
 
 type isObserveRequest_Target interface {
@@ -1349,7 +1320,7 @@ var File_hindsight_v1_prediction_proto protoreflect.FileDescriptor
 
 const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\n" +
-	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\xa7\x03\n" +
+	"\x1dhindsight/v1/prediction.proto\x12\fhindsight.v1\x1a\x1cgoogle/api/annotations.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x19hindsight/v1/access.proto\x1a\x17hindsight/v1/spec.proto\"\x95\x03\n" +
 	"\x0ePredictRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x1a\n" +
 	"\bfeatures\x18\x02 \x03(\x01R\bfeatures\x12#\n" +
@@ -1359,9 +1330,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06inputs\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12\x18\n" +
 	"\aexplain\x18\a \x01(\bR\aexplain\x12!\n" +
 	"\fmin_sequence\x18\b \x01(\x04R\vminSequence\x12>\n" +
-	"\rmax_staleness\x18\t \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x12\x10\n" +
-	"\x03key\x18\n" +
-	" \x01(\tR\x03key\x12\x18\n" +
+	"\rmax_staleness\x18\t \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x12\x18\n" +
 	"\ahorizon\x18\v \x01(\rR\ahorizonB\v\n" +
 	"\t_remember\"K\n" +
 	"\x0fPredictResponse\x128\n" +
@@ -1414,7 +1383,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x06lowers\x18\x04 \x03(\x01R\x06lowers\x12\x16\n" +
 	"\x06uppers\x18\x05 \x03(\x01R\x06uppersB\b\n" +
 	"\x06_lowerB\b\n" +
-	"\x06_upper\"\xc5\x03\n" +
+	"\x06_upper\"\xb1\x03\n" +
 	"\x13PredictBatchRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12%\n" +
 	"\x04rows\x18\x02 \x03(\v2\x11.hindsight.v1.RowR\x04rows\x12%\n" +
@@ -1423,8 +1392,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\bremember\x18\x05 \x01(\bH\x00R\bremember\x88\x01\x01\x12/\n" +
 	"\x06inputs\x18\x06 \x03(\v2\x17.google.protobuf.StructR\x06inputs\x12!\n" +
 	"\fmin_sequence\x18\a \x01(\x04R\vminSequence\x12>\n" +
-	"\rmax_staleness\x18\b \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x12\x12\n" +
-	"\x04keys\x18\t \x03(\tR\x04keys\x12\x18\n" +
+	"\rmax_staleness\x18\b \x01(\v2\x19.google.protobuf.DurationR\fmaxStaleness\x12\x18\n" +
 	"\ahorizon\x18\n" +
 	" \x01(\rR\ahorizon\x12\"\n" +
 	"\falternatives\x18\v \x01(\bR\falternativesB\v\n" +
@@ -1432,7 +1400,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x14PredictBatchResponse\x12:\n" +
 	"\vpredictions\x18\x01 \x03(\v2\x18.hindsight.v1.PredictionR\vpredictions\" \n" +
 	"\x06Labels\x12\x16\n" +
-	"\x06values\x18\x01 \x03(\x01R\x06values\"\xe3\x02\n" +
+	"\x06values\x18\x01 \x03(\x01R\x06values\"\xd1\x02\n" +
 	"\x0eObserveRequest\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12#\n" +
 	"\rprediction_id\x18\x02 \x01(\tR\fpredictionId\x12\x1a\n" +
@@ -1442,9 +1410,7 @@ const file_hindsight_v1_prediction_proto_rawDesc = "" +
 	"\x05class\x18\x06 \x01(\tH\x00R\x05class\x12\x1b\n" +
 	"\x06weight\x18\a \x01(\x01H\x01R\x06weight\x88\x01\x01\x12%\n" +
 	"\x0eobservation_id\x18\b \x01(\tR\robservationId\x12/\n" +
-	"\x06inputs\x18\t \x01(\v2\x17.google.protobuf.StructR\x06inputs\x12\x10\n" +
-	"\x03key\x18\n" +
-	" \x01(\tR\x03keyB\b\n" +
+	"\x06inputs\x18\t \x01(\v2\x17.google.protobuf.StructR\x06inputsB\b\n" +
 	"\x06targetB\t\n" +
 	"\a_weight\"B\n" +
 	"\x0fObserveResponse\x12/\n" +

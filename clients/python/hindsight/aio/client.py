@@ -95,16 +95,9 @@ class Client(Connection):
         """Creates a model from the bytes or the file of an export."""
         return await self.run(_calls.import_model(), timeout, lambda: _calls.import_requests(id, source))
 
-    async def set_alias(
-        self, alias: str, model: str, *, expected_model: str = "", share: Optional[str] = None, fraction: float = 0.0,
-        learn_all: bool = False,
-    ) -> messages.Alias:
-        """Makes an alias name a model. A second model, share, answers a fraction of the requests.
-
-        Each model learns what it predicted. With learn_all both learn all: share follows model.
-        Without share a share ends.
-        """
-        return await self.run(_calls.set_alias(alias, model, expected_model, share, fraction, learn_all))
+    async def set_alias(self, alias: str, model: str, *, expected_model: str = "") -> messages.Alias:
+        """Makes an alias name a model."""
+        return await self.run(_calls.set_alias(alias, model, expected_model))
 
     async def aliases(self) -> list[messages.Alias]:
         """The aliases, by name."""
@@ -145,44 +138,41 @@ class Model(Shown):
     async def predict(
         self, x: Input, *, id: Optional[str] = None, label_ttl: Optional[Span] = None, remember: bool = True,
         explain: bool = False, min_sequence: int = 0, max_staleness: Optional[Span] = None,
-        key: str = "", horizon: int = 0, timeout: Optional[float] = None,
+        horizon: int = 0, timeout: Optional[float] = None,
     ) -> messages.Prediction:
         """Predicts for features, or for named inputs. remember=False: no label will come.
 
         explain: the prediction of auto has an explanation. In a cluster the state that
         predicts has at least min_sequence observations, such as the sequence of an Outcome,
-        and is at most max_staleness seconds old. key chooses the model behind an alias with a
-        share: one key, one model. horizon is how many rows come between the next row and this one, without
-        their labels.
+        and is at most max_staleness seconds old. horizon is how many rows come between the next row and this
+        one, without their labels.
         """
         return await self.client.run(
-            _calls.predict(self.id, x, id, label_ttl, remember, explain, min_sequence, max_staleness, key, horizon), timeout
+            _calls.predict(self.id, x, id, label_ttl, remember, explain, min_sequence, max_staleness, horizon), timeout
         )
 
     async def observe(
         self, x: Union[messages.Prediction, str, Input], label: Label, *, weight: Optional[float] = None,
-        id: Optional[str] = None, key: str = "", timeout: Optional[float] = None,
+        id: Optional[str] = None, timeout: Optional[float] = None,
     ) -> messages.Outcome:
         """Learns what happened, exactly once, and returns when it is durable.
 
         x is the prediction or its id. Without a prediction, or after the prediction has
-        expired, x is the input, and id is the identity of the observation. key is the key of
-        predict.
+        expired, x is the input, and id is the identity of the observation.
         """
-        return await self.client.run(_calls.observe(self.id, x, label, weight, id, key), timeout)
+        return await self.client.run(_calls.observe(self.id, x, label, weight, id), timeout)
 
     async def predict_batch(
         self, rows: Iterable[Input], *, ids: Optional[Sequence[str]] = None, label_ttl: Optional[Span] = None,
         remember: bool = True, min_sequence: int = 0, max_staleness: Optional[Span] = None,
-        keys: Sequence[str] = (), horizon: int = 0, alternatives: bool = False, timeout: Optional[float] = None,
+        horizon: int = 0, alternatives: bool = False, timeout: Optional[float] = None,
     ) -> list[messages.Prediction]:
         """Predicts every row from the same state. min_sequence and max_staleness bound it as in predict.
 
-        keys has the key of each row, or none. The rows follow one another, the first one with the horizon;
-        alternatives are rows of one moment.
+        The rows follow one another, the first one with the horizon; alternatives are rows of one moment.
         """
         return await self.client.run(
-            _calls.predict_batch(self.id, rows, ids, label_ttl, remember, min_sequence, max_staleness, keys, horizon, alternatives), timeout
+            _calls.predict_batch(self.id, rows, ids, label_ttl, remember, min_sequence, max_staleness, horizon, alternatives), timeout
         )
 
     async def observe_batch(

@@ -21,7 +21,6 @@ from hindsight.messages.models import (
     ModelInfo,
     ModelSummary,
     Restored,
-    Share,
     Snapshot,
     SpecCost,
 )
@@ -64,5 +63,5 @@ __all__ = [
     "History", "HistoryPoint", "InputImportance", "InputStats", "Interval", "IntervalStats", "KeyEffect",
     "KeyPart", "LabelGateStats", "LearnedInput", "Learner", "LearnerField", "LogLossStats", "LossDifference",
     "ModelInfo", "ModelStats", "ModelSummary", "Outcome", "OutcomeEvent", "Performance", "PerformanceFigures",
-    "Prediction", "RecentRegret", "ReliabilityBin", "Restored", "Server", "Share", "Snapshot", "SpecCost",
+    "Prediction", "RecentRegret", "ReliabilityBin", "Restored", "Server", "Snapshot", "SpecCost",
 ]

@@ -133,7 +133,7 @@ class ModelInfo:
     #: is purged or restored to before what this one has learned, when this one cannot learn an
     #: observation or is a million behind, and when SetAlias moves an alias of that model to it.
     follows: str
-    #: Its aliases, and those that give it a share. GetModel only.
+    #: Its aliases. GetModel only.
     aliases: tuple[str, ...]
     #: Its summary, if ListModels was asked for it.
     summary: Optional[ModelSummary]
@@ -282,31 +282,6 @@ class Restored:
 
 
 @dataclass(frozen=True)
-class Share:
-    """Share is the part of an alias's requests that a second model answers."""
-
-    #: The id of the second model. It has the inputs, labels and classes of the alias's model.
-    model: str
-    #: The part of the keys, or of the requests without a key, above 0 and below 1.
-    fraction: float
-    #: Both models learn every observation: the second follows the alias's model. Otherwise each
-    #: learns what it predicted.
-    learn_all: bool
-    #: When the share began; a change of model or fraction begins it anew. Output only.
-    start_time: Optional[datetime]
-
-    @classmethod
-    def of(cls, m: model_pb2.Share) -> Share:
-        """Reads the message of the API."""
-        return cls(
-            model=m.model,
-            fraction=m.fraction,
-            learn_all=m.learn_all,
-            start_time=m.start_time.ToDatetime(timezone.utc) if m.HasField("start_time") else None,
-        )
-
-
-@dataclass(frozen=True)
 class Alias:
     """Alias is a name of a model."""
 
@@ -316,11 +291,8 @@ class Alias:
     model: str
     #: When it was set.
     update_time: Optional[datetime]
-    #: The previous target, or the model whose share ended. It learns the labels of its
-    #: predictions.
+    #: The previous target. It learns the labels of its predictions.
     previous_model: str
-    #: The second model that answers a share of the requests.
-    share: Optional[Share]
 
     @classmethod
     def of(cls, m: model_pb2.Alias) -> Alias:
@@ -330,5 +302,4 @@ class Alias:
             model=m.model,
             update_time=m.update_time.ToDatetime(timezone.utc) if m.HasField("update_time") else None,
             previous_model=m.previous_model,
-            share=Share.of(m.share) if m.HasField("share") else None,
         )

@@ -135,13 +135,8 @@ class LossDifference:
     upper: float
     #: The probability that the interval always holds the difference: 0.95.
     confidence: float
-    #: Both models predicted the same observations, and losses are prequential. Otherwise each has
-    #: its own, and losses are served.
-    paired: bool
-    #: The number of observations of this model.
+    #: The number of observations, which both models predicted.
     observations: int
-    #: The number of observations of the first model.
-    first_observations: int
 
     @classmethod
     def of(cls, m: model_pb2.LossDifference) -> LossDifference:
@@ -151,9 +146,7 @@ class LossDifference:
             lower=m.lower,
             upper=m.upper,
             confidence=m.confidence,
-            paired=m.paired,
             observations=m.observations,
-            first_observations=m.first_observations,
         )
 
 
@@ -177,7 +170,7 @@ class Comparison:
     classes: Optional[ClassPerformance]
     #: The followed classifier's performance.
     followed_classes: Optional[ClassPerformance]
-    #: Its mean loss against the first model's, from 100 observations of each on.
+    #: Its mean prequential loss against the first model's, from 100 observations on.
     difference: Optional[LossDifference]
 
     @classmethod

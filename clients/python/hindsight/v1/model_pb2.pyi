@@ -15,18 +15,16 @@ from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Map
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Alias(_message.Message):
-    __slots__ = ["alias", "model", "previous_model", "share", "update_time"]
+    __slots__ = ["alias", "model", "previous_model", "update_time"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
     PREVIOUS_MODEL_FIELD_NUMBER: _ClassVar[int]
-    SHARE_FIELD_NUMBER: _ClassVar[int]
     UPDATE_TIME_FIELD_NUMBER: _ClassVar[int]
     alias: str
     model: str
     previous_model: str
-    share: Share
     update_time: _timestamp_pb2.Timestamp
-    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., previous_model: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
+    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., previous_model: _Optional[str] = ...) -> None: ...
 
 class Category(_message.Message):
     __slots__ = ["name", "observations"]
@@ -626,22 +624,18 @@ class LogLossStats(_message.Message):
     def __init__(self, loss_sum: _Optional[float] = ..., regret: _Optional[float] = ..., regret_bound: _Optional[float] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ...) -> None: ...
 
 class LossDifference(_message.Message):
-    __slots__ = ["confidence", "first_observations", "lower", "mean", "observations", "paired", "upper"]
+    __slots__ = ["confidence", "lower", "mean", "observations", "upper"]
     CONFIDENCE_FIELD_NUMBER: _ClassVar[int]
-    FIRST_OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
     LOWER_FIELD_NUMBER: _ClassVar[int]
     MEAN_FIELD_NUMBER: _ClassVar[int]
     OBSERVATIONS_FIELD_NUMBER: _ClassVar[int]
-    PAIRED_FIELD_NUMBER: _ClassVar[int]
     UPPER_FIELD_NUMBER: _ClassVar[int]
     confidence: float
-    first_observations: int
     lower: float
     mean: float
     observations: int
-    paired: bool
     upper: float
-    def __init__(self, mean: _Optional[float] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., confidence: _Optional[float] = ..., paired: bool = ..., observations: _Optional[int] = ..., first_observations: _Optional[int] = ...) -> None: ...
+    def __init__(self, mean: _Optional[float] = ..., lower: _Optional[float] = ..., upper: _Optional[float] = ..., confidence: _Optional[float] = ..., observations: _Optional[int] = ...) -> None: ...
 
 class Model(_message.Message):
     __slots__ = ["aliases", "annotations", "classes", "create_time", "delete_time", "display_name", "etag", "follows", "id", "inputs", "label_ttl", "labels", "learner", "max_pending_labels", "purge_time", "sequence", "spec", "summary", "update_time"]
@@ -913,34 +907,20 @@ class RestoreModelResponse(_message.Message):
     def __init__(self, model: _Optional[_Union[Model, _Mapping]] = ..., undone: _Optional[int] = ...) -> None: ...
 
 class SetAliasRequest(_message.Message):
-    __slots__ = ["alias", "expected_model", "model", "share"]
+    __slots__ = ["alias", "expected_model", "model"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     EXPECTED_MODEL_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
-    SHARE_FIELD_NUMBER: _ClassVar[int]
     alias: str
     expected_model: str
     model: str
-    share: Share
-    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., expected_model: _Optional[str] = ..., share: _Optional[_Union[Share, _Mapping]] = ...) -> None: ...
+    def __init__(self, alias: _Optional[str] = ..., model: _Optional[str] = ..., expected_model: _Optional[str] = ...) -> None: ...
 
 class SetAliasResponse(_message.Message):
     __slots__ = ["alias"]
     ALIAS_FIELD_NUMBER: _ClassVar[int]
     alias: Alias
     def __init__(self, alias: _Optional[_Union[Alias, _Mapping]] = ...) -> None: ...
-
-class Share(_message.Message):
-    __slots__ = ["fraction", "learn_all", "model", "start_time"]
-    FRACTION_FIELD_NUMBER: _ClassVar[int]
-    LEARN_ALL_FIELD_NUMBER: _ClassVar[int]
-    MODEL_FIELD_NUMBER: _ClassVar[int]
-    START_TIME_FIELD_NUMBER: _ClassVar[int]
-    fraction: float
-    learn_all: bool
-    model: str
-    start_time: _timestamp_pb2.Timestamp
-    def __init__(self, model: _Optional[str] = ..., fraction: _Optional[float] = ..., learn_all: bool = ..., start_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
 
 class Snapshot(_message.Message):
     __slots__ = ["bytes", "create_time", "sequence", "state_digest"]

@@ -65,11 +65,10 @@ class ObserveBatchResponse(_message.Message):
     def __init__(self, outcomes: _Optional[_Iterable[_Union[Outcome, _Mapping]]] = ...) -> None: ...
 
 class ObserveRequest(_message.Message):
-    __slots__ = ["features", "inputs", "key", "label", "labels", "model", "observation_id", "prediction_id", "weight"]
+    __slots__ = ["features", "inputs", "label", "labels", "model", "observation_id", "prediction_id", "weight"]
     CLASS_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
-    KEY_FIELD_NUMBER: _ClassVar[int]
     LABELS_FIELD_NUMBER: _ClassVar[int]
     LABEL_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -78,14 +77,13 @@ class ObserveRequest(_message.Message):
     WEIGHT_FIELD_NUMBER: _ClassVar[int]
     features: _containers.RepeatedScalarFieldContainer[float]
     inputs: _struct_pb2.Struct
-    key: str
     label: float
     labels: Labels
     model: str
     observation_id: str
     prediction_id: str
     weight: float
-    def __init__(self, model: _Optional[str] = ..., prediction_id: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., label: _Optional[float] = ..., labels: _Optional[_Union[Labels, _Mapping]] = ..., weight: _Optional[float] = ..., observation_id: _Optional[str] = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., key: _Optional[str] = ..., **kwargs) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., prediction_id: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., label: _Optional[float] = ..., labels: _Optional[_Union[Labels, _Mapping]] = ..., weight: _Optional[float] = ..., observation_id: _Optional[str] = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., **kwargs) -> None: ...
 
 class ObserveResponse(_message.Message):
     __slots__ = ["outcome"]
@@ -127,11 +125,10 @@ class Outcome(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., prediction: _Optional[float] = ..., loss: _Optional[float] = ..., served_prediction: _Optional[float] = ..., served_loss: _Optional[float] = ..., regret: _Optional[float] = ..., duplicate: bool = ..., predictions: _Optional[_Iterable[float]] = ..., served_predictions: _Optional[_Iterable[float]] = ..., recent_loss: _Optional[float] = ..., recent_skill: _Optional[float] = ..., served_class: _Optional[str] = ..., model: _Optional[str] = ..., set_aside: bool = ..., **kwargs) -> None: ...
 
 class PredictBatchRequest(_message.Message):
-    __slots__ = ["alternatives", "horizon", "inputs", "keys", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_ids", "remember", "rows"]
+    __slots__ = ["alternatives", "horizon", "inputs", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_ids", "remember", "rows"]
     ALTERNATIVES_FIELD_NUMBER: _ClassVar[int]
     HORIZON_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
-    KEYS_FIELD_NUMBER: _ClassVar[int]
     LABEL_TTL_FIELD_NUMBER: _ClassVar[int]
     MAX_STALENESS_FIELD_NUMBER: _ClassVar[int]
     MIN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -142,7 +139,6 @@ class PredictBatchRequest(_message.Message):
     alternatives: bool
     horizon: int
     inputs: _containers.RepeatedCompositeFieldContainer[_struct_pb2.Struct]
-    keys: _containers.RepeatedScalarFieldContainer[str]
     label_ttl: _duration_pb2.Duration
     max_staleness: _duration_pb2.Duration
     min_sequence: int
@@ -150,7 +146,7 @@ class PredictBatchRequest(_message.Message):
     prediction_ids: _containers.RepeatedScalarFieldContainer[str]
     remember: bool
     rows: _containers.RepeatedCompositeFieldContainer[_spec_pb2.Row]
-    def __init__(self, model: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[_spec_pb2.Row, _Mapping]]] = ..., prediction_ids: _Optional[_Iterable[str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., keys: _Optional[_Iterable[str]] = ..., horizon: _Optional[int] = ..., alternatives: bool = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., rows: _Optional[_Iterable[_Union[_spec_pb2.Row, _Mapping]]] = ..., prediction_ids: _Optional[_Iterable[str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Iterable[_Union[_struct_pb2.Struct, _Mapping]]] = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., horizon: _Optional[int] = ..., alternatives: bool = ...) -> None: ...
 
 class PredictBatchResponse(_message.Message):
     __slots__ = ["predictions"]
@@ -159,12 +155,11 @@ class PredictBatchResponse(_message.Message):
     def __init__(self, predictions: _Optional[_Iterable[_Union[Prediction, _Mapping]]] = ...) -> None: ...
 
 class PredictRequest(_message.Message):
-    __slots__ = ["explain", "features", "horizon", "inputs", "key", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_id", "remember"]
+    __slots__ = ["explain", "features", "horizon", "inputs", "label_ttl", "max_staleness", "min_sequence", "model", "prediction_id", "remember"]
     EXPLAIN_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
     HORIZON_FIELD_NUMBER: _ClassVar[int]
     INPUTS_FIELD_NUMBER: _ClassVar[int]
-    KEY_FIELD_NUMBER: _ClassVar[int]
     LABEL_TTL_FIELD_NUMBER: _ClassVar[int]
     MAX_STALENESS_FIELD_NUMBER: _ClassVar[int]
     MIN_SEQUENCE_FIELD_NUMBER: _ClassVar[int]
@@ -175,14 +170,13 @@ class PredictRequest(_message.Message):
     features: _containers.RepeatedScalarFieldContainer[float]
     horizon: int
     inputs: _struct_pb2.Struct
-    key: str
     label_ttl: _duration_pb2.Duration
     max_staleness: _duration_pb2.Duration
     min_sequence: int
     model: str
     prediction_id: str
     remember: bool
-    def __init__(self, model: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., prediction_id: _Optional[str] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., explain: bool = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., key: _Optional[str] = ..., horizon: _Optional[int] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., features: _Optional[_Iterable[float]] = ..., prediction_id: _Optional[str] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., remember: bool = ..., inputs: _Optional[_Union[_struct_pb2.Struct, _Mapping]] = ..., explain: bool = ..., min_sequence: _Optional[int] = ..., max_staleness: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., horizon: _Optional[int] = ...) -> None: ...
 
 class PredictResponse(_message.Message):
     __slots__ = ["prediction"]

@@ -32,7 +32,6 @@ The recent mean loss and the recent skill are of the last 1000 rounds or so.`,
 			flags.add(f)
 			f.StringVar(&observation.PredictionId, "prediction-id", "", "id of the prediction that the label belongs to")
 			f.StringVar(&observation.ObservationId, "observation-id", "", "id of an observation that is given by its input")
-			f.StringVar(&observation.Key, "key", "", "what chooses the model behind an alias with a share, for an input without a prediction")
 			f.Float64Var(observation.Weight, "weight", 1, "weight of the observation")
 			f.Float64Var(&target.label, "label", 0, "the label")
 			f.StringVar(&target.class, "class", "", "the class, for a classifier")

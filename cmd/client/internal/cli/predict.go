@@ -50,7 +50,6 @@ The standard error is the mean's: intervals say where the label will lie.`,
 		flags: func(f *flagSet) {
 			p.flags.add(f)
 			f.StringVar(&p.id, "prediction-id", "", "id of the prediction; one is drawn if it is empty")
-			f.StringVar(&p.key, "key", "", "what chooses the model behind an alias with a share; the prediction id if it is empty")
 			f.BoolVar(&p.noRemember, "no-remember", false, "store nothing: no label will follow")
 			f.BoolVar(&p.explain, "explain", false, "also show what each family of auto's experts says")
 			f.DurationVar(&p.ttl, "label-ttl", 0, "how long the server waits for the label")
@@ -79,7 +78,7 @@ The standard error is the mean's: intervals say where the label will lie.`,
 
 type prediction struct {
 	flags               inputFlags
-	id, key             string
+	id                  string
 	noRemember, explain bool
 	ttl                 time.Duration
 	csv, train          string
@@ -131,7 +130,7 @@ func (p *prediction) run(c *call, e *env, server *client.Client) error {
 		return p.predictFile(c.ctx(), e, m)
 	}
 	r := &p.request
-	r.PredictionId, r.Key, r.Explain = p.id, p.key, p.explain
+	r.PredictionId, r.Explain = p.id, p.explain
 	if c.given("label-ttl") {
 		r.LabelTtl = durationpb.New(p.ttl)
 	}

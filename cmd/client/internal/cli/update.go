@@ -72,12 +72,9 @@ model. A limit of 0 means that of the server.`,
 func (e *env) modelCompare() verb {
 	return verb{
 		use:   "compare ID",
-		short: "Compare a model with those that follow it, or the two models that share an alias",
+		short: "Compare a model with those that follow it",
 		long: `Compare a model with the models that follow it, by prequential predictions of the
 observations that the follower has learned. Of classifiers the losses are error rates.
-
-By an alias with a share whose models each learn what they predicted, compare these
-two since the share began.
 
 The difference is the mean loss of a model minus that of the first. Its bounds hold
 at all times at once with 95% confidence, so that one may look and stop at any time.`,
