@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/jsonerror"
 )
 
 const (
@@ -168,7 +169,7 @@ func (c *call) setBody(data []byte, request protoreflect.Message) error {
 	}
 	if len(data) > 0 { // No body is an empty message.
 		if err := protojson.Unmarshal(data, into.Interface()); err != nil {
-			return invalidJSON(explain(data, into.Descriptor(), err))
+			return invalidJSON(jsonerror.Explain(data, into.Descriptor(), err))
 		}
 	}
 	if update, ok := request.Interface().(*hindsightv1.UpdateModelRequest); ok {

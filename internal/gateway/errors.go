@@ -55,6 +55,10 @@ func invalid(field string, reason hindsightv1.ErrorReason, message string) *fail
 	})
 }
 
+func invalidJSON(message string) error {
+	return invalid("body", hindsightv1.ErrorReason_INVALID_JSON, "body: "+message)
+}
+
 func shuttingDown() *failure {
 	return reject(http.StatusServiceUnavailable, codes.Unavailable, hindsightv1.ErrorReason_SHUTTING_DOWN, "the server is starting or shutting down",
 		&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})

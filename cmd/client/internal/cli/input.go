@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"hindsight/cmd/internal/command"
+	"hindsight/internal/jsonerror"
 )
 
 type inputFlags struct {
@@ -40,7 +41,7 @@ func (i *inputFlags) input(e *env, args []string) (features []float64, record *s
 		}
 		record = new(structpb.Struct)
 		if err := protojson.Unmarshal(raw, record); err != nil {
-			return nil, nil, command.Usagef("inputs: want a JSON object: %s", oneLine(err))
+			return nil, nil, command.Usagef("inputs: %s", jsonerror.Explain(raw, record.ProtoReflect().Descriptor(), err))
 		}
 		return nil, record, nil
 	case i.features != "":

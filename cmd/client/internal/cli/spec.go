@@ -3,18 +3,15 @@ package cli
 import (
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/reflect/protoreflect"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/cmd/internal/command"
-	"hindsight/internal/nearest"
+	"hindsight/internal/jsonerror"
 )
 
 const (
@@ -51,7 +48,7 @@ func (e *env) spec(text string) (*hindsightv1.ModelSpec, error) {
 	}
 	spec := new(hindsightv1.ModelSpec)
 	if err := protojson.Unmarshal(raw, spec); err != nil {
-		return nil, command.Usagef("spec: %s", specMistake(err))
+		return nil, command.Usagef("spec: %s", jsonerror.Explain(raw, spec.ProtoReflect().Descriptor(), err))
 	}
 	return spec, nil
 }
@@ -76,50 +73,4 @@ func (e *env) argument(text string) ([]byte, error) {
 		err = fmt.Errorf("%s is larger than %d bytes", name, maxSpec)
 	}
 	return raw, err
-}
-
-// oneLine removes the special characters that protojson puts into its errors.
-func oneLine(err error) string {
-	s := strings.ReplaceAll(err.Error(), "\u00a0", " ")
-	return strings.TrimPrefix(s, "proto: ")
-}
-
-// specMistake describes a mistake in the JSON of a spec. To an unknown field it adds the field
-// that was meant, and to learner, which is no field, the learners.
-func specMistake(err error) string {
-	text := oneLine(err)
-	unknown := regexp.MustCompile(`unknown field "([^"]*)"`).FindStringSubmatch(text)
-	if unknown == nil {
-		return text
-	}
-	if unknown[1] == "learner" {
-		return fmt.Sprintf(`%s; the name of the learner is the field, as in {"dimension": 2, "auto": {}}: %s`, text, strings.Join(learners(), ", "))
-	}
-	names := make(map[protoreflect.FullName][]string)
-	fields((&hindsightv1.ModelSpec{}).ProtoReflect().Descriptor(), names)
-	var owners []string
-	for message, of := range names {
-		if slices.Contains(of, unknown[1]) {
-			owners = append(owners, string(message.Name()))
-		}
-	}
-	if len(owners) > 0 {
-		slices.Sort(owners)
-		return fmt.Sprintf("%s here; it is a field of %s", text, strings.Join(owners, ", "))
-	}
-	return text + nearest.Meant(unknown[1], slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(names))...))))
-}
-
-func fields(md protoreflect.MessageDescriptor, names map[protoreflect.FullName][]string) {
-	if _, known := names[md.FullName()]; known {
-		return
-	}
-	names[md.FullName()] = nil
-	for i := range md.Fields().Len() {
-		fd := md.Fields().Get(i)
-		names[md.FullName()] = append(names[md.FullName()], string(fd.Name()))
-		if fd.Message() != nil {
-			fields(fd.Message(), names)
-		}
-	}
 }

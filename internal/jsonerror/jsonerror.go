@@ -1,4 +1,5 @@
-package gateway
+// Package jsonerror explains why JSON is not the JSON of a message.
+package jsonerror
 
 import (
 	"cmp"
@@ -16,19 +17,15 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	hindsightv1 "hindsight/api/proto/hindsight/v1"
+	"hindsight/internal/nearest"
 )
 
 // The maximum bytes of what the JSON library says of a body.
 const maxReason = 256
 
-func invalidJSON(message string) error {
-	return invalid("body", hindsightv1.ErrorReason_INVALID_JSON, "body: "+message)
-}
-
-// explain says what is wrong with the JSON of a message, and where. Protojson counts lines and
+// Explain says what is wrong with the JSON of a message, and where. Protojson counts lines and
 // columns, except of a text that breaks off.
-func explain(data []byte, m protoreflect.MessageDescriptor, err error) string {
+func Explain(data []byte, m protoreflect.MessageDescriptor, err error) string {
 	var syntax *json.SyntaxError
 	endsEarly := strings.Contains(err.Error(), "unexpected EOF")
 	if (endsEarly || strings.Contains(err.Error(), "invalid escape code")) && json.Valid(data) { // JSON alone allows it.
@@ -84,7 +81,8 @@ func misfit(m protoreflect.MessageDescriptor, value any, path string) string {
 	for _, name := range slices.Sorted(maps.Keys(object)) {
 		f := cmp.Or(m.Fields().ByJSONName(name), m.Fields().ByTextName(name))
 		if f == nil {
-			return fmt.Sprintf("unknown field %.80q, want %s", path+name, fieldNames(m))
+			names := fieldNames(m)
+			return fmt.Sprintf("unknown field %.80q, want %s%s", path+name, strings.Join(names, ", "), nearest.Meant(name, names))
 		}
 		if says := misfitField(f, object[name], path+name); says != "" {
 			return says
@@ -181,10 +179,10 @@ func wants(path string, value any, want string) string {
 	return strings.TrimPrefix(fmt.Sprintf("%s: got %s, want %s", strings.TrimSuffix(path, "."), got, want), ": ")
 }
 
-func fieldNames(m protoreflect.MessageDescriptor) string {
+func fieldNames(m protoreflect.MessageDescriptor) []string {
 	names := make([]string, m.Fields().Len())
 	for n := range names {
 		names[n] = m.Fields().Get(n).JSONName()
 	}
-	return strings.Join(names, ", ")
+	return names
 }
