@@ -355,8 +355,43 @@ func (l *Learner) answer(s *scratch, x, lags []float64, seen uint64, fresh bool)
 // mixLevels is the rest of answer, once the experts of level 1 have predicted.
 func (l *Learner) mixLevels(s *scratch, fresh bool) {
 	for j := range l.mixers {
-		l.predictOutput(s, j, fresh)
+		q := l.mixLevel1(s, j, fresh)
+		if stageAfter(l.n) == complete {
+			l.mixers[j].solve(&s.stack, q)
+		}
+		l.valueLevel1(s, j)
 	}
+	l.liftLevel1(s)
+	for j := range l.memories {
+		l.queryLineup(s, j)
+		q := l.mixLevel2(s, j, fresh)
+		l.level2[j].solve(&s.level2.stack, q)
+		l.valueLevel2(s, j)
+	}
+}
+
+// mixLevel1 writes b of an output, and returns what the stacks predict from.
+func (l *Learner) mixLevel1(s *scratch, j int, fresh bool) asked {
+	k := l.plan.experts()
+	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
+	mixed := m.mixBase(s.weights, advice, s.awake[stageAfter(l.n)])
+	for i := range final {
+		final[i] = mixed
+	}
+	if s.residuals[j] = 0; fresh {
+		s.residuals[j] = m.residual
+	}
+	return asked{m.units, advice, final, s.residuals[j]}
+}
+
+// valueLevel1 writes v of an output.
+func (l *Learner) valueLevel1(s *scratch, j int) {
+	m := &l.mixers[j]
+	s.values[j] = m.value(m.mixFinal(s.weights, s.final[j*finalists:][:finalists], s.finalAwake[stageAfter(l.n)]))
+}
+
+// liftLevel1 writes what level 2 has as the predictions below.
+func (l *Learner) liftLevel1(s *scratch) {
 	copy(s.answers, s.values)
 	if l.keyed != nil {
 		l.findKeys(s, nil)
@@ -365,17 +400,23 @@ func (l *Learner) mixLevels(s *scratch, fresh bool) {
 	}
 	if l.awake() {
 		l.measure(s.level2)
-		for j, u := range l.level2 {
-			final := l.consult(s, j)
-			residual := &s.level2.residuals[j]
-			if *residual = 0; fresh {
-				*residual = u.residual
-			}
-			u.solve(&s.level2.stack, s.level2.units[j], l.expertsOf(s, j), final[1:], *residual)
-			u.finish(s.level2, s.level2.units[j], l.expertsOf(s, j), final)
-			s.answers[j] = l.mixers[j].value(u.mixFinal(s.level2.weights, final, nil))
-		}
 	}
+}
+
+// mixLevel2 writes the predictions of the lineup for the query, and b, and returns what the stacks predict from.
+func (l *Learner) mixLevel2(s *scratch, j int, fresh bool) asked {
+	final, residual := l.consult(s, j), &s.level2.residuals[j]
+	if *residual = 0; fresh {
+		*residual = l.level2[j].residual
+	}
+	return asked{s.level2.units[j], l.expertsOf(s, j), final[1:], *residual}
+}
+
+// valueLevel2 writes the answer of an output.
+func (l *Learner) valueLevel2(s *scratch, j int) {
+	u, final := l.level2[j], s.level2.final[j*level2Finalists:][:level2Finalists]
+	u.finish(s.level2, s.level2.units[j], l.expertsOf(s, j), final)
+	s.answers[j] = l.mixers[j].value(u.mixFinal(s.level2.weights, final, nil))
 }
 
 // baselines writes the advice of the baselines. If the prediction is not fresh, the mean of
@@ -425,21 +466,4 @@ func (l *Learner) adviseDescents(s *scratch, e *expertMap, z []float64) {
 			s.advice[j*k+e.descentAt+d] = l.mixers[j].label(loops.Dot(theta[j*len(z):][:len(z)], z))
 		}
 	}
-}
-
-func (l *Learner) predictOutput(s *scratch, j int, fresh bool) {
-	k, now := l.plan.experts(), stageAfter(l.n)
-	m, advice, final := &l.mixers[j], s.advice[j*k:][:k], s.final[j*finalists:][:finalists]
-	mixed := m.mixBase(s.weights, advice, s.awake[now])
-	for i := range final {
-		final[i] = mixed
-	}
-	s.residuals[j] = 0
-	if fresh {
-		s.residuals[j] = m.residual
-	}
-	if now == complete {
-		m.solve(&s.stack, m.units, advice, final, s.residuals[j])
-	}
-	s.values[j] = m.value(m.mixFinal(s.weights, final, s.finalAwake[now]))
 }

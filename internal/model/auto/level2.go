@@ -150,9 +150,9 @@ func (l *Learner) keysOf(experts []float64) []float64 {
 	return experts[1+l.plan.experts():][:l.o.keyExperts()]
 }
 
-// consult writes the predictions of an output's experts, given the predictions of level 1, and v and b
-// into final.
-func (l *Learner) consult(s *scratch, output int) (final []float64) {
+// queryLineup writes the predictions of an output's experts but the lineup, and the query of the lineup, given the
+// predictions of level 1.
+func (l *Learner) queryLineup(s *scratch, output int) {
 	k, experts, q := l.plan.experts(), l.expertsOf(s, output), &s.level2.query
 	experts[0] = s.base(output)
 	copy(experts[1:], s.advice[output*k:][:k])
@@ -166,6 +166,12 @@ func (l *Learner) consult(s *scratch, output int) (final []float64) {
 		q.after = s.keyed.after
 	}
 	q.x, q.scales, q.seen, q.v, q.units = s.inner, s.level2.scales, s.seen, experts[0], s.level2.units[output]
+	l.memories[output].present(&s.level2.memory, q)
+}
+
+// consult writes the predictions of the lineup for the query, and v and b into final.
+func (l *Learner) consult(s *scratch, output int) (final []float64) {
+	experts, q := l.expertsOf(s, output), &s.level2.query
 	near, known := s.level2.nearOf(output), len(s.level2.present.numbers) > 0
 	if known {
 		copy(near, s.level2.present.near(output))
@@ -223,6 +229,7 @@ func (l *Learner) learnLevel2(o *model.Outcome, r row, served *advice) {
 func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advice) float64 {
 	s, y := l.scratch, r.y[j]
 	u, memory, unit := l.level2[j], l.memories[j], s.level2.units[j]
+	l.queryLineup(s, j)
 	final, experts := l.consult(s, j), l.expertsOf(s, j)
 	memory.credit(&s.level2.memory, l.n, l.lineupOf(s.level2.weights))
 	if memory.lineup.neighbors && l.n%trialPeriod == trialRounds && l.nearNeeded(u, unit) {
@@ -232,7 +239,7 @@ func (l *Learner) learnLevel2Output(o *model.Outcome, j int, r row, served *advi
 		u.rotate(&s.level2.stack, unit, &l.level2Renewals, l.level2Rounds, experts, final[1], u.residual, y, r.weight)
 		s.level2.stack.predicted(unit, final[1:], r.weight)
 	} else {
-		u.solve(&s.level2.stack, unit, experts, final[1:], u.residual)
+		u.solve(&s.level2.stack, asked{unit, experts, final[1:], u.residual})
 	}
 	u.finish(s.level2, unit, experts, final)
 	value := unit.value(u.mixFinal(s.level2.weights, final, nil))

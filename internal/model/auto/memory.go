@@ -121,9 +121,11 @@ func (m *memory) present(s *memoryScratch, q *query) {
 // advise writes the predictions of the lineup for the query in the scratch, and what the neighbors say
 // beside v into near, unless that is known.
 func (m *memory) advise(dst []float64, s *memoryScratch, q *query, near []float64, known bool) {
-	m.present(s, q)
+	if !s.known {
+		m.forest.Sum(s.sums, s.row)
+		s.known = true
+	}
 	m.forest.Predict(dst, s.sums, s.row, q.v)
-	s.known = true
 	at := len(m.lineup.columns)
 	if m.lineup.neighbors {
 		switch {

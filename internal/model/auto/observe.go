@@ -229,7 +229,7 @@ func (l *Learner) learnOutput(s *scratch, j int, r row, now stage, served *advic
 		m.rotate(&s.stack, m.units, &l.stackRenewals, l.stackRounds, advice, mixed, m.residual, y, r.weight)
 		s.stack.predicted(m.units, final, r.weight)
 	case now == complete:
-		m.solve(&s.stack, m.units, advice, final, m.residual)
+		m.solve(&s.stack, asked{m.units, advice, final, m.residual})
 	}
 	value := m.value(m.mixFinal(s.weights, final, s.finalAwake[now]))
 	s.values[j] = value

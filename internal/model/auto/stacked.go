@@ -151,18 +151,26 @@ func (u units) stack(mixed, p, q float64) float64 {
 	return u.cut(mixed + float64(p/(1+q)*u.stackScale))
 }
 
-// solve writes the predictions of the stacks into final, behind b, given the last residual.
-func (m *stacked) solve(s *stackScratch, u units, advice, final []float64, residual float64) {
-	mixed := final[0]
+// asked is what stacks predict from: the advice, the last residual, and b, the first of final.
+type asked struct {
+	units
+	advice, final []float64
+	residual      float64
+}
+
+func (q *asked) row(row []float64) { q.stackRow(row, q.advice, q.final[0], q.residual) }
+
+// solve writes the predictions of the stacks into final, behind b.
+func (m *stacked) solve(s *stackScratch, q asked) {
 	for i := range s.solutions {
 		t := &s.solutions[i]
 		t.Factor = m.stacks[i]
-		u.stackRow(t.Z, advice, mixed, residual)
+		q.row(t.Z)
 	}
 	qr.SolveTogether(s.solutions)
 	for i, f := range stackForgettings() {
 		t := &s.solutions[i]
-		final[1+i] = u.stack(mixed, t.Priors[0], t.Square/f)
+		q.final[1+i] = q.stack(q.final[0], t.Priors[0], t.Square/f)
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	cutting
 )
 
-// Forest predicts by columns of rolling boosted trees. Predict may run concurrently with
-// itself. Neither Predict nor Observe allocates.
+// Forest predicts by columns of rolling boosted trees. Sum, SumAbreast and Predict may run concurrently. Nothing
+// allocates.
 type Forest struct {
 	o      Options
 	layout window.Layout
@@ -120,9 +120,9 @@ func (f *Forest) effect(row []float32) float64 {
 	return effect
 }
 
-// sum writes for each column the sum of its trees for a row. Predicts that run at once do not wait for the
-// cache: one of them uses it.
-func (f *Forest) sum(sums []int64, row []float32) {
+// Sum writes for each column the sum of its trees for a row as Window.Round wrote it. Calls that run at once do
+// not wait for the cache: one of them uses it.
+func (f *Forest) Sum(sums []int64, row []float32) {
 	n := &f.newest
 	mine := n.lock.TryLock()
 	if mine {
@@ -142,11 +142,17 @@ func (f *Forest) sum(sums []int64, row []float32) {
 	}
 }
 
-// Predict writes the predictions of the columns for a row as Window.Round wrote it, served
-// with the prediction v, and the sums of their trees. The caller cuts predictions to the
-// labels seen.
+// Abreast is how many rows SumAbreast takes.
+const Abreast = 8
+
+// SumAbreast is Sum of rows, tree by tree. Room has space for the columns of all rows.
+func (f *Forest) SumAbreast(sums *[Abreast][]int64, rows *[Abreast][]float32, room []float32) {
+	sumAbreast(f.rings, sums, rows, room)
+}
+
+// Predict writes the predictions of the columns for a row, served with the prediction v, given the sums of
+// their trees. The caller cuts predictions to the labels seen.
 func (f *Forest) Predict(dst []float64, sums []int64, row []float32, served float64) {
-	f.sum(sums, row)
 	unit := f.w.Unit(f.layout.Served())
 	for c := range f.rings {
 		r := &f.rings[c]

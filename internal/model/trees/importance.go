@@ -48,6 +48,7 @@ func (f *Forest) Importances(groups []int, count int, weights []float64, pause f
 				}
 			}
 			served := f.layout.Served()
+			f.Sum(sums, x)
 			f.Predict(said, sums, x, f.w.Value(served, x[served]))
 			miss := f.w.Labels[slot]
 			for c, w := range weights {

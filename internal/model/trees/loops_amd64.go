@@ -100,6 +100,27 @@ func sumTrees(trees *[Trees]tree, row []float32) int64 { return sumTreesAMD64(&t
 //go:noescape
 func sumTreesAMD64(trees *tree, row *float32) int64
 
+// sumAbreast is sumTrees of every ring and row.
+func sumAbreast(rings []ring, sums *[Abreast][]int64, rows *[Abreast][]float32, room []float32) {
+	for n, row := range rows {
+		for j, v := range row {
+			room[j*Abreast+n] = v
+		}
+	}
+	for c := range rings {
+		var each [Abreast]int64
+		sumAbreastAMD64(&rings[c].trees[0], &room[0], &each[0])
+		for n, sum := range each {
+			sums[n][c] = sum
+		}
+	}
+}
+
+// sumAbreastAMD64 adds what the trees from the first on say of Abreast rows, which lie column by column.
+//
+//go:noescape
+func sumAbreastAMD64(trees *tree, rows *float32, sums *int64)
+
 // addRowsAMD64 is addRowsGo of n rows, not 0.
 //
 //go:noescape

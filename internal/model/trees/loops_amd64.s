@@ -352,3 +352,72 @@ nodes:
 	DECQ left-8(SP)
 	JNE  trees
 	RET
+
+// STEP moves P to the next node of the tree for row n, or leaves P at a leaf, as NEXT does.
+#define STEP(P, n) \
+	MOVWLZX node_left(P), R13; \
+	MOVWLZX node_input(P), R15; \
+	MOVSS   node_cut(P), X0; \
+	ORL     R13, R12; \
+	XORL    R14, R14; \
+	TESTL   R13, R13; \
+	CMOVLEQ R14, R15; \
+	SHLL    $2, R15; \
+	MOVL    R13, R14; \
+	UCOMISS (4*n)(R10)(R15*8), X0; \
+	ADCL    $0, R14; \
+	LEAQ    (R11)(R14*8), R14; \
+	TESTL   R13, R13; \
+	CMOVQNE R14, P
+
+// ADD adds what leaf P says to the sum of row n.
+#define ADD(P, n) \
+	MOVLQSX node_cut(P), R14; \
+	MOVWLZX node_input(P), R15; \
+	SHLQ    $16, R14; \
+	ORQ     R15, R14; \
+	ADDQ    R14, (8*n)(R13)
+
+// func sumAbreastAMD64(trees *tree, rows *float32, sums *int64)
+TEXT ·sumAbreastAMD64(SB), NOSPLIT, $8-24
+	MOVQ rows+8(FP), R10
+	MOVQ $const_Trees, left-8(SP)
+
+tree:
+	MOVQ trees+0(FP), R11
+	MOVQ (R11), R11
+	MOVQ R11, AX
+	MOVQ R11, BX
+	MOVQ R11, CX
+	MOVQ R11, DX
+	MOVQ R11, SI
+	MOVQ R11, DI
+	MOVQ R11, R8
+	MOVQ R11, R9
+
+step:
+	XORL R12, R12
+	STEP(AX, 0)
+	STEP(BX, 1)
+	STEP(CX, 2)
+	STEP(DX, 3)
+	STEP(SI, 4)
+	STEP(DI, 5)
+	STEP(R8, 6)
+	STEP(R9, 7)
+	TESTL R12, R12
+	JNE   step
+
+	MOVQ sums+16(FP), R13
+	ADD(AX, 0)
+	ADD(BX, 1)
+	ADD(CX, 2)
+	ADD(DX, 3)
+	ADD(SI, 4)
+	ADD(DI, 5)
+	ADD(R8, 6)
+	ADD(R9, 7)
+	ADDQ $tree__size, trees+0(FP)
+	DECQ left-8(SP)
+	JNE  tree
+	RET

@@ -57,3 +57,11 @@ func sumTrees(trees *[Trees]tree, row []float32) int64 {
 	}
 	return sum
 }
+
+func sumAbreast(rings []ring, sums *[Abreast][]int64, rows *[Abreast][]float32, _ []float32) {
+	for c := range rings {
+		for n, row := range rows {
+			sums[n][c] = sumTrees(&rings[c].trees, row)
+		}
+	}
+}

@@ -580,6 +580,7 @@ func (s *stream) predict(dst, x []float64, v float64) {
 	copy(s.columns, x)
 	s.w.Fill(s.row, s.columns, s.w.Count(), 0, v)
 	var sums [trees.Kinds]int64
+	s.f.Sum(sums[:len(dst)], s.row)
 	s.f.Predict(dst, sums[:len(dst)], s.row, v)
 	for c := range dst {
 		dst[c] = math.Max(s.low, math.Min(s.high, dst[c]))

@@ -114,7 +114,7 @@ func TestTreesLearn(t *testing.T) {
 func TestExtremes(t *testing.T) {
 	o := trees.Options{Inputs: 2, Columns: allKinds()}
 	s, rng := fed(o, 200, 200)
-	p := make([]float64, trees.Kinds)
+	p, sums := make([]float64, trees.Kinds), make([]int64, trees.Kinds)
 	for n := range 600 {
 		sample := step(rng, n, 2)
 		if n%3 == 0 {
@@ -122,7 +122,8 @@ func TestExtremes(t *testing.T) {
 		}
 		s.observe(sample, sample.Y)
 		s.w.Read(s.row, s.w.Slot(0))
-		s.f.Predict(p, make([]int64, trees.Kinds), s.row, sample.Y)
+		s.f.Sum(sums, s.row)
+		s.f.Predict(p, sums, s.row, sample.Y)
 		for _, v := range p {
 			require.True(t, !math.IsNaN(v) && !math.IsInf(v, 0), "round %d: %v", n, p)
 		}
@@ -226,9 +227,10 @@ func TestBesideEffects(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	row, columns := make([]float32, layout.Columns()), make([]float64, layout.Columns())
 	predict := func() float64 {
-		p := make([]float64, 1)
+		p, sums := make([]float64, 1), make([]int64, 1)
 		w.Fill(row, columns, w.Count(), 0, 0)
-		f.Predict(p, make([]int64, 1), row, 0)
+		f.Sum(sums, row)
+		f.Predict(p, sums, row, 0)
 		return p[0]
 	}
 	loss := 0.0
@@ -446,8 +448,17 @@ func (p *pair) step(t *testing.T, rng *rand.Rand, seen uint64, counts float64) {
 		after = seen - min(seen, p.w.Count()%5)
 	}
 	p.w.Fill(row, p.columns, seen, after, v)
+	p.f.Sum(sums, row)
 	p.f.Predict(got, sums, row, v)
 	want, wantSums := p.naive.predict(row, v)
+	var rows [trees.Abreast][]float32
+	var abreast, alone [trees.Abreast][]int64
+	for n := range rows {
+		rows[n], abreast[n] = slices.Concat(row[n%len(row):], row[:n%len(row)]), make([]int64, len(sums))
+		_, alone[n] = p.naive.predict(rows[n], v)
+	}
+	p.f.SumAbreast(&abreast, &rows, make([]float32, trees.Abreast*len(row)))
+	require.Equal(t, alone, abreast)
 	for c := range want {
 		require.True(t, got[c] == want[c] && sums[c] == wantSums[c], "row %d, column %d: %v of %d, want %v of %d", p.w.Count(), c, got[c], sums[c], want[c], wantSums[c])
 	}
