@@ -100,7 +100,6 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 		EventListener:               log.events(),
 		MemTableStopWritesThreshold: pebbleStop,
 		L0StopWritesThreshold:       pebbleStop,
-		L0CompactionThreshold:       compactedSublevels,
 		ReadOnly:                    d.readOnly,
 	}
 	// The default scheduler of each database looks ten times a second for a compaction that may run now. One compaction
@@ -108,6 +107,9 @@ func (d *directory) openDB(name string, lazy bool, memTable uint64) (*database, 
 	options.Experimental.CompactionScheduler = pebble.NewConcurrencyLimitSchedulerWithNoPeriodicGrantingForTest()
 	for n := range options.Levels {
 		options.Levels[n].FilterPolicy = bloom.FilterPolicy(bloomBitsPerKey)
+	}
+	if name == logDirectory {
+		options.L0CompactionThreshold = compactedSublevels
 	}
 	var err error
 	if out.DB, err = pebble.Open(d.path(name), options); err != nil {

@@ -76,8 +76,9 @@ const (
 	pendingInterval = time.Second
 	bloomBitsPerKey = 10
 	directoryMode   = 0o750
-	// A compaction rewrites the tables of all models, so it waits for as many flushed tables above each other. Pebble's default
-	// of 4 rewrites twice as many bytes.
+	// A compaction of the log rewrites the tables of all models, so it waits for as many flushed tables above each other.
+	// Pebble's default of 4 rewrites twice as many bytes. The pending predictions keep the default: their compactions find
+	// damage that no read finds.
 	compactedSublevels = 8
 	// Above these limits writes wait for flushes and compactions; see database.room.
 	maxMemTables = 4
