@@ -24,7 +24,7 @@ func (f *Forest) Leaves(column, number int) (got, want [][]uint8, exact bool) {
 	f.cuts.split(t)
 	for _, splits := range [][]int16{f.cuts.sure, f.cuts.may} {
 		loop, twin := make([]uint8, slots+padding)[:slots], make([]uint8, slots)
-		leaves(loop, t, splits, f.cuts.codes, f.cuts.slots)
+		leaves(loop, t, splits, f.cuts.codes, f.cuts.slots, make([]int64, leafRoom))
 		leavesGo(twin, t, splits, f.cuts.codes, f.cuts.slots)
 		got, want = append(got, loop), append(want, twin)
 	}

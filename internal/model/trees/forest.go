@@ -189,12 +189,13 @@ func (f *Forest) target(r *ring, slot int, row []float32) int64 {
 // block − 1 other leaves behind the end. Codes decide where a row goes, but at a cut point that is not present for
 // the rows that have its code.
 func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) {
-	leaves(ids[begin:end], t, f.cuts.may, f.cuts.codes[begin:], f.cuts.slots)
+	room := f.grower.histograms // No histogram is in use while rows descend a tree.
+	leaves(ids[begin:end], t, f.cuts.may, f.cuts.codes[begin:], f.cuts.slots, room)
 	if f.cuts.exact {
 		return
 	}
 	others := f.fit.grew[begin:end]
-	leaves(others, t, f.cuts.sure, f.cuts.codes[begin:], f.cuts.slots)
+	leaves(others, t, f.cuts.sure, f.cuts.codes[begin:], f.cuts.slots, room)
 	for i, leaf := range others {
 		if slot := begin + i; ids[slot] != leaf {
 			ids[slot] = uint8(f.leafOf(t, slot))

@@ -64,7 +64,7 @@ type grower struct {
 func newGrower(slots, leaves, groups, inputs int) grower {
 	return grower{
 		rows: make([]uint16, slots), room: make([]uint16, slots), packed: make([]int64, slots),
-		drawn: make([]uint16, 0, mostInputs), histograms: make([]int64, max(slots, places(slots)*groups*groupSize)),
+		drawn: make([]uint16, 0, mostInputs), histograms: make([]int64, histogramRoom(slots, groups)),
 		free: make([]int, 0, places(slots)), leaves: make([]open, 0, leaves), deck: make([]uint16, inputs),
 	}
 }
@@ -76,6 +76,11 @@ const smallLeaf = 128
 // places is the most leaves that have histograms at a time. A sixth of the leaves that would fit the slots
 // suffices: if more leaves are large, later ones are counted as small leaves are.
 func places(slots int) int { return slots/(6*smallLeaf) + spare + 1 }
+
+// histogramRoom is the size of the histograms, which cuts and the descents of rows use as scratch too.
+func histogramRoom(slots, groups int) int {
+	return max(slots, places(slots)*groups*groupSize, leafRoom)
+}
 
 // spare is the number of places that a split may take.
 const spare = 2

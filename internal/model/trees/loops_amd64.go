@@ -67,15 +67,15 @@ type leafStep struct {
 }
 
 // leaves writes the leaf of every slot. A row goes left at a node if its code is at most splits of the
-// node. There are slots codes an input. The slices ids and codes have space for whole blocks.
-func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
+// node. There are slots codes an input. The slices ids and codes have space for whole blocks, and room has leafRoom numbers.
+func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int, room []int64) {
 	if !cpu.X86.HasAVX2 || len(ids) == 0 {
 		leavesGo(ids, t, splits, codes, slots)
 		return
 	}
 	var steps [(maxNodes + 1) / 2]leafStep
 	const words = block / 8
-	var values [maxNodes * words]uint64 // A byte a row.
+	values := room[:leafRoom] // A byte a row.
 	count := 0
 	for i := t.size - 1; i >= 0; i-- { // Children first.
 		if n := t.nodes[i]; n.left != 0 {
@@ -84,12 +84,10 @@ func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
 			count++
 			continue
 		}
-		row := values[i*words:][:words]
-		for k := range row {
-			row[k] = uint64(i) * 0x0101010101010101
-		}
+		all := int64(uint64(i) * 0x0101010101010101)
+		*(*[words]int64)(values[i*words:]) = [words]int64{all, all, all, all, all, all, all, all}
 	}
-	leavesAVX2(&ids[0], &values[0], &steps[0], count, &codes[0], (len(ids)+block-1)/block, wide())
+	leavesAVX2(&ids[0], &values[0], &steps[0], count, &codes[0], (len(ids)+block-1)/block)
 }
 
 // sumTrees is Σ f_j(row). Eight trees descend at a time, for each step waits for the node before it.
@@ -150,4 +148,4 @@ func bestAVX512(h *int64, pairs int, sum, count, least float64, scores *float64,
 // leavesAVX2 takes blocks of rows through count splits.
 //
 //go:noescape
-func leavesAVX2(ids *uint8, values *uint64, steps *leafStep, count int, codes *uint8, blocks int, wide bool)
+func leavesAVX2(ids *uint8, values *int64, steps *leafStep, count int, codes *uint8, blocks int)

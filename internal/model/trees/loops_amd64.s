@@ -226,8 +226,8 @@ pair:
 	VPBLENDVB right, 64+at(SI)(BX*1), value, value; \
 	VMOVDQU   value, at(SI)(R9*1)
 
-// func leavesAVX2(ids *uint8, values *uint64, steps *leafStep, count int, codes *uint8, blocks int, wide bool)
-TEXT ·leavesAVX2(SB), NOSPLIT, $0-49
+// func leavesAVX2(ids *uint8, values *int64, steps *leafStep, count int, codes *uint8, blocks int)
+TEXT ·leavesAVX2(SB), NOSPLIT, $0-48
 	MOVQ ids+0(FP), DI
 	MOVQ values+8(FP), SI
 	MOVQ steps+16(FP), R10
@@ -241,23 +241,6 @@ rows:
 	MOVQ R10, R8
 	CMPQ R8, R11
 	JEQ  done
-	CMPB wide+48(FP), $0
-	JEQ  split
-
-broad:
-	MOVQ         (R8), AX
-	VPBROADCASTB 8(R8), Z0
-	MOVQ         16(R8), BX
-	MOVQ         24(R8), R9
-	VPAVGB       (DX)(AX*1), Z0, Z0
-	VPMOVB2M     Z0, K1
-	VMOVDQU8     (SI)(BX*1), Z2
-	VMOVDQU8     64(SI)(BX*1), K1, Z2
-	VMOVDQU8     Z2, (SI)(R9*1)
-	ADDQ         $32, R8
-	CMPQ         R8, R11
-	JNE          broad
-	JMP          done
 
 split:
 	MOVQ         (R8), AX

@@ -23,7 +23,7 @@ func best(h *[groupSize]int64, edges int, total int64, least float64) split {
 	return bestGo(h, edges, total, least)
 }
 
-func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int) {
+func leaves(ids []uint8, t *tree, splits []int16, codes []uint8, slots int, _ []int64) {
 	leavesGo(ids, t, splits, codes, slots)
 }
 

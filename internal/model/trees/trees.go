@@ -209,6 +209,5 @@ func (o Options) Bytes(capacity int) uint64 {
 		bytes += uint64(8*slots + Trees*8*(2*k.leaves()+4))
 		groups = max(groups, o.groups(k))
 	}
-	histograms := max(slots, places(slots)*groups*groupSize)
-	return bytes + uint64(slots*(l.Columns()+8+4+2)+l.Columns()*4*bins+8*histograms)
+	return bytes + uint64(slots*(l.Columns()+8+4+2)+l.Columns()*4*bins+8*histogramRoom(slots, groups))
 }
