@@ -86,7 +86,9 @@ func TestReplayInTurn(t *testing.T) {
 	rate, _ := d["roundsPerSecond"].(float64)
 	assert.True(t, loss == m.lossSum && rate > 0, "loss %v, want %v, %v rounds a second", d["lossSum"], m.lossSum, rate)
 	// The fake is the first baseline.
-	assert.True(t, d["skill"] == 0.0 && d["verdict"] == "as good as trivial" && d["servedSkill"] != nil && d["servedVerdict"] != nil, "skill %v, %v", d["skill"], d["verdict"])
+	performance, _ := stat(d, "performance").(map[string]any)
+	prequential, _ := performance["prequential"].(map[string]any)
+	assert.Equal(t, 0.0, prequential["skill"])
 	stats, _ := d["stats"].(map[string]any)
 	assert.True(t, stats["regret"] == m.regret() && stats["regretBound"] == m.regret()+1 && stats["certificateOk"] == true && stats["features"] == 1.0, "statistics %v", stats)
 }

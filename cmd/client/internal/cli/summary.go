@@ -24,15 +24,10 @@ type summary struct {
 	SetAside        int              `json:"setAside"`
 	Retries         int              `json:"retries"`
 	LossSum         command.Finite   `json:"lossSum"`
-	ServedRounds    int              `json:"servedRounds"`
 	Unfinished      bool             `json:"unfinished"`
 	ElapsedSeconds  command.Finite   `json:"elapsedSeconds"`
 	RoundsPerSecond command.Finite   `json:"roundsPerSecond"`
 	Batches         int              `json:"batches,omitempty"`
-	Skill           *command.Finite  `json:"skill,omitempty"`
-	Verdict         string           `json:"verdict,omitempty"`
-	ServedSkill     *command.Finite  `json:"servedSkill,omitempty"`
-	ServedVerdict   string           `json:"servedVerdict,omitempty"`
 	Stats           json.RawMessage  `json:"stats,omitempty"`
 	Error           *command.Failure `json:"error,omitempty"`
 
@@ -46,7 +41,7 @@ func newSummary(r *rounds, result *drive.Result) *summary {
 	return &summary{
 		Model: r.model, Run: r.run, Delay: r.delay,
 		Rounds: result.Rounds, Acknowledged: result.Acknowledged, Unlabelled: result.Unlabelled, NextOffset: result.NextOffset,
-		Duplicates: result.Duplicates, SetAside: result.SetAside, Retries: result.Retries, ServedRounds: result.Served,
+		Duplicates: result.Duplicates, SetAside: result.SetAside, Retries: result.Retries,
 		LossSum:        command.Finite(result.LossSum),
 		ElapsedSeconds: seconds(result.Elapsed), RoundsPerSecond: command.Finite(result.RoundsPerSecond()),
 		Batches: result.Batches,
@@ -70,22 +65,7 @@ func (s *summary) take(stats *hindsightv1.ModelStats) error {
 		return err
 	}
 	s.stats, s.Stats = stats, raw
-	all, classes := stats.GetPerformance(), stats.GetClasses().GetPerformance()
-	_, skill := lossAndSkill(all.GetPrequential(), classes.GetPrequential())
-	s.Skill, s.Verdict = verdictOf(skill)
-	if stats.GetServedObservations() > 0 {
-		_, skill = lossAndSkill(all.GetServed(), classes.GetServed())
-		s.ServedSkill, s.ServedVerdict = verdictOf(skill)
-	}
 	return nil
-}
-
-// verdictOf returns a skill and its verdict, nothing of an unknown skill.
-func verdictOf(known *float64) (*command.Finite, string) {
-	if known == nil {
-		return nil, ""
-	}
-	return new(command.Finite(*known)), verdict(*known)
 }
 
 func (s *summary) write(w *command.Page) {

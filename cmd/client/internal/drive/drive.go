@@ -61,7 +61,6 @@ type Result struct {
 	Retries      int     // how often calls were sent again
 	SetAside     int     // labels that the label gate set aside
 	Batches      int     // batches that were observed
-	Served       int     // acknowledged rounds that were predicted
 	LossSum      float64 // the sum of all prequential losses
 	Elapsed      time.Duration
 }
@@ -230,9 +229,6 @@ func (d *driver) acknowledge(f *flight, outcome *hindsightv1.Outcome) error {
 		r.SetAside++
 	}
 	r.LossSum += outcome.GetLoss()
-	if outcome.ServedLoss != nil {
-		r.Served++
-	}
 	if d.options.OnObserved == nil {
 		return nil
 	}

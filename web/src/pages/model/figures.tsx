@@ -35,7 +35,7 @@ export function Tiles({ stats }: { stats: Stats }) {
   );
 }
 
-/** PerformanceTable shows the model beside the trivial predictors, as `model stats` prints them. */
+/** PerformanceTable shows the model beside the trivial predictors. */
 export function PerformanceTable({ stats }: { stats: Stats }) {
   const c = stats.classes;
   if (c) {
