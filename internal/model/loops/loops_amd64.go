@@ -179,7 +179,14 @@ func Distances(dst, blocks []float32, stride int, z, weights []float32) (rows in
 		return rows
 	}
 	_, _ = dst[rows-1], weights[len(z)-1]
-	distancesAVX2(&dst[0], &blocks[0], rows/Lanes, stride, &z[0], &weights[0], len(z))
+	done := 0
+	if even := rows / Lanes &^ 1; even > 0 && wide() {
+		distancesAVX512(&dst[0], &blocks[0], even, stride, &z[0], &weights[0], len(z))
+		done = even * Lanes
+	}
+	if done < rows {
+		distancesAVX2(&dst[done], &blocks[done*stride], (rows-done)/Lanes, stride, &z[0], &weights[0], len(z))
+	}
 	return rows
 }
 
@@ -198,7 +205,11 @@ func Reach(distances []float32, rows int) uint32 {
 // that it looked at.
 func Collect(keys []uint64, distances []float32, bound uint32) (found, looked int) {
 	if n := len(distances) &^ (2*Lanes - 1); n > 0 && len(keys) >= 2*Lanes && cpu.X86.HasAVX2 {
-		found, looked = collectAVX2(&keys[0], len(keys), &distances[0], n, len(distances)-1, bound)
+		if wide() {
+			found, looked = collectAVX512(&keys[0], len(keys), &distances[0], n, len(distances)-1, bound)
+		} else {
+			found, looked = collectAVX2(&keys[0], len(keys), &distances[0], n, len(distances)-1, bound)
+		}
 	}
 	more, rest := collectGo(keys[found:], distances[looked:], bound)
 	return found + more, looked + rest
@@ -292,16 +303,24 @@ func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries,
 //go:noescape
 func distancesAVX2(dst, blocks *float32, count, stride int, z, weights *float32, columns int)
 
+// distancesAVX512 is distancesAVX2 of an even count.
+//
+//go:noescape
+func distancesAVX512(dst, blocks *float32, count, stride int, z, weights *float32, columns int)
+
 // reachAVX2 is reachGo of count > 0 times Shares distances.
 //
 //go:noescape
 func reachAVX2(distances *float32, count, rows int) uint32
 
-// collectAVX2 is Collect of n distances, a multiple of 2·Lanes and not 0, of which the first is the last-th from the
+// collectAVX2 is Collect, as is collectAVX512, of n distances, a multiple of 2·Lanes and not 0, of which the first is the last-th from the
 // end. There is space for 2·Lanes keys.
 //
 //go:noescape
 func collectAVX2(keys *uint64, room int, distances *float32, n, last int, bound uint32) (found, looked int)
+
+//go:noescape
+func collectAVX512(keys *uint64, room int, distances *float32, n, last int, bound uint32) (found, looked int)
 
 // orderAVX2 is Order of n keys, not 0.
 //

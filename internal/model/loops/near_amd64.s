@@ -71,6 +71,73 @@ sums:
 	VZEROUPPER
 	RET
 
+// BOTH is COLUMN of two blocks.
+#define BOTH(k, sum) \
+	VMOVUPS      (32*k)(SI), Y8; \
+	VINSERTF32X8 $1, (32*k)(R11), Z8, Z8; \
+	VSUBPS.BCST  (4*k)(R8), Z8, Z8; \
+	VMULPS.BCST  (4*k)(R9), Z8, Z9; \
+	VMULPS       Z8, Z9, Z9; \
+	VADDPS       Z9, sum, sum; \
+	DECQ         BX; \
+	JZ           sums
+
+// func distancesAVX512(dst, blocks *float32, count, stride int, z, weights *float32, columns int)
+//
+// SI and R11 are the places in two blocks, BX the columns that are left.
+TEXT ·distancesAVX512(SB), NOSPLIT, $0-56
+	MOVQ dst+0(FP), DI
+	MOVQ blocks+8(FP), R10
+	MOVQ count+16(FP), CX
+	MOVQ stride+24(FP), DX
+	SHLQ $5, DX
+
+blocks:
+	MOVQ   R10, SI
+	LEAQ   (R10)(DX*1), R11
+	MOVQ   z+32(FP), R8
+	MOVQ   weights+40(FP), R9
+	MOVQ   columns+48(FP), BX
+	VXORPS Y0, Y0, Y0
+	VXORPS Y1, Y1, Y1
+	VXORPS Y2, Y2, Y2
+	VXORPS Y3, Y3, Y3
+	VXORPS Y4, Y4, Y4
+	VXORPS Y5, Y5, Y5
+	VXORPS Y6, Y6, Y6
+	VXORPS Y7, Y7, Y7
+
+eight:
+	BOTH(0, Z0)
+	BOTH(1, Z1)
+	BOTH(2, Z2)
+	BOTH(3, Z3)
+	BOTH(4, Z4)
+	BOTH(5, Z5)
+	BOTH(6, Z6)
+	BOTH(7, Z7)
+	ADDQ $256, SI
+	ADDQ $256, R11
+	ADDQ $32, R8
+	ADDQ $32, R9
+	JMP  eight
+
+sums:
+	VADDPS  Z1, Z0, Z0
+	VADDPS  Z3, Z2, Z2
+	VADDPS  Z5, Z4, Z4
+	VADDPS  Z7, Z6, Z6
+	VADDPS  Z2, Z0, Z0
+	VADDPS  Z6, Z4, Z4
+	VADDPS  Z4, Z0, Z0
+	VMOVUPS Z0, (DI)
+	ADDQ    $64, DI
+	LEAQ    (R10)(DX*2), R10
+	SUBQ    $2, CX
+	JNZ     blocks
+	VZEROUPPER
+	RET
+
 // func reachAVX2(distances *float32, count, rows int) uint32
 //
 // The answer is built from its highest bit: a bit belongs to the answer if fewer than rows minima are less than
@@ -227,6 +294,62 @@ next:
 
 full:
 	ADDQ $16, AX
+
+done:
+	SUBQ keys+0(FP), DI
+	SHRQ $3, DI
+	MOVQ DI, found+48(FP)
+	MOVQ AX, looked+56(FP)
+	VZEROUPPER
+	RET
+
+DATA places<>+0(SB)/8, $0
+DATA places<>+8(SB)/8, $1
+DATA places<>+16(SB)/8, $2
+DATA places<>+24(SB)/8, $3
+DATA places<>+32(SB)/8, $4
+DATA places<>+40(SB)/8, $5
+DATA places<>+48(SB)/8, $6
+DATA places<>+56(SB)/8, $7
+DATA places<>+64(SB)/8, $8 // The places of a register.
+GLOBL places<>(SB), RODATA|NOPTR, $72
+
+// func collectAVX512(keys *uint64, room int, distances *float32, n, last int, bound uint32) (found, looked int)
+//
+// Z0 is the largest key within the bound, Z1 are the places from the end.
+TEXT ·collectAVX512(SB), NOSPLIT, $0-64
+	MOVQ         keys+0(FP), DI
+	MOVQ         room+8(FP), DX
+	MOVQ         distances+16(FP), SI
+	MOVQ         n+24(FP), CX
+	MOVL         bound+40(FP), AX
+	SHLQ         $32, AX
+	DECQ         AX
+	MOVQ         $0x100000000, BX
+	ADDQ         BX, AX
+	VPBROADCASTQ AX, Z0
+	VPBROADCASTQ last+32(FP), Z1
+	VPSUBQ       places<>+0(SB), Z1, Z1
+	VPBROADCASTQ places<>+64(SB), Z5
+	XORQ         AX, AX
+	LEAQ         -128(DI)(DX*8), DX // The last place that leaves room for the keys of two registers.
+
+lanes:
+	VPMOVZXDQ     (SI)(AX*4), Z2
+	VPSLLQ        $32, Z2, Z2
+	VPORQ         Z1, Z2, Z2
+	VPSUBQ        Z5, Z1, Z1
+	VPCMPUQ       $2, Z0, Z2, K1
+	VPCOMPRESSQ.Z Z2, K1, Z3
+	VMOVDQU64     Z3, (DI)
+	KMOVB         K1, BX
+	POPCNTL       BX, BX
+	LEAQ          (DI)(BX*8), DI
+	ADDQ          $8, AX
+	CMPQ          DI, DX
+	JHI           done
+	CMPQ          AX, CX
+	JNE           lanes
 
 done:
 	SUBQ keys+0(FP), DI
