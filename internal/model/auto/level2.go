@@ -161,7 +161,7 @@ func (l *Learner) queryLineup(s *scratch, output int) {
 		copy(l.keysOf(experts), s.keyed.predictionsOf(output)[1:])
 		l.view.keyScales(s.level2.scales, s.level2.units[output])
 	}
-	q.after = 0
+	q.after, q.affine = 0, s.affine
 	if s.keyed != nil {
 		q.after = s.keyed.after
 	}

@@ -17,6 +17,8 @@ type lineup struct {
 	keys bool
 	// cells is the number of numbers of the cells, 0 without cells.
 	cells int
+	// logs is the number of features of the logs, 0 without logs.
+	logs int
 }
 
 // lineups are all lineups that the inputs allow, the most expensive first. With keys, trees beside their effects are in
@@ -36,7 +38,7 @@ func (o Options) lineups() []lineup {
 	}
 	for i := range all {
 		l := &all[i]
-		l.crosses, l.keys = v.crossed() > 0, v.keyGroups() > 1
+		l.crosses, l.keys, l.logs = v.crossed() > 0, v.keyGroups() > 1, o.logFeatures()
 		if len(v.numbers) <= maxCelled && len(v.categories) == 0 && o.keyed == 0 {
 			l.cells = len(v.numbers)
 		}
@@ -99,6 +101,9 @@ func (l lineup) experts() int {
 	if l.cells > 0 {
 		count += cellExperts
 	}
+	if l.logs > 0 {
+		count++
+	}
 	if l.keys {
 		count++
 	}
@@ -138,6 +143,9 @@ func (l lineup) names() []string {
 	if l.cells > 0 {
 		names = append(names, "cells/label", "cells/coarse", "cells/residual")
 	}
+	if l.logs > 0 {
+		names = append(names, "affine/logarithms")
+	}
 	if l.keys {
 		names = append(names, "keys/trees/several")
 	}
@@ -165,8 +173,8 @@ func (o Options) lineupFlops(p Plan, l lineup) (observe, predict uint64) {
 		both += uint64(20 * o.view().crossed())
 	}
 	both += cellFlops(l.cells)
-	predict += both
-	observe += both
+	predict += both + uint64(l.logs*(l.logs+1)/2+3*l.logs)
+	observe += both + factorFlops(l.logs, 1)
 	for _, f := range stackForgettings() {
 		r := stackSize(experts)
 		observe += factorFlops(r, 1) + renewalFlops(r, f)
@@ -193,7 +201,7 @@ func (o Options) memoryBytes(l lineup) uint64 {
 	if l.crosses {
 		each += crossBytes(v.crossed())
 	}
-	each += cellBytes(l.cells)
+	each += cellBytes(l.cells) + qr.Bytes(l.logs, 1) + 16*uint64(l.logs+1)
 	total := uint64(o.Outputs)*each + 16*uint64(columns)
 	if l.neighbors {
 		total += neighbors.Bytes(v.near(), rows+window.Slack)

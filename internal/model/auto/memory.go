@@ -16,9 +16,10 @@ type memory struct {
 	view   view
 	window *window.Window
 	forest *trees.Forest
-	// crosses and cells are nil if the lineup lacks them.
+	// crosses, cells and logs are nil if the lineup lacks them.
 	crosses *crosses
 	cells   *cells
+	logs    *logs
 	means   []mean
 	// used[c] is the last observation before which column c of the forest had a weight in b,
 	// nearUsed the one before which the neighbors had one.
@@ -59,6 +60,9 @@ func newMemory(o Options, l lineup, output int) *memory {
 	if l.cells > 0 {
 		m.cells = newCells(l.cells)
 	}
+	if l.logs > 0 {
+		m.logs = newLogs(l.logs)
+	}
 	return m
 }
 
@@ -73,17 +77,22 @@ type query struct {
 	v           float64
 	// columns are the columns of the keys.
 	columns []float64
+	// affine is the affine map of level 1.
+	affine []float64
 	units
 }
 
 type memoryScratch struct {
-	columns   []float64
-	row       []float32
-	codes     []int64
-	crossed   []uint32
-	corners   []corner
-	neighbors *neighbors.Scratch
-	shares    []int
+	columns []float64
+	row     []float32
+	codes   []int64
+	crossed []uint32
+	corners []corner
+	// logged are the features of logs with the label, raised is e.
+	logged, solved, prior []float64
+	raised                float64
+	neighbors             *neighbors.Scratch
+	shares                []int
 	// sums are the sums of the trees for the row, if known.
 	sums  []int64
 	known bool
@@ -95,7 +104,7 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 	s := memoryScratch{
 		columns: make([]float64, columns), row: make([]float32, columns),
 		codes: make([]int64, v.discrete()), crossed: make([]uint32, v.crossed()), shares: make([]int, len(l.columns)),
-		sums: make([]int64, len(l.columns)),
+		sums: make([]int64, len(l.columns)), logged: make([]float64, l.logs+1), solved: make([]float64, l.logs), prior: make([]float64, 1),
 	}
 	if l.neighbors {
 		s.neighbors = neighbors.NewScratch(v.near(), o.capacity()+window.Slack)
@@ -115,6 +124,9 @@ func (m *memory) present(s *memoryScratch, q *query) {
 	}
 	if m.cells != nil {
 		s.corners = m.cells.find(s.corners[:0], s.row[:m.lineup.cells])
+	}
+	if m.logs != nil {
+		m.presentLogs(s, q)
 	}
 }
 
@@ -151,6 +163,10 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query, near []float6
 		for e, origin := range [cellExperts]float64{q.offset, q.offset, q.v} {
 			said[e] = origin + float64(said[e]*q.scale)
 		}
+		at += cellExperts
+	}
+	if m.logs != nil {
+		dst[at] = m.logs.predict(s.raised)
 	}
 	for k, prediction := range dst {
 		dst[k] = q.cut(prediction)
@@ -168,6 +184,9 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
 	}
 	if m.cells != nil {
 		m.cells.learn(s.corners, [cellTargets]float64{q.scaledLabel(y), q.relative(y - served)}, r.counts)
+	}
+	if m.logs != nil {
+		m.learnLogs(s, y, r.counts)
 	}
 	sums := s.sums
 	if !s.known || served != q.v {
@@ -217,7 +236,7 @@ func (m *memory) begin(l *Learner, output int, served []float64) {
 		m.used[c], s.shares[c] = l.n, trees.Whole
 	}
 	m.nearUsed = l.n
-	q := query{units: unit}
+	q := query{units: unit, affine: l.scratch.affine}
 	for i, r := range l.kept {
 		l.present(l.scratch, r.x, r.lags, r.seen)
 		q.columns = r.columnsOf(output, l.o.keyColumns())
@@ -251,6 +270,9 @@ func (m *memory) visit(v *codec.Visitor, n uint64) {
 	}
 	if m.cells != nil {
 		m.cells.visit(v)
+	}
+	if m.logs != nil {
+		m.logs.visit(v)
 	}
 	visitMeans(v, m.means)
 	for c := range m.used {

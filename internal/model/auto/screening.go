@@ -193,6 +193,9 @@ func (m *memory) renewInputs(inputs []int, of *Learner) {
 	for _, i := range inputs {
 		column := slices.Index(m.view.numbers, i)
 		m.window.Renew(column, of.meanOf(i), of.scaleOf(i))
+		if m.logs != nil {
+			m.logs.renewInput(i, column, of.o.affine())
+		}
 	}
 	m.forest.Renew()
 }
