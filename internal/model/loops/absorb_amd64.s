@@ -196,6 +196,7 @@ pair:
 	ADDQ    $2, BX
 
 fours:
+	LEAQ  (R9)(R11*8), DX // The next panel, about as many lines.
 	CMPQ  BX, R11
 	JGE   next
 	CMPB  wide+88(FP), $0
@@ -210,11 +211,14 @@ four:
 	FOUR(R8, Y2, Y6, Y10)
 	FOUR(R9, Y3, Y7, Y11)
 	VMOVUPD Y12, (R10)(BX*8)
-	ADDQ    $4, BX
-	CMPQ    BX, R11
-	JGE     next
-	CMPB    wide+88(FP), $0
-	JE      four
+	PREFETCHT0 (DX)
+	PREFETCHT0 64(DX)
+	ADDQ $128, DX
+	ADDQ $4, BX
+	CMPQ BX, R11
+	JGE  next
+	CMPB wide+88(FP), $0
+	JE   four
 
 eight:
 	VMOVUPD (R10)(BX*8), Z12
@@ -223,9 +227,14 @@ eight:
 	EIGHT(R8, Z2, Z6, Z10)
 	EIGHT(R9, Z3, Z7, Z11)
 	VMOVUPD Z12, (R10)(BX*8)
-	ADDQ    $8, BX
-	CMPQ    BX, R11
-	JLT     eight
+	PREFETCHT0 (DX)
+	PREFETCHT0 64(DX)
+	PREFETCHT0 128(DX)
+	PREFETCHT0 192(DX)
+	ADDQ $256, DX
+	ADDQ $8, BX
+	CMPQ BX, R11
+	JLT  eight
 
 next:
 	MOVQ R11, BX
