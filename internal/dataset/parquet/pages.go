@@ -214,8 +214,15 @@ func (p *pages) set(n int, repetition, definition []byte, e format.Encoding, val
 		want = bytes.Count(p.definition, []byte{byte(p.column.maxDefinition)})
 	}
 	decode := p.column.decode
-	if e == plainDictionary || e == format.RLEDictionary {
+	switch {
+	case e == format.RLE && len(values) > 4: // Of BOOLEAN, behind their length.
+		err = runs(values[4:], 1, want)
+	case (e == plainDictionary || e == format.RLEDictionary) && len(values) > 0:
 		decode = p.indices
+		err = runs(values[1:], int(values[0]), want)
+	}
+	if err != nil {
+		return err
 	}
 	var have int
 	p.text, have, err = decode(e, values)
@@ -237,11 +244,36 @@ func levels(largest int, data []byte, n int) ([]byte, error) {
 	if largest == 0 {
 		return nil, nil
 	}
-	out, err := (&rle.Encoding{BitWidth: bits.Len(uint(largest))}).DecodeLevels(nil, data)
+	width := bits.Len(uint(largest))
+	if err := runs(data, width, n); err != nil {
+		return nil, err
+	}
+	out, err := (&rle.Encoding{BitWidth: width}).DecodeLevels(nil, data)
 	if err := enough(len(out), n, err); err != nil {
 		return nil, err
 	}
 	return out[:n], nil
+}
+
+// runs rejects runs of more than n values, filled up to bytes: five bytes can claim a run of 8 GiB, which the library
+// would allocate. Packed values are as long as they claim.
+func runs(data []byte, width, n int) error {
+	for claimed := uint64(0); len(data) > 0; {
+		u, size := binary.Uvarint(data)
+		switch count := u >> 1; {
+		case size <= 0:
+			return errors.New("a damaged run")
+		case u&1 == 1 && width > 0:
+			size += int(count) * width
+		case count > 0:
+			size += (width + 7) / 8
+			if claimed += count; claimed > uint64(n)+7 {
+				return fmt.Errorf("runs of %d values, want at most %d", claimed, n)
+			}
+		}
+		data = data[min(size, len(data)):]
+	}
+	return nil
 }
 
 // indices decodes values that are indices of the dictionary, behind a byte with their width.
@@ -317,23 +349,25 @@ type codecs struct{ zstd *zstd.Decoder }
 
 // decompress returns the size bytes of a page.
 func (c *codecs) decompress(codec format.CompressionCodec, data []byte, size int) (out []byte, err error) {
-	switch codec {
-	case format.Snappy:
+	switch {
+	case size == 0: // Some writers compress no values to no bytes.
+		return nil, nil
+	case codec == format.Snappy:
 		var n int
 		if n, err = snappy.DecodedLen(data); err == nil && n == size {
 			out, err = snappy.Decode(nil, data)
 		}
-	case format.Gzip:
+	case codec == format.Gzip:
 		var from *gzip.Reader
 		if from, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
 			out, err = io.ReadAll(io.LimitReader(from, int64(size)+1))
 		}
-	case format.Zstd:
+	case codec == format.Zstd:
 		if c.zstd == nil {
-			c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+			c.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecodeAllCapLimit(true))
 		}
 		if err == nil {
-			out, err = c.zstd.DecodeAll(data, nil)
+			out, err = c.zstd.DecodeAll(data, make([]byte, 0, size))
 		}
 	default:
 		out = data

@@ -83,6 +83,9 @@ func open(file File) (r *rows, err error) {
 			if chunk.CryptoMetadata.Value != nil {
 				return nil, fmt.Errorf("column %s of the Parquet file is encrypted", name)
 			}
+			if chunk.FilePath != "" {
+				return nil, fmt.Errorf("column %s of the Parquet file is in another file, %s", name, chunk.FilePath)
+			}
 			if codec := chunk.MetaData.Codec; !decompresses(codec) {
 				return nil, fmt.Errorf("column %s of the Parquet file is compressed with %s, want ZSTD, SNAPPY, GZIP or no compression", name, codec)
 			}
@@ -173,6 +176,9 @@ func logicalType(leaf *format.SchemaElement) format.LogicalTypeValue {
 // unknownType is the logical type of a leaf if column cannot write values of the type as
 // text, and empty otherwise.
 func unknownType(leaf *format.SchemaElement) string {
+	if t, ok := logicalType(leaf).(*format.DecimalType); ok && uint32(t.Scale) > 1000 {
+		return fmt.Sprintf("DECIMAL of scale %d", t.Scale)
+	}
 	switch t := leaf.LogicalType.Value.(type) {
 	case nil:
 	case *format.StringType, *format.EnumType, *format.DecimalType, *format.DateType, *format.TimeType, *format.TimestampType,

@@ -9,12 +9,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -198,17 +200,23 @@ func TestParquetRejected(t *testing.T) {
 		"LZ4_RAW":        {lz4, "column x of the Parquet file is compressed with LZ4_RAW"},
 		"null in a list": {written(t, []list{{[]*float64{&one, nil, &three}}}), "column x of the Parquet file has a list with a null"},
 		"FLOAT16":        {float16, "column half of the Parquet file has the type FLOAT16, want BOOLEAN,"},
-		"INTERVAL": {retyped(t, bytesOf, func(e *format.SchemaElement) {
-			e.ConvertedType = thrift.New(deprecated.Interval)
+		"INTERVAL": {described(t, bytesOf, func(m *format.FileMetaData) {
+			m.Schema[1].ConvertedType = thrift.New(deprecated.Interval)
 		}), "column x of the Parquet file has the type INTERVAL"},
-		"an old DECIMAL without a scale": {retyped(t, bytesOf, func(e *format.SchemaElement) {
-			e.ConvertedType = thrift.New(deprecated.Decimal)
+		"an old DECIMAL without a scale": {described(t, bytesOf, func(m *format.FileMetaData) {
+			m.Schema[1].ConvertedType = thrift.New(deprecated.Decimal)
 		}), "column x of the Parquet file has the type DECIMAL without"},
-		"VARIANT": {retyped(t, bytesOf, func(e *format.SchemaElement) {
-			e.LogicalType.Value = &format.VariantType{}
+		"a DECIMAL of many digits": {described(t, bytesOf, func(m *format.FileMetaData) {
+			m.Schema[1].LogicalType.Value = &format.DecimalType{Scale: 1 << 28}
+		}), "column x of the Parquet file has the type DECIMAL of scale 268435456"},
+		"a file of the description alone": {described(t, bytesOf, func(m *format.FileMetaData) {
+			m.RowGroups[0].Columns[0].FilePath = "part.0.parquet"
+		}), "column x of the Parquet file is in another file, part.0.parquet"},
+		"VARIANT": {described(t, bytesOf, func(m *format.FileMetaData) {
+			m.Schema[1].LogicalType.Value = &format.VariantType{}
 		}), "column x of the Parquet file has the type VARIANT"},
-		"BSON": {retyped(t, bytesOf, func(e *format.SchemaElement) {
-			e.LogicalType.Value = &format.BsonType{}
+		"BSON": {described(t, bytesOf, func(m *format.FileMetaData) {
+			m.Schema[1].LogicalType.Value = &format.BsonType{}
 		}), "column x of the Parquet file has the type BSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -221,18 +229,63 @@ func TestParquetRejected(t *testing.T) {
 	}
 }
 
-// retyped changes the leaf of a Parquet file with one column: the writer knows fewer types than the
-// format.
-func retyped(t *testing.T, file []byte, change func(*format.SchemaElement)) []byte {
+// described changes the description of a Parquet file, which ends with it, its length in four bytes, and a magic: the
+// writer knows fewer types than the format.
+func described(t *testing.T, file []byte, change func(*format.FileMetaData)) []byte {
 	t.Helper()
-	// The file ends with its description, the length of the description in four bytes, and a magic.
 	end := len(file) - 8
 	start := end - int(binary.LittleEndian.Uint32(file[end:]))
 	var meta format.FileMetaData
 	require.NoError(t, thrift.Unmarshal(new(thrift.CompactProtocol), file[start:end], &meta))
-	change(&meta.Schema[1])
+	change(&meta)
 	changed, err := thrift.Marshal(new(thrift.CompactProtocol), &meta)
 	require.NoError(t, err)
 	out := append(slices.Clone(file[:start]), changed...)
 	return append(binary.LittleEndian.AppendUint32(out, uint32(len(changed))), "PAR1"...)
+}
+
+// paged is a file of nine values whose only page has the header and the data.
+func paged[T any](t *testing.T, value T, codec format.CompressionCodec, h format.DataPageHeaderV2, size int, data []byte) []byte {
+	t.Helper()
+	h.NumValues = 9
+	page, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{
+		Type: format.DataPageV2, DataPageHeaderV2: thrift.New(h), UncompressedPageSize: int32(size), CompressedPageSize: int32(len(data)),
+	})
+	require.NoError(t, err)
+	page = append(append([]byte("PAR1"), page...), data...)
+	return described(t, append(page, written(t, slices.Repeat([]struct {
+		X T `parquet:"x"`
+	}{{value}}, 9))...), func(m *format.FileMetaData) {
+		chunk := &m.RowGroups[0].Columns[0].MetaData
+		chunk.Codec, chunk.DataPageOffset, chunk.DictionaryPageOffset, chunk.TotalCompressedSize = codec, 4, 0, int64(len(page)-4)
+	})
+}
+
+// A page of a few bytes claims no memory, and values that are all missing need no bytes.
+func TestParquetPages(t *testing.T) {
+	claim := append(binary.AppendUvarint(nil, 1<<29), 1)
+	long := append(binary.LittleEndian.AppendUint32(nil, uint32(len(claim))), claim...)
+	encoder, err := zstd.NewWriter(nil)
+	require.NoError(t, err)
+	bomb := encoder.EncodeAll(make([]byte, 1<<26), nil)
+	for name, tt := range map[string]struct {
+		file []byte
+		want string
+	}{
+		"levels":   {paged(t, new(int64), format.Uncompressed, format.DataPageHeaderV2{DefinitionLevelsByteLength: int32(len(claim))}, len(claim), claim), "runs of 268435456 values"},
+		"indices":  {paged(t, int64(1), format.Uncompressed, format.DataPageHeaderV2{Encoding: format.RLEDictionary}, len(claim)+1, append([]byte{1}, claim...)), "runs of 268435456 values"},
+		"booleans": {paged(t, true, format.Uncompressed, format.DataPageHeaderV2{Encoding: format.RLE}, len(long), long), "runs of 268435456 values"},
+		"zstd":     {paged(t, int64(1), format.Zstd, format.DataPageHeaderV2{}, 72, bomb), "exceeds configured limit"},
+		"missing":  {paged(t, new(int64), format.Snappy, format.DataPageHeaderV2{DefinitionLevelsByteLength: 2}, 2, []byte{9 << 1, 0}), "EOF"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		table, err := parquetfile.NewTable(bytes.NewReader(tt.file), "a.parquet", 0)
+		for err == nil {
+			_, err = table.Read()
+		}
+		runtime.ReadMemStats(&after)
+		assert.Contains(t, err.Error(), tt.want, name)
+		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20), name)
+	}
 }
