@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -126,13 +125,10 @@ func (v *comparison) run(ctx context.Context, e *env, c *client.Client) error {
 			return fmt.Errorf("%s: %w", learner, err)
 		}
 	}
-	drawn := make([]byte, 4)
-	if _, err := rand.Read(drawn); err != nil {
-		return fmt.Errorf("draw a run: %w", err)
-	}
+	drawn := strings.ToLower(rand.Text())
 	r := &report{File: v.name, Target: v.options.Target, Delay: v.delay, classes: v.options.Classes}
 	for _, learner := range v.learners {
-		a, err := v.evaluate(ctx, e, c, learner, "compare-"+hex.EncodeToString(drawn)+"-"+learner)
+		a, err := v.evaluate(ctx, e, c, learner, "compare-"+drawn+"-"+learner)
 		if err != nil {
 			return fmt.Errorf("%s: %w", learner, err)
 		}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -14,8 +15,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	hindsightv1 "hindsight/api/proto/hindsight/v1"
 	"hindsight/client"
@@ -281,11 +280,7 @@ func (c *demoCluster) kill(ctx context.Context) error {
 }
 
 func (c *demoCluster) round(ctx context.Context, r stream.Round) error {
-	drawn, err := uuid.NewV7()
-	if err != nil {
-		return err
-	}
-	m, id := c.client.Model(demoModel), drawn.String()
+	m, id := c.client.Model(demoModel), rand.Text()
 	if _, err := m.Predict(ctx, &hindsightv1.PredictRequest{PredictionId: id, Features: r.Features}); err != nil {
 		return fmt.Errorf("predict: %w", err)
 	}

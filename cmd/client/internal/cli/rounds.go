@@ -1,10 +1,10 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/csv"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -77,13 +77,7 @@ func (r *rounds) check() error {
 	case r.run != "" && !regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,39}$`).MatchString(r.run):
 		return command.Usagef("--run %q: want up to 40 of a-z, 0-9, '.', '_' and '-'", r.run)
 	}
-	if r.run == "" {
-		drawn := make([]byte, 8)
-		if _, err := rand.Read(drawn); err != nil {
-			return fmt.Errorf("draw a run: %w", err)
-		}
-		r.run = "r" + hex.EncodeToString(drawn)
-	}
+	r.run = cmp.Or(r.run, strings.ToLower(rand.Text()))
 	return nil
 }
 
