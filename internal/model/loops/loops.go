@@ -1,5 +1,5 @@
 // Package loops holds the inner loops of the learners and of package qr, with assembly for
-// AVX2. AbsorbRows also has AVX-512. Rotate, Axpy and Dot have NEON for arm64. A loop and its Go twin have the
+// AVX2 and, for some, for AVX-512. Rotate, Axpy and Dot have NEON for arm64. A loop and its Go twin have the
 // same bits: they do the same operations on the same numbers. Every product that is added is written float64(x*y), so
 // that no compiler fuses the two. The tag purego builds without the assembly. Twins of whole
 // passes over a factor are in package qr.

@@ -115,7 +115,7 @@ func Cosines(squares, g, v []float64, root, inverse float64) {
 // and returns false if the processor has no AVX2: see qr.RotateTogether.
 func TurnRows(turns *Turn, stride uintptr, count, first, order, columns, start int) bool {
 	if cpu.X86.HasAVX2 {
-		turnAVX2(turns, int(stride), count, first, order, columns, 8*start)
+		turnAVX2(turns, int(stride), count, first, order, columns, 8*start, wide())
 	}
 	return cpu.X86.HasAVX2
 }
@@ -273,7 +273,7 @@ func cosinesAVX2(squares, gains, v *float64, n int, root, inverse float64, wide 
 // turnAVX2 is TurnRows. Start is in bytes.
 //
 //go:noescape
-func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
+func turnAVX2(turns *Turn, stride, count, first, order, columns, start int, wide bool)
 
 // turnGroupsAVX2 is TurnGroups. It returns the size of the groups that have turned the row.
 //

@@ -31,15 +31,16 @@ GLOBL sign<>(SB), RODATA|NOPTR, $8
 
 #define TURN2(place) TURN(place, X0, X1, X2, X3, X4, X5, X6, X7)
 #define TURN4(place) TURN(place, Y0, Y1, Y2, Y3, Y4, Y5, Y6, Y7)
+#define TURN8(place) TURN(place, Z0, Z1, Z2, Z3, Z4, Z5, Z6, Z7)
 
 #define T(field) field(R8)
 #define S(field) field(R8)
 
-// func turnAVX2(turns *Turn, stride, count, first, order, columns, start int)
+// func turnAVX2(turns *Turn, stride, count, first, order, columns, start int, wide bool)
 //
 // R8 is the turn, R9 how many are left. R10 is 8i, R11 where row i is in the data,
 // R12 how many entries it has, R13 the columns, R14 how far row i+1 is.
-TEXT ·turnAVX2(SB), NOSPLIT, $0-56
+TEXT ·turnAVX2(SB), NOSPLIT, $0-57
 	MOVQ   first+24(FP), R10
 	MOVQ   order+32(FP), R12
 	MOVQ   columns+40(FP), R13
@@ -193,6 +194,8 @@ two:
 fours:
 	ANDQ $-4, CX
 	JZ   right
+	CMPB wide+56(FP), $0
+	JNE  wide
 	SUBQ $8, CX
 	JL   four
 
@@ -210,6 +213,30 @@ four:
 	JZ   right
 	TURN4(0)
 	ADDQ $32, DI
+	JMP  right
+
+wide: // The four come before the eights, which end with the row at the end of a cache line.
+	TESTQ $4, CX
+	JZ    eights
+	TURN4(0)
+	ADDQ  $32, DI
+	ADDQ  $32, SI
+	SUBQ  $4, CX
+	JZ    right
+
+eights:
+	VBROADCASTSD X0, Z0
+	VBROADCASTSD X1, Z1
+	VBROADCASTSD X2, Z2
+	VBROADCASTSD X3, Z3
+
+next8:
+	TURN8(0)
+	PREFETCHT0 (DI)(R14*1)
+	ADDQ $64, DI
+	ADDQ $64, SI
+	SUBQ $8, CX
+	JNZ  next8
 
 right:
 	// DI is behind the row, which its labels end.
