@@ -21,6 +21,7 @@ import (
 	"hindsight/cmd/client/internal/stream"
 	"hindsight/cmd/internal/child"
 	"hindsight/cmd/internal/command"
+	"hindsight/internal/clock"
 )
 
 const (
@@ -193,15 +194,6 @@ func (c *demoCluster) stop(ctx context.Context) (err error) {
 	}))
 }
 
-func paused(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
-	}
-}
-
 // whole waits until all servers vote, so that the remaining servers can elect an owner.
 func (c *demoCluster) whole(ctx context.Context) error {
 	for voters := 0; voters < len(c.servers); {
@@ -212,7 +204,7 @@ func (c *demoCluster) whole(ctx context.Context) error {
 				voters++
 			}
 		}
-		if err != nil || voters < len(c.servers) && !paused(ctx, demoPoll) {
+		if err != nil || voters < len(c.servers) && !clock.Sleep(ctx, demoPoll) {
 			return errors.Join(err, ctx.Err())
 		}
 	}
@@ -259,7 +251,7 @@ func (c *demoCluster) stream(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("round %d: %w", t, err)
 		}
-		if !paused(ctx, time.Until(begin.Add(time.Duration(t)*c.limit/time.Duration(c.rounds)))) {
+		if !clock.Sleep(ctx, time.Until(begin.Add(time.Duration(t)*c.limit/time.Duration(c.rounds)))) {
 			return ctx.Err()
 		}
 	}
@@ -268,7 +260,7 @@ func (c *demoCluster) stream(ctx context.Context) error {
 
 func (c *demoCluster) kill(ctx context.Context) error {
 	for c.killed = c.owner(ctx); c.killed == nil; c.killed = c.owner(ctx) {
-		if !paused(ctx, demoPoll) {
+		if !clock.Sleep(ctx, demoPoll) {
 			return ctx.Err()
 		}
 	}
@@ -308,7 +300,7 @@ func (c *demoCluster) failedOver(ctx context.Context) {
 	c.again = make(chan error, 1)
 	go func() { // stop joins it.
 		defer close(c.again)
-		if paused(ctx, demoDown) {
+		if clock.Sleep(ctx, demoDown) {
 			c.again <- c.launch(ctx, c.killed)
 		}
 	}()
@@ -345,7 +337,7 @@ func (c *demoCluster) account(ctx context.Context) error {
 func (c *demoCluster) agree(ctx context.Context) (observations int) {
 	ctx, cancel := context.WithTimeout(ctx, demoAgree)
 	defer cancel()
-	for again := true; again; again = !c.DigestsEqual && paused(ctx, demoPoll) {
+	for again := true; again; again = !c.DigestsEqual && clock.Sleep(ctx, demoPoll) {
 		c.Digests, c.DigestsEqual = nil, true
 		for _, s := range c.servers {
 			stats, err := s.client.Model(demoModel).Stats(ctx, nil)
