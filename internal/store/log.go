@@ -73,7 +73,7 @@ func (m *Model) Append(ctx context.Context, c storage.Commit) error {
 	return a.Err
 }
 
-// AppendAll implements storage.Appender. The commits are one batch.
+// AppendAll implements storage.Appender. The commits are one batch, and the answered predictions go in another.
 func (s *Store) AppendAll(ctx context.Context, appends []*storage.Append) {
 	if err := s.logDB.room(ctx); err != nil {
 		for _, a := range appends {
@@ -82,11 +82,20 @@ func (s *Store) AppendAll(ctx context.Context, appends []*storage.Append) {
 	} else {
 		s.appendAll(ctx, appends)
 	}
+	var answered []pendingRow
 	for _, a := range appends {
 		if m := a.Model.(*Model); a.Err != nil {
 			a.Err = m.failed("append to the log", a.Err)
 		} else {
-			a.Err = m.removeAnswered(a.Answered) //nolint:contextcheck // The record is written: its predictions go.
+			answered = appendRows(answered, m, a.Answered)
+		}
+	}
+	// The records are written: the answered predictions go, whatever ctx does.
+	if err := s.removePending(answered); err != nil { //nolint:contextcheck // See above.
+		for _, a := range appends {
+			if a.Err == nil && len(a.Answered) > 0 {
+				a.Err = a.Model.(*Model).failed("remove answered predictions", err)
+			}
 		}
 	}
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/maphash"
 	"math/bits"
@@ -121,51 +120,55 @@ func (m *Model) GetPending(id string) (p storage.Prediction, ok bool, err error)
 
 // RemovePending implements storage.Pending. A crash may bring rows back.
 func (m *Model) RemovePending(ids []string) error {
-	err := m.store.finishPending(func(db *database) error { return m.deletePending(db, ids) })
+	err := m.gone()
+	if err == nil {
+		err = m.store.removePending(appendRows(nil, m, ids))
+	}
 	return m.failed("remove pending predictions", err)
 }
 
-// removeAnswered removes answered predictions. A model that is deleted has none.
-func (m *Model) removeAnswered(ids []string) error {
-	if len(ids) == 0 {
-		return nil
-	}
-	if err := m.RemovePending(ids); err != nil && !errors.Is(err, storage.ErrDeleted) {
-		return err
-	}
-	return nil
+// pendingRow names a pending prediction.
+type pendingRow struct {
+	model *Model
+	id    string
 }
 
-func (m *Model) deletePending(db *database, ids []string) error {
-	s := m.store
+func appendRows(rows []pendingRow, m *Model, ids []string) []pendingRow {
+	for _, id := range ids {
+		rows = append(rows, pendingRow{m, id})
+	}
+	return rows
+}
+
+// removePending removes rows in one batch. A model that is deleted has none.
+func (s *Store) removePending(rows []pendingRow) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	return s.finishPending(func(db *database) error { return s.deletePending(db, rows) })
+}
+
+func (s *Store) deletePending(db *database, rows []pendingRow) error {
 	if err := db.room(context.Background()); err != nil {
 		return err
 	}
 	var looked stripeSet
-	for _, id := range ids {
-		s.rows.add(&looked, m.number, id)
+	for _, r := range rows {
+		s.rows.add(&looked, r.model.number, r.id)
 	}
 	defer s.rows.lock(looked)()
-	if err := m.gone(); err != nil {
-		return err
-	}
-	removed := int64(0)
+	removed := make(map[pendingRow]bool, len(rows))
 	err := db.commit(pebble.NoSync, func(b *pebble.Batch) error {
-		batched := newBatched(len(ids))
-		for _, id := range ids {
-			if _, twice := batched[id]; twice {
+		for _, r := range rows {
+			if removed[r] || r.model.gone() != nil {
 				continue
 			}
-			expiry, ok, err := db.timeOf(idKey(familyPending, m.number, id))
+			expiry, ok, err := db.timeOf(idKey(familyPending, r.model.number, r.id))
+			if err == nil && ok {
+				removed[r] = true
+				err = deleteTimed(b, familyPending, familyExpiry, r.model.number, r.id, expiry)
+			}
 			if err != nil {
-				return err
-			}
-			if !ok {
-				continue
-			}
-			batched.put(id, expiry)
-			removed++
-			if err := deleteTimed(b, familyPending, familyExpiry, m.number, id, expiry); err != nil {
 				return err
 			}
 		}
@@ -174,7 +177,9 @@ func (m *Model) deletePending(db *database, ids []string) error {
 	if err != nil {
 		return err
 	}
-	m.countPending(-removed)
+	for r := range removed {
+		r.model.countPending(-1)
+	}
 	return nil
 }
 
