@@ -36,7 +36,6 @@ func statsToProto(s engine.Stats) *hindsightv1.ModelStats {
 	}
 	baselines := s.ClassAccount == nil // A classifier's are beside its errors.
 	p.Performance, p.Recent = performanceToProto(s.Whole, baselines), performanceToProto(s.Recent, baselines)
-	p.Discounted = performanceToProto(s.DiscountedLosses, baselines)
 	if !math.IsNaN(s.Regret) {
 		p.HindsightLoss, p.Regret = &s.HindsightLoss, &s.Regret
 		p.RegretUnpenalized, p.ServedRegret = known(s.RegretUnpenalized), known(s.ServedRegret)
@@ -118,7 +117,7 @@ func intervalStatsToProto(outputs [][]interval.Statistics) []*hindsightv1.Interv
 		for _, s := range levels {
 			out = append(out, &hindsightv1.IntervalStats{
 				Coverage: s.Level, Output: int32(j), Observations: s.Scored,
-				Realised: known(s.Coverage), Recent: known(s.RecentCoverage), Discounted: known(s.DiscountedCoverage), Least: known(s.LeastCoverage),
+				Realised: known(s.Coverage), Recent: known(s.RecentCoverage), Least: known(s.LeastCoverage),
 				MeanWidth: known(s.MeanWidth), MeanScore: known(s.MeanScore),
 			})
 		}

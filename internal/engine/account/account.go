@@ -22,15 +22,12 @@ type Account struct {
 	predicted uint64
 	served    Figures
 	labels    labels
-	// whole is over all scored observations, discounted forgets as the learner does, recent
-	// has the newest scored observations.
-	whole, discounted Performance
-	recent            window
+	// whole is over all scored observations, recent has the newest scored observations.
+	whole  Performance
+	recent window
 	// excess is the loss of the served predictions minus the loss of the prequential ones of
 	// the same observations, over all that were learned: the regret counts the first one.
 	excess float64
-	// squares is the sum of the squares of the losses of which whole.Served.Loss is the sum.
-	squares float64
 	// pairs sum up prequential loss − prequential loss of the leader, over the scored observations
 	// with both.
 	pairs  confidence.Moments
@@ -130,10 +127,7 @@ func (a *Account) Observe(r Round, loss Loss) (round Performance, changed bool) 
 		round.Weight = r.Weight * float64(len(r.Labels))
 	}
 	a.whole.Add(round)
-	a.squares = confidence.Plus(a.squares, float64(served.Loss*served.Loss))
 	a.recent.Add(round)
-	a.discounted.scale(discount)
-	a.discounted.Add(round)
 	a.learn(r)
 	return round, changed
 }
@@ -208,8 +202,6 @@ type Sums struct {
 	// Excess is the loss of the served predictions minus the loss of the prequential ones of
 	// the same observations, the first one included.
 	Excess float64
-	// Squares is the sum of the squares of the losses of which Whole.Served.Loss is the sum.
-	Squares float64
 	// Whole is the performance over all scored observations, Recent over the newest ones.
 	Whole, Recent Performance
 }
@@ -218,7 +210,7 @@ type Sums struct {
 func (a *Account) Summary() Summary {
 	s := Summary{
 		Sums: Sums{
-			Predicted: a.predicted, Served: a.served, Excess: a.excess, Squares: a.squares,
+			Predicted: a.predicted, Served: a.served, Excess: a.excess,
 			Whole: a.whole, Recent: a.recent.Total(),
 		},
 		Pairs: a.pairs, Drift: a.drift.Statistics(),
@@ -233,10 +225,6 @@ func (a *Account) Summary() Summary {
 	return s
 }
 
-// Discounted returns the performance that weighs an observation by 0.999 to the power of its
-// age in rounds.
-func (a *Account) Discounted() Performance { return a.discounted }
-
 // overOutputs returns the statistics of a level over all outputs: means, and the smallest
 // LeastCoverage.
 func (a *Account) overOutputs(level int) interval.Statistics {
@@ -245,7 +233,6 @@ func (a *Account) overOutputs(level int) interval.Statistics {
 		next := s.Statistics(level)
 		sum.Coverage += next.Coverage
 		sum.RecentCoverage += next.RecentCoverage
-		sum.DiscountedCoverage += next.DiscountedCoverage
 		sum.LeastCoverage = math.Min(sum.LeastCoverage, next.LeastCoverage)
 		sum.MeanWidth += next.MeanWidth
 		sum.MeanScore += next.MeanScore
@@ -253,7 +240,6 @@ func (a *Account) overOutputs(level int) interval.Statistics {
 	k := float64(len(a.intervals))
 	sum.Coverage /= k
 	sum.RecentCoverage /= k
-	sum.DiscountedCoverage /= k
 	sum.MeanWidth /= k
 	sum.MeanScore /= k
 	return sum

@@ -169,7 +169,6 @@ func TestAccountIsThatOfAllRounds(t *testing.T) {
 			require.True(t, covered >= min(len(n.rounds), recent.Observations) && covered <= recent.Observations+50, "the recent figures are of %d of %d observations", covered, round+1)
 			same(t, "whole", s.Whole, n.total(0, 1))
 			same(t, "recent", s.Recent, n.total(len(n.rounds)-covered, 1))
-			same(t, "discounted", a.Discounted(), n.total(0, 0.999))
 			require.True(t, s.Predicted == predicted && near(s.Served, only), "%d had been predicted, %+v; want %d, %+v", s.Predicted, s.Served, predicted, only)
 			require.InDelta(t, excess, s.Excess, 1e-9*(1+math.Abs(excess)), "excess %g, want %g", s.Excess, excess)
 		}
@@ -194,7 +193,7 @@ func TestTheFirstObservationIsNotScored(t *testing.T) {
 		}, squared)
 		if n == 0 {
 			s := a.Summary()
-			assert.True(t, s.Predicted == 0 && s.Whole == (account.Performance{}) && s.Recent == s.Whole && a.Discounted() == s.Whole, "after the first: %+v", s)
+			assert.True(t, s.Predicted == 0 && s.Whole == (account.Performance{}) && s.Recent == s.Whole, "after the first: %+v", s)
 			assert.True(t, s.Excess == squared(0, y)-loss, "an excess of %g", s.Excess)
 			if !math.IsNaN(s.Whole.MeanLoss(&s.Whole.Served)) || math.Float64bits(s.Whole.MeanLoss(&s.Whole.Served)) != math.Float64bits(math.NaN()) {
 				t.Error("the mean loss of none has other bits than math.NaN")

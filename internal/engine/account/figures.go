@@ -36,14 +36,6 @@ func (f *Figures) add(by *Figures, times float64) {
 	f.Absolute += float64(times * by.Absolute)
 }
 
-func (f *Figures) scale(by float64) {
-	f.Loss *= by
-	f.RunningMean *= by
-	f.LastLabel *= by
-	f.Squared *= by
-	f.Absolute *= by
-}
-
 func (f *Figures) visit(v *codec.Visitor, limit float64) {
 	v.Within(limit, &f.Loss, &f.RunningMean, &f.LastLabel)
 }
@@ -57,8 +49,7 @@ func (f *Figures) visitErrors(v *codec.Visitor) {
 
 // Performance is how a model did over some observations. Losses are sums.
 type Performance struct {
-	// Observations is the number of observations. In a discounted performance it is the
-	// sum of their discounts.
+	// Observations is the number of observations.
 	Observations float64
 	// Weight is Σ ω k, k the number of outputs, over the rounds with the squared loss.
 	Weight float64
@@ -82,13 +73,6 @@ func (p *Performance) add(by *Performance, times float64) {
 	p.Weight += float64(times * by.Weight)
 	p.Prequential.add(&by.Prequential, times)
 	p.Served.add(&by.Served, times)
-}
-
-func (p *Performance) scale(by float64) {
-	p.Observations *= by
-	p.Weight *= by
-	p.Prequential.scale(by)
-	p.Served.scale(by)
 }
 
 // MeanLoss returns Loss / Observations of figures of p. It is NaN without observations.
@@ -121,8 +105,5 @@ func (p *Performance) Visit(v *codec.Visitor, limit float64) {
 	p.Prequential.visitErrors(v)
 	p.Served.visitErrors(v)
 }
-
-// discount is the factor of the discounted performance in each round.
-const discount = 0.999
 
 type window = recent.Window[Performance, *Performance]

@@ -7,7 +7,7 @@ import (
 	"hindsight/internal/model/codec"
 )
 
-const version = 4
+const version = 5
 
 // Bounds of the numbers in an account. Labels and predictions are within 1e101,
 // weights within model.MaxWeight.
@@ -27,13 +27,11 @@ func (a *Account) Visit(v *codec.Visitor) {
 	v.FloatsWithin(maxLabel, a.labels.last)
 	performance := func(p *Performance) { p.Visit(v, maxNumber) }
 	performance(&a.whole)
-	performance(&a.discounted)
 	a.recent.Visit(v, performance)
 	for _, s := range a.intervals {
 		v.Part(s.Visit)
 	}
 	v.Part(a.drift.Visit)
-	v.Within(math.MaxFloat64, &a.squares)
 	a.pairs.Visit(v, math.MaxFloat64)
 	if v.Reading() && a.labels.weight < 0 {
 		v.Corrupt("a sum of weights of %g", a.labels.weight)
@@ -50,6 +48,6 @@ func (a *Account) Size() uint64 {
 }
 
 const (
-	accountBytes     = 540
+	accountBytes     = 436
 	performanceBytes = 96
 )

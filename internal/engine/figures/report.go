@@ -12,7 +12,6 @@ import (
 
 	"go.uber.org/zap"
 
-	"hindsight/internal/engine/account"
 	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/machine"
@@ -87,25 +86,13 @@ func (p StatsOptions) include(o StatsOptions) bool {
 		(p.HindsightPath || !o.HindsightPath) && (p.Importances || !o.Importances) && (p.Recent || !o.Recent)
 }
 
-// Detail are the statistics that no figures of a model at rest have.
-type Detail struct {
-	// DiscountedLosses weigh an observation by 0.999 to the power of its age in rounds.
-	DiscountedLosses account.Performance
-	// OutputIntervals are the statistics of the intervals of each output, an entry a level.
-	OutputIntervals [][]interval.Statistics
-}
-
-func detailOf(m *machine.Machine) Detail {
-	return Detail{DiscountedLosses: m.Discounted(), OutputIntervals: m.Intervals()}
-}
-
 type report struct {
 	sequence, epoch uint64
 	hosted.Figures
-	Detail
-	digest [32]byte
-	solved model.Report
-	recent []regret.Window
+	intervals [][]interval.Statistics
+	digest    [32]byte
+	solved    model.Report
+	recent    []regret.Window
 	// features are the names of the features that solved has weights of.
 	features []string
 	effects  []KeyEffect
@@ -169,7 +156,7 @@ func (r *Reader) tryReport(ctx context.Context, o StatsOptions) (*report, error)
 func (r *Reader) reportCopy(ctx context.Context, o StatsOptions) (*report, error) {
 	s := &report{asked: o, at: r.reporter.o.Now()}
 	copied, release, resident, err := r.Model.CopyState(ctx, func(m *machine.Machine) error {
-		s.Detail, s.sequence, s.epoch = detailOf(m), m.Sequence(), r.Model.Gauges().Epoch
+		s.intervals, s.sequence, s.epoch = m.Intervals(), m.Sequence(), r.Model.Gauges().Epoch
 		stats, err := m.Stats()
 		s.Figures = hosted.FiguresOf(m, stats)
 		return err

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"hindsight/internal/engine/account"
+	"hindsight/internal/engine/account/interval"
 	"hindsight/internal/engine/hosted"
 	"hindsight/internal/engine/machine"
 	"hindsight/internal/model"
@@ -20,7 +21,8 @@ type Stats struct {
 	account.Summary
 	Reported
 	ServedFigures
-	Detail
+	// OutputIntervals are the statistics of the intervals of each output, an entry a level.
+	OutputIntervals [][]interval.Statistics
 	// Inputs is nil without named inputs, ClassAccount without classes.
 	Inputs       []InputStatistics
 	ClassAccount *ClassStatistics
@@ -112,7 +114,7 @@ func (r *Reader) Stats(ctx context.Context, o StatsOptions) (Stats, error) {
 	if err != nil {
 		return Stats{}, err
 	}
-	s := r.statsOf(report.sequence, &report.Figures, report.Detail)
+	s := r.statsOf(report.sequence, &report.Figures, report.intervals)
 	solved := &report.solved
 	s.Regret, s.HindsightLoss, s.CertificateOK = solved.Regret, solved.HindsightLoss, solved.CertificateOK
 	s.ServedFigures = servedOf(&s.Stats, &s.Summary, solved.Certificate)
@@ -148,17 +150,17 @@ func (r *Reader) CheapStats(ctx context.Context) (s Stats, err error) {
 			return errorf(r.Model, "read the statistics", err)
 		}
 		f := hosted.FiguresOf(m, stats)
-		s = r.statsOf(m.Sequence(), &f, detailOf(m))
+		s = r.statsOf(m.Sequence(), &f, m.Intervals())
 		return nil
 	})
 	return s, err
 }
 
-func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, d Detail) Stats {
+func (r *Reader) statsOf(sequence uint64, f *hosted.Figures, intervals [][]interval.Statistics) Stats {
 	gauges := r.Model.Gauges()
 	s := Stats{
 		Info: describe(r.Model), Stats: f.Stats, Summary: f.Summary, Reported: Reported{RegretUnpenalized: math.NaN()},
-		ServedFigures: servedOf(&f.Stats, &f.Summary, math.NaN()), Detail: d,
+		ServedFigures: servedOf(&f.Stats, &f.Summary, math.NaN()), OutputIntervals: intervals,
 		Inputs: inputsOf(f, r.Model.Schema()), ClassAccount: f.Classes,
 		Pending: gauges.Pending, Durability: r.reporter.o.Durability, Snapshot: gauges.Snapshot,
 	}

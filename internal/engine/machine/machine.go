@@ -146,9 +146,6 @@ func (m *Machine) Time() int64 { return m.account.Time }
 // Summary sums up the account, at a cost of O(outputs · levels).
 func (m *Machine) Summary() account.Summary { return m.account.Summary() }
 
-// Discounted returns the performance that discounts older observations.
-func (m *Machine) Discounted() account.Performance { return m.account.Discounted() }
-
 // Intervals returns the statistics of the prediction intervals of each output.
 func (m *Machine) Intervals() [][]interval.Statistics { return m.account.Intervals() }
 

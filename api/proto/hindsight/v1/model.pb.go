@@ -1580,8 +1580,6 @@ type ModelStats struct {
 	Performance *Performance `protobuf:"bytes,25,opt,name=performance,proto3" json:"performance,omitempty"`
 	// The performance over the last 1000 to 1050 observations.
 	Recent *Performance `protobuf:"bytes,26,opt,name=recent,proto3" json:"recent,omitempty"`
-	// The performance with observation s weighted 0.999^(t-s) at t.
-	Discounted *Performance `protobuf:"bytes,27,opt,name=discounted,proto3" json:"discounted,omitempty"`
 	// The regret with served losses where a prediction was served. Absent if regret is, and for a
 	// learner that forgets.
 	ServedRegret *float64 `protobuf:"fixed64,28,opt,name=served_regret,json=servedRegret,proto3,oneof" json:"served_regret,omitempty"`
@@ -1847,13 +1845,6 @@ func (x *ModelStats) GetPerformance() *Performance {
 func (x *ModelStats) GetRecent() *Performance {
 	if x != nil {
 		return x.Recent
-	}
-	return nil
-}
-
-func (x *ModelStats) GetDiscounted() *Performance {
-	if x != nil {
-		return x.Discounted
 	}
 	return nil
 }
@@ -3310,9 +3301,7 @@ type IntervalStats struct {
 	MeanWidth *float64 `protobuf:"fixed64,7,opt,name=mean_width,json=meanWidth,proto3,oneof" json:"mean_width,omitempty"`
 	// The mean interval score: width plus 2/(1 - coverage) times the distance of the label from
 	// the interval. Less is better.
-	MeanScore *float64 `protobuf:"fixed64,8,opt,name=mean_score,json=meanScore,proto3,oneof" json:"mean_score,omitempty"`
-	// The share with each earlier interval weighted 0.999 times its successor.
-	Discounted    *float64 `protobuf:"fixed64,9,opt,name=discounted,proto3,oneof" json:"discounted,omitempty"`
+	MeanScore     *float64 `protobuf:"fixed64,8,opt,name=mean_score,json=meanScore,proto3,oneof" json:"mean_score,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3399,13 +3388,6 @@ func (x *IntervalStats) GetMeanWidth() float64 {
 func (x *IntervalStats) GetMeanScore() float64 {
 	if x != nil && x.MeanScore != nil {
 		return *x.MeanScore
-	}
-	return 0
-}
-
-func (x *IntervalStats) GetDiscounted() float64 {
-	if x != nil && x.Discounted != nil {
-		return *x.Discounted
 	}
 	return 0
 }
@@ -6120,7 +6102,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x13include_regret_rkhs\x18\x05 \x01(\bR\x11includeRegretRkhs\x122\n" +
 	"\x15include_recent_regret\x18\x06 \x01(\bR\x13includeRecentRegret\"G\n" +
 	"\x15GetModelStatsResponse\x12.\n" +
-	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xa9\x12\n" +
+	"\x05stats\x18\x01 \x01(\v2\x18.hindsight.v1.ModelStatsR\x05stats\"\xee\x11\n" +
 	"\n" +
 	"ModelStats\x12\x14\n" +
 	"\x05model\x18\x01 \x01(\tR\x05model\x12\x18\n" +
@@ -6156,10 +6138,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"durability\x12+\n" +
 	"\x11snapshot_sequence\x18\x18 \x01(\x04R\x10snapshotSequence\x12;\n" +
 	"\vperformance\x18\x19 \x01(\v2\x19.hindsight.v1.PerformanceR\vperformance\x121\n" +
-	"\x06recent\x18\x1a \x01(\v2\x19.hindsight.v1.PerformanceR\x06recent\x129\n" +
-	"\n" +
-	"discounted\x18\x1b \x01(\v2\x19.hindsight.v1.PerformanceR\n" +
-	"discounted\x12(\n" +
+	"\x06recent\x18\x1a \x01(\v2\x19.hindsight.v1.PerformanceR\x06recent\x12(\n" +
 	"\rserved_regret\x18\x1c \x01(\x01H\fR\fservedRegret\x88\x01\x01\x129\n" +
 	"\tintervals\x18\x1d \x03(\v2\x1b.hindsight.v1.IntervalStatsR\tintervals\x12)\n" +
 	"\x05drift\x18\x1e \x01(\v2\x13.hindsight.v1.DriftR\x05drift\x12.\n" +
@@ -6320,7 +6299,7 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\x10_last_label_lossB\b\n" +
 	"\x06_skillB\a\n" +
 	"\x05_rmseB\x06\n" +
-	"\x04_mae\"\xfc\x02\n" +
+	"\x04_mae\"\xc8\x02\n" +
 	"\rIntervalStats\x12\x1a\n" +
 	"\bcoverage\x18\x01 \x01(\x01R\bcoverage\x12\x16\n" +
 	"\x06output\x18\x02 \x01(\x05R\x06output\x12\"\n" +
@@ -6331,16 +6310,12 @@ const file_hindsight_v1_model_proto_rawDesc = "" +
 	"\n" +
 	"mean_width\x18\a \x01(\x01H\x03R\tmeanWidth\x88\x01\x01\x12\"\n" +
 	"\n" +
-	"mean_score\x18\b \x01(\x01H\x04R\tmeanScore\x88\x01\x01\x12#\n" +
-	"\n" +
-	"discounted\x18\t \x01(\x01H\x05R\n" +
-	"discounted\x88\x01\x01B\v\n" +
+	"mean_score\x18\b \x01(\x01H\x04R\tmeanScore\x88\x01\x01B\v\n" +
 	"\t_realisedB\t\n" +
 	"\a_recentB\b\n" +
 	"\x06_leastB\r\n" +
 	"\v_mean_widthB\r\n" +
-	"\v_mean_scoreB\r\n" +
-	"\v_discounted\"\xf2\x01\n" +
+	"\v_mean_score\"\xf2\x01\n" +
 	"\x05Drift\x12\x1a\n" +
 	"\bdetected\x18\x01 \x01(\x04R\bdetected\x125\n" +
 	"\x14last_change_sequence\x18\x02 \x01(\x04H\x00R\x12lastChangeSequence\x88\x01\x01\x12$\n" +
@@ -6696,113 +6671,112 @@ var file_hindsight_v1_model_proto_depIdxs = []int32{
 	20,  // 28: hindsight.v1.GetModelStatsResponse.stats:type_name -> hindsight.v1.ModelStats
 	34,  // 29: hindsight.v1.ModelStats.performance:type_name -> hindsight.v1.Performance
 	34,  // 30: hindsight.v1.ModelStats.recent:type_name -> hindsight.v1.Performance
-	34,  // 31: hindsight.v1.ModelStats.discounted:type_name -> hindsight.v1.Performance
-	36,  // 32: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
-	37,  // 33: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
-	38,  // 34: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
-	26,  // 35: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
-	27,  // 36: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
-	33,  // 37: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
-	25,  // 38: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
-	86,  // 39: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
-	24,  // 40: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
-	23,  // 41: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
-	22,  // 42: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
-	21,  // 43: hindsight.v1.ModelStats.recent_regret:type_name -> hindsight.v1.RecentRegret
-	38,  // 44: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
-	29,  // 45: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
-	29,  // 46: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
-	31,  // 47: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
-	32,  // 48: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
-	28,  // 49: hindsight.v1.ClassStats.ranking:type_name -> hindsight.v1.ClassRanking
-	30,  // 50: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
-	30,  // 51: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
-	35,  // 52: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
-	35,  // 53: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
-	82,  // 54: hindsight.v1.InferSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	82,  // 55: hindsight.v1.InferSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	41,  // 56: hindsight.v1.InferSpecResponse.columns:type_name -> hindsight.v1.InferredColumn
-	1,   // 57: hindsight.v1.InferredColumn.kind:type_name -> hindsight.v1.InferredColumn.Kind
-	44,  // 58: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
-	45,  // 59: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
-	82,  // 60: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
-	82,  // 61: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
-	83,  // 62: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
-	48,  // 63: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
-	48,  // 64: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
-	83,  // 65: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
-	2,   // 66: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
-	2,   // 67: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
-	61,  // 68: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
-	62,  // 69: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
-	83,  // 70: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
-	34,  // 71: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
-	29,  // 72: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
-	83,  // 73: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
-	84,  // 74: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
-	65,  // 75: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
-	20,  // 76: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
-	61,  // 77: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
-	87,  // 78: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
-	83,  // 79: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
-	88,  // 80: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
-	89,  // 81: hindsight.v1.OutcomeEvent.inputs:type_name -> google.protobuf.Struct
-	68,  // 82: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
-	34,  // 83: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
-	34,  // 84: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
-	29,  // 85: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
-	29,  // 86: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
-	69,  // 87: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
-	83,  // 88: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
-	70,  // 89: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
-	70,  // 90: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
-	6,   // 91: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
-	8,   // 92: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
-	10,  // 93: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
-	12,  // 94: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
-	14,  // 95: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
-	16,  // 96: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
-	18,  // 97: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
-	59,  // 98: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
-	63,  // 99: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
-	66,  // 100: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
-	46,  // 101: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
-	39,  // 102: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
-	42,  // 103: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
-	49,  // 104: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
-	51,  // 105: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
-	53,  // 106: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
-	55,  // 107: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
-	57,  // 108: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
-	71,  // 109: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
-	73,  // 110: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
-	75,  // 111: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
-	7,   // 112: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
-	9,   // 113: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
-	11,  // 114: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
-	13,  // 115: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
-	15,  // 116: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
-	17,  // 117: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
-	19,  // 118: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
-	60,  // 119: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
-	64,  // 120: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
-	67,  // 121: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
-	47,  // 122: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
-	40,  // 123: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
-	43,  // 124: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
-	50,  // 125: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
-	52,  // 126: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
-	54,  // 127: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
-	56,  // 128: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
-	58,  // 129: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
-	72,  // 130: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
-	74,  // 131: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
-	76,  // 132: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
-	112, // [112:133] is the sub-list for method output_type
-	91,  // [91:112] is the sub-list for method input_type
-	91,  // [91:91] is the sub-list for extension type_name
-	91,  // [91:91] is the sub-list for extension extendee
-	0,   // [0:91] is the sub-list for field type_name
+	36,  // 31: hindsight.v1.ModelStats.intervals:type_name -> hindsight.v1.IntervalStats
+	37,  // 32: hindsight.v1.ModelStats.drift:type_name -> hindsight.v1.Drift
+	38,  // 33: hindsight.v1.ModelStats.experts:type_name -> hindsight.v1.Expert
+	26,  // 34: hindsight.v1.ModelStats.inputs:type_name -> hindsight.v1.InputStats
+	27,  // 35: hindsight.v1.ModelStats.classes:type_name -> hindsight.v1.ClassStats
+	33,  // 36: hindsight.v1.ModelStats.weights:type_name -> hindsight.v1.FeatureWeight
+	25,  // 37: hindsight.v1.ModelStats.label_gate:type_name -> hindsight.v1.LabelGateStats
+	86,  // 38: hindsight.v1.ModelStats.families:type_name -> hindsight.v1.FamilyPart
+	24,  // 39: hindsight.v1.ModelStats.importances:type_name -> hindsight.v1.InputImportance
+	23,  // 40: hindsight.v1.ModelStats.effects:type_name -> hindsight.v1.KeyEffect
+	22,  // 41: hindsight.v1.ModelStats.log_loss:type_name -> hindsight.v1.LogLossStats
+	21,  // 42: hindsight.v1.ModelStats.recent_regret:type_name -> hindsight.v1.RecentRegret
+	38,  // 43: hindsight.v1.LogLossStats.experts:type_name -> hindsight.v1.Expert
+	29,  // 44: hindsight.v1.ClassStats.performance:type_name -> hindsight.v1.ClassPerformance
+	29,  // 45: hindsight.v1.ClassStats.recent:type_name -> hindsight.v1.ClassPerformance
+	31,  // 46: hindsight.v1.ClassStats.reliability:type_name -> hindsight.v1.ReliabilityBin
+	32,  // 47: hindsight.v1.ClassStats.classes:type_name -> hindsight.v1.ClassCounts
+	28,  // 48: hindsight.v1.ClassStats.ranking:type_name -> hindsight.v1.ClassRanking
+	30,  // 49: hindsight.v1.ClassPerformance.prequential:type_name -> hindsight.v1.ClassFigures
+	30,  // 50: hindsight.v1.ClassPerformance.served:type_name -> hindsight.v1.ClassFigures
+	35,  // 51: hindsight.v1.Performance.prequential:type_name -> hindsight.v1.PerformanceFigures
+	35,  // 52: hindsight.v1.Performance.served:type_name -> hindsight.v1.PerformanceFigures
+	82,  // 53: hindsight.v1.InferSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	82,  // 54: hindsight.v1.InferSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	41,  // 55: hindsight.v1.InferSpecResponse.columns:type_name -> hindsight.v1.InferredColumn
+	1,   // 56: hindsight.v1.InferredColumn.kind:type_name -> hindsight.v1.InferredColumn.Kind
+	44,  // 57: hindsight.v1.ListLearnersResponse.learners:type_name -> hindsight.v1.Learner
+	45,  // 58: hindsight.v1.Learner.fields:type_name -> hindsight.v1.LearnerField
+	82,  // 59: hindsight.v1.ValidateSpecRequest.spec:type_name -> hindsight.v1.ModelSpec
+	82,  // 60: hindsight.v1.ValidateSpecResponse.spec:type_name -> hindsight.v1.ModelSpec
+	83,  // 61: hindsight.v1.Snapshot.create_time:type_name -> google.protobuf.Timestamp
+	48,  // 62: hindsight.v1.SnapshotModelResponse.snapshot:type_name -> hindsight.v1.Snapshot
+	48,  // 63: hindsight.v1.ListSnapshotsResponse.snapshots:type_name -> hindsight.v1.Snapshot
+	83,  // 64: hindsight.v1.RestoreModelRequest.time:type_name -> google.protobuf.Timestamp
+	2,   // 65: hindsight.v1.RestoreModelResponse.model:type_name -> hindsight.v1.Model
+	2,   // 66: hindsight.v1.ImportModelResponse.model:type_name -> hindsight.v1.Model
+	61,  // 67: hindsight.v1.GetModelHistoryResponse.points:type_name -> hindsight.v1.HistoryPoint
+	62,  // 68: hindsight.v1.GetModelHistoryResponse.drifts:type_name -> hindsight.v1.DriftMark
+	83,  // 69: hindsight.v1.HistoryPoint.time:type_name -> google.protobuf.Timestamp
+	34,  // 70: hindsight.v1.HistoryPoint.performance:type_name -> hindsight.v1.Performance
+	29,  // 71: hindsight.v1.HistoryPoint.classes:type_name -> hindsight.v1.ClassPerformance
+	83,  // 72: hindsight.v1.DriftMark.time:type_name -> google.protobuf.Timestamp
+	84,  // 73: hindsight.v1.WatchModelRequest.stats_interval:type_name -> google.protobuf.Duration
+	65,  // 74: hindsight.v1.WatchModelResponse.outcome:type_name -> hindsight.v1.OutcomeEvent
+	20,  // 75: hindsight.v1.WatchModelResponse.stats:type_name -> hindsight.v1.ModelStats
+	61,  // 76: hindsight.v1.WatchModelResponse.history:type_name -> hindsight.v1.HistoryPoint
+	87,  // 77: hindsight.v1.OutcomeEvent.outcome:type_name -> hindsight.v1.Outcome
+	83,  // 78: hindsight.v1.OutcomeEvent.time:type_name -> google.protobuf.Timestamp
+	88,  // 79: hindsight.v1.OutcomeEvent.intervals:type_name -> hindsight.v1.Interval
+	89,  // 80: hindsight.v1.OutcomeEvent.inputs:type_name -> google.protobuf.Struct
+	68,  // 81: hindsight.v1.CompareModelsResponse.comparisons:type_name -> hindsight.v1.Comparison
+	34,  // 82: hindsight.v1.Comparison.performance:type_name -> hindsight.v1.Performance
+	34,  // 83: hindsight.v1.Comparison.followed:type_name -> hindsight.v1.Performance
+	29,  // 84: hindsight.v1.Comparison.classes:type_name -> hindsight.v1.ClassPerformance
+	29,  // 85: hindsight.v1.Comparison.followed_classes:type_name -> hindsight.v1.ClassPerformance
+	69,  // 86: hindsight.v1.Comparison.difference:type_name -> hindsight.v1.LossDifference
+	83,  // 87: hindsight.v1.Alias.update_time:type_name -> google.protobuf.Timestamp
+	70,  // 88: hindsight.v1.SetAliasResponse.alias:type_name -> hindsight.v1.Alias
+	70,  // 89: hindsight.v1.ListAliasesResponse.aliases:type_name -> hindsight.v1.Alias
+	6,   // 90: hindsight.v1.ModelService.CreateModel:input_type -> hindsight.v1.CreateModelRequest
+	8,   // 91: hindsight.v1.ModelService.GetModel:input_type -> hindsight.v1.GetModelRequest
+	10,  // 92: hindsight.v1.ModelService.ListModels:input_type -> hindsight.v1.ListModelsRequest
+	12,  // 93: hindsight.v1.ModelService.UpdateModel:input_type -> hindsight.v1.UpdateModelRequest
+	14,  // 94: hindsight.v1.ModelService.DeleteModel:input_type -> hindsight.v1.DeleteModelRequest
+	16,  // 95: hindsight.v1.ModelService.UndeleteModel:input_type -> hindsight.v1.UndeleteModelRequest
+	18,  // 96: hindsight.v1.ModelService.GetModelStats:input_type -> hindsight.v1.GetModelStatsRequest
+	59,  // 97: hindsight.v1.ModelService.GetModelHistory:input_type -> hindsight.v1.GetModelHistoryRequest
+	63,  // 98: hindsight.v1.ModelService.WatchModel:input_type -> hindsight.v1.WatchModelRequest
+	66,  // 99: hindsight.v1.ModelService.CompareModels:input_type -> hindsight.v1.CompareModelsRequest
+	46,  // 100: hindsight.v1.ModelService.ValidateSpec:input_type -> hindsight.v1.ValidateSpecRequest
+	39,  // 101: hindsight.v1.ModelService.InferSpec:input_type -> hindsight.v1.InferSpecRequest
+	42,  // 102: hindsight.v1.ModelService.ListLearners:input_type -> hindsight.v1.ListLearnersRequest
+	49,  // 103: hindsight.v1.ModelService.SnapshotModel:input_type -> hindsight.v1.SnapshotModelRequest
+	51,  // 104: hindsight.v1.ModelService.ListSnapshots:input_type -> hindsight.v1.ListSnapshotsRequest
+	53,  // 105: hindsight.v1.ModelService.RestoreModel:input_type -> hindsight.v1.RestoreModelRequest
+	55,  // 106: hindsight.v1.ModelService.ExportModel:input_type -> hindsight.v1.ExportModelRequest
+	57,  // 107: hindsight.v1.ModelService.ImportModel:input_type -> hindsight.v1.ImportModelRequest
+	71,  // 108: hindsight.v1.ModelService.SetAlias:input_type -> hindsight.v1.SetAliasRequest
+	73,  // 109: hindsight.v1.ModelService.ListAliases:input_type -> hindsight.v1.ListAliasesRequest
+	75,  // 110: hindsight.v1.ModelService.DeleteAlias:input_type -> hindsight.v1.DeleteAliasRequest
+	7,   // 111: hindsight.v1.ModelService.CreateModel:output_type -> hindsight.v1.CreateModelResponse
+	9,   // 112: hindsight.v1.ModelService.GetModel:output_type -> hindsight.v1.GetModelResponse
+	11,  // 113: hindsight.v1.ModelService.ListModels:output_type -> hindsight.v1.ListModelsResponse
+	13,  // 114: hindsight.v1.ModelService.UpdateModel:output_type -> hindsight.v1.UpdateModelResponse
+	15,  // 115: hindsight.v1.ModelService.DeleteModel:output_type -> hindsight.v1.DeleteModelResponse
+	17,  // 116: hindsight.v1.ModelService.UndeleteModel:output_type -> hindsight.v1.UndeleteModelResponse
+	19,  // 117: hindsight.v1.ModelService.GetModelStats:output_type -> hindsight.v1.GetModelStatsResponse
+	60,  // 118: hindsight.v1.ModelService.GetModelHistory:output_type -> hindsight.v1.GetModelHistoryResponse
+	64,  // 119: hindsight.v1.ModelService.WatchModel:output_type -> hindsight.v1.WatchModelResponse
+	67,  // 120: hindsight.v1.ModelService.CompareModels:output_type -> hindsight.v1.CompareModelsResponse
+	47,  // 121: hindsight.v1.ModelService.ValidateSpec:output_type -> hindsight.v1.ValidateSpecResponse
+	40,  // 122: hindsight.v1.ModelService.InferSpec:output_type -> hindsight.v1.InferSpecResponse
+	43,  // 123: hindsight.v1.ModelService.ListLearners:output_type -> hindsight.v1.ListLearnersResponse
+	50,  // 124: hindsight.v1.ModelService.SnapshotModel:output_type -> hindsight.v1.SnapshotModelResponse
+	52,  // 125: hindsight.v1.ModelService.ListSnapshots:output_type -> hindsight.v1.ListSnapshotsResponse
+	54,  // 126: hindsight.v1.ModelService.RestoreModel:output_type -> hindsight.v1.RestoreModelResponse
+	56,  // 127: hindsight.v1.ModelService.ExportModel:output_type -> hindsight.v1.ExportModelResponse
+	58,  // 128: hindsight.v1.ModelService.ImportModel:output_type -> hindsight.v1.ImportModelResponse
+	72,  // 129: hindsight.v1.ModelService.SetAlias:output_type -> hindsight.v1.SetAliasResponse
+	74,  // 130: hindsight.v1.ModelService.ListAliases:output_type -> hindsight.v1.ListAliasesResponse
+	76,  // 131: hindsight.v1.ModelService.DeleteAlias:output_type -> hindsight.v1.DeleteAliasResponse
+	111, // [111:132] is the sub-list for method output_type
+	90,  // [90:111] is the sub-list for method input_type
+	90,  // [90:90] is the sub-list for extension type_name
+	90,  // [90:90] is the sub-list for extension extendee
+	0,   // [0:90] is the sub-list for field type_name
 }
 
 func init() { file_hindsight_v1_model_proto_init() }

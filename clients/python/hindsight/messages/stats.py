@@ -33,8 +33,6 @@ class IntervalStats:
     #: The mean interval score: width plus 2/(1 - coverage) times the distance of the label from
     #: the interval. Less is better.
     mean_score: Optional[float]
-    #: The share with each earlier interval weighted 0.999 times its successor.
-    discounted: Optional[float]
 
     @classmethod
     def of(cls, m: model_pb2.IntervalStats) -> IntervalStats:
@@ -48,7 +46,6 @@ class IntervalStats:
             least=m.least if m.HasField("least") else None,
             mean_width=m.mean_width if m.HasField("mean_width") else None,
             mean_score=m.mean_score if m.HasField("mean_score") else None,
-            discounted=m.discounted if m.HasField("discounted") else None,
         )
 
 
@@ -513,8 +510,6 @@ class ModelStats(ShownStats):
     performance: Optional[Performance]
     #: The performance over the last 1000 to 1050 observations.
     recent: Optional[Performance]
-    #: The performance with observation s weighted 0.999^(t-s) at t.
-    discounted: Optional[Performance]
     #: The regret with served losses where a prediction was served. Absent if regret is, and for a
     #: learner that forgets.
     served_regret: Optional[float]
@@ -608,7 +603,6 @@ class ModelStats(ShownStats):
             snapshot_sequence=m.snapshot_sequence,
             performance=Performance.of(m.performance) if m.HasField("performance") else None,
             recent=Performance.of(m.recent) if m.HasField("recent") else None,
-            discounted=Performance.of(m.discounted) if m.HasField("discounted") else None,
             served_regret=m.served_regret if m.HasField("served_regret") else None,
             intervals=tuple(IntervalStats.of(e) for e in m.intervals),
             drift=Drift.of(m.drift) if m.HasField("drift") else None,

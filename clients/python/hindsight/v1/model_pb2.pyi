@@ -447,9 +447,8 @@ class InputStats(_message.Message):
     def __init__(self, name: _Optional[str] = ..., seen: _Optional[int] = ..., missing: _Optional[int] = ..., categories: _Optional[int] = ..., outside: _Optional[int] = ..., outside_share: _Optional[float] = ..., low: _Optional[float] = ..., high: _Optional[float] = ..., mean: _Optional[float] = ..., deviation: _Optional[float] = ..., shift: _Optional[float] = ..., keys: _Optional[int] = ...) -> None: ...
 
 class IntervalStats(_message.Message):
-    __slots__ = ["coverage", "discounted", "least", "mean_score", "mean_width", "observations", "output", "realised", "recent"]
+    __slots__ = ["coverage", "least", "mean_score", "mean_width", "observations", "output", "realised", "recent"]
     COVERAGE_FIELD_NUMBER: _ClassVar[int]
-    DISCOUNTED_FIELD_NUMBER: _ClassVar[int]
     LEAST_FIELD_NUMBER: _ClassVar[int]
     MEAN_SCORE_FIELD_NUMBER: _ClassVar[int]
     MEAN_WIDTH_FIELD_NUMBER: _ClassVar[int]
@@ -458,7 +457,6 @@ class IntervalStats(_message.Message):
     REALISED_FIELD_NUMBER: _ClassVar[int]
     RECENT_FIELD_NUMBER: _ClassVar[int]
     coverage: float
-    discounted: float
     least: float
     mean_score: float
     mean_width: float
@@ -466,7 +464,7 @@ class IntervalStats(_message.Message):
     output: int
     realised: float
     recent: float
-    def __init__(self, coverage: _Optional[float] = ..., output: _Optional[int] = ..., observations: _Optional[int] = ..., realised: _Optional[float] = ..., recent: _Optional[float] = ..., least: _Optional[float] = ..., mean_width: _Optional[float] = ..., mean_score: _Optional[float] = ..., discounted: _Optional[float] = ...) -> None: ...
+    def __init__(self, coverage: _Optional[float] = ..., output: _Optional[int] = ..., observations: _Optional[int] = ..., realised: _Optional[float] = ..., recent: _Optional[float] = ..., least: _Optional[float] = ..., mean_width: _Optional[float] = ..., mean_score: _Optional[float] = ...) -> None: ...
 
 class KeyEffect(_message.Message):
     __slots__ = ["category", "effect", "input", "missing", "observations", "output"]
@@ -694,13 +692,12 @@ class Model(_message.Message):
     def __init__(self, id: _Optional[str] = ..., spec: _Optional[_Union[_spec_pb2.ModelSpec, _Mapping]] = ..., create_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., sequence: _Optional[int] = ..., learner: _Optional[str] = ..., inputs: _Optional[_Iterable[_Union[LearnedInput, _Mapping]]] = ..., classes: _Optional[_Iterable[str]] = ..., display_name: _Optional[str] = ..., labels: _Optional[_Mapping[str, str]] = ..., annotations: _Optional[_Mapping[str, str]] = ..., label_ttl: _Optional[_Union[_duration_pb2.Duration, _Mapping]] = ..., max_pending_labels: _Optional[int] = ..., etag: _Optional[str] = ..., update_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., delete_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., purge_time: _Optional[_Union[_timestamp_pb2.Timestamp, _Mapping]] = ..., follows: _Optional[str] = ..., aliases: _Optional[_Iterable[str]] = ..., summary: _Optional[_Union[ModelSummary, _Mapping]] = ...) -> None: ...
 
 class ModelStats(_message.Message):
-    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "discounted", "drift", "durability", "effective_dimension", "effects", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "log_loss", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "recent_regret", "recoding", "regret", "regret_bound", "regret_rkhs", "regret_unpenalized", "served_certificate", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "switching_regret", "weights"]
+    __slots__ = ["certificate", "certificate_ok", "certified", "classes", "dictionary", "drift", "durability", "effective_dimension", "effects", "experts", "families", "features", "hindsight_loss", "hindsight_path", "importances", "inputs", "intervals", "label_bound", "label_gate", "learner", "log_determinant", "log_loss", "loss_sum", "mean_loss", "model", "observations", "parametric_share", "pending_labels", "performance", "recent", "recent_regret", "recoding", "regret", "regret_bound", "regret_rkhs", "regret_unpenalized", "served_certificate", "served_loss_sum", "served_observations", "served_regret", "snapshot_sequence", "state_bytes", "state_digest", "switching_regret", "weights"]
     CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_OK_FIELD_NUMBER: _ClassVar[int]
     CERTIFIED_FIELD_NUMBER: _ClassVar[int]
     CLASSES_FIELD_NUMBER: _ClassVar[int]
     DICTIONARY_FIELD_NUMBER: _ClassVar[int]
-    DISCOUNTED_FIELD_NUMBER: _ClassVar[int]
     DRIFT_FIELD_NUMBER: _ClassVar[int]
     DURABILITY_FIELD_NUMBER: _ClassVar[int]
     EFFECTIVE_DIMENSION_FIELD_NUMBER: _ClassVar[int]
@@ -746,7 +743,6 @@ class ModelStats(_message.Message):
     certified: bool
     classes: ClassStats
     dictionary: int
-    discounted: Performance
     drift: Drift
     durability: str
     effective_dimension: float
@@ -787,7 +783,7 @@ class ModelStats(_message.Message):
     state_digest: str
     switching_regret: _containers.RepeatedScalarFieldContainer[float]
     weights: _containers.RepeatedCompositeFieldContainer[FeatureWeight]
-    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., discounted: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ..., effects: _Optional[_Iterable[_Union[KeyEffect, _Mapping]]] = ..., log_loss: _Optional[_Union[LogLossStats, _Mapping]] = ..., served_certificate: _Optional[float] = ..., regret_rkhs: _Optional[float] = ..., switching_regret: _Optional[_Iterable[float]] = ..., recoding: _Optional[float] = ..., recent_regret: _Optional[_Iterable[_Union[RecentRegret, _Mapping]]] = ...) -> None: ...
+    def __init__(self, model: _Optional[str] = ..., learner: _Optional[str] = ..., observations: _Optional[int] = ..., loss_sum: _Optional[float] = ..., mean_loss: _Optional[float] = ..., hindsight_loss: _Optional[float] = ..., regret: _Optional[float] = ..., regret_unpenalized: _Optional[float] = ..., regret_bound: _Optional[float] = ..., certificate: _Optional[float] = ..., certificate_ok: bool = ..., certified: bool = ..., log_determinant: _Optional[float] = ..., label_bound: _Optional[float] = ..., features: _Optional[int] = ..., effective_dimension: _Optional[float] = ..., dictionary: _Optional[int] = ..., served_observations: _Optional[int] = ..., served_loss_sum: _Optional[float] = ..., pending_labels: _Optional[int] = ..., state_bytes: _Optional[int] = ..., state_digest: _Optional[str] = ..., durability: _Optional[str] = ..., snapshot_sequence: _Optional[int] = ..., performance: _Optional[_Union[Performance, _Mapping]] = ..., recent: _Optional[_Union[Performance, _Mapping]] = ..., served_regret: _Optional[float] = ..., intervals: _Optional[_Iterable[_Union[IntervalStats, _Mapping]]] = ..., drift: _Optional[_Union[Drift, _Mapping]] = ..., experts: _Optional[_Iterable[_Union[Expert, _Mapping]]] = ..., inputs: _Optional[_Iterable[_Union[InputStats, _Mapping]]] = ..., classes: _Optional[_Union[ClassStats, _Mapping]] = ..., weights: _Optional[_Iterable[_Union[FeatureWeight, _Mapping]]] = ..., hindsight_path: _Optional[_Iterable[float]] = ..., parametric_share: _Optional[float] = ..., label_gate: _Optional[_Union[LabelGateStats, _Mapping]] = ..., families: _Optional[_Iterable[_Union[_prediction_pb2.FamilyPart, _Mapping]]] = ..., importances: _Optional[_Iterable[_Union[InputImportance, _Mapping]]] = ..., effects: _Optional[_Iterable[_Union[KeyEffect, _Mapping]]] = ..., log_loss: _Optional[_Union[LogLossStats, _Mapping]] = ..., served_certificate: _Optional[float] = ..., regret_rkhs: _Optional[float] = ..., switching_regret: _Optional[_Iterable[float]] = ..., recoding: _Optional[float] = ..., recent_regret: _Optional[_Iterable[_Union[RecentRegret, _Mapping]]] = ...) -> None: ...
 
 class ModelSummary(_message.Message):
     __slots__ = ["observation_rate", "observe_time", "recent", "recent_classes", "regret", "state"]

@@ -181,7 +181,6 @@ func performance(rounds []fakeRound) *hindsightv1.Performance {
 func (m *fakeModel) setFigures(s *hindsightv1.ModelStats) {
 	s.Performance = performance(m.rounds)
 	s.Recent = performance(m.rounds[max(0, len(m.rounds)-fakeRecent):])
-	s.Discounted = performance(m.rounds[max(0, len(m.rounds)-fakeRecent/2):])
 	for _, r := range m.rounds {
 		if r.predicted {
 			s.ServedObservations++

@@ -43,12 +43,9 @@ type Moments struct {
 func (m *Moments) Add(x float64) {
 	m.Count++
 	m.Sum += x
-	m.Squares = Plus(m.Squares, float64(x*x))
+	m.Squares = math.Min(m.Squares+float64(x*x), math.MaxFloat64)
 	m.Absolute += math.Abs(x)
 }
-
-// Plus adds a square to a sum of squares, which stays at the largest number.
-func Plus(squares, square float64) float64 { return math.Min(squares+square, math.MaxFloat64) }
 
 // Visit visits the sums. Reading accepts magnitudes of at most limit.
 func (m *Moments) Visit(v *codec.Visitor, limit float64) {
@@ -76,16 +73,6 @@ type Interval struct{ Mean, Lower, Upper float64 }
 // few, and if all are equal.
 func Paired(differences Moments) (i Interval, ok bool) {
 	return around(differences.Mean(), differences.variance(), differences.Count, differences.known())
-}
-
-// Independent returns the interval of mean(a) − mean(b). Chance assigned each value to a or b. The result ok is
-// false while a or b has too few values, or if all values of a and all values of b are equal.
-//
-// The difference of the two means is, up to O(log log n/n), the mean of n = n_a + n_b independent influences
-// with the variance n(s_a²/n_a + s_b²/n_b).
-func Independent(a, b Moments) (i Interval, ok bool) {
-	n := a.Count + b.Count
-	return around(a.Mean()-b.Mean(), n*(a.variance()/a.Count+b.variance()/b.Count), n, a.known() && b.known())
 }
 
 func around(mean, variance, n float64, known bool) (Interval, bool) {

@@ -62,21 +62,6 @@ func TestCoverageUnderOptionalStopping(t *testing.T) {
 			}); got < atLeast {
 				t.Errorf("paired: %.3f of the runs hold the truth throughout, want %.3f", got, atLeast)
 			}
-			for _, fraction := range []float64{0.5, 0.1} {
-				if got := holds(paths, steps, 0.5*law.mean, func(rng *rand.Rand) func() (confidence.Interval, bool) {
-					var a, b confidence.Moments
-					return func() (confidence.Interval, bool) {
-						if rng.Float64() < fraction {
-							a.Add(1.5 * law.draw(rng))
-						} else {
-							b.Add(law.draw(rng))
-						}
-						return confidence.Independent(a, b)
-					}
-				}); got < atLeast {
-					t.Errorf("a share of %g: %.3f of the runs hold the truth throughout, want %.3f", fraction, got, atLeast)
-				}
-			}
 		})
 	}
 }
@@ -90,7 +75,7 @@ func TestInterval(t *testing.T) {
 		return m
 	}
 	turns := func(k int) float64 { return float64(k%2) + 1 } // The variance is 1/4.
-	a, b := values(1000, turns), values(200, func(k int) float64 { return 3 * turns(k) })
+	a := values(1000, turns)
 	// n rho^2 = 1 x (-2 log 0.05 + log(1 - 2 log 0.05)).
 	t1 := -2*math.Log(0.05) + math.Log(1-2*math.Log(0.05))
 	radius := func(variance, n float64) float64 {
@@ -104,16 +89,12 @@ func TestInterval(t *testing.T) {
 	}
 	got, ok := confidence.Paired(a)
 	near("paired", got, ok, 1.5, radius(0.25, 1000))
-	got, ok = confidence.Independent(b, a)
-	near("independent", got, ok, 3, radius(1200*(0.25/1000+2.25/200), 1200))
 	for name, few := range map[string]confidence.Moments{
 		"nothing": {}, "99 values": values(99, turns),
 		"19 errors": values(10_000, func(k int) float64 { return float64(max(0, 19-k) / max(1, 19-k)) }),
 	} {
 		i, ok := confidence.Paired(few)
 		assert.False(t, ok, "%s: %v", name, i)
-		i, ok = confidence.Independent(a, few)
-		assert.False(t, ok, "%s beside many: %v", name, i)
 	}
 	i, ok := confidence.Paired(values(1000, func(int) float64 { return 1 }))
 	assert.False(t, ok, "equal values: %v", i)

@@ -60,8 +60,6 @@ const (
 	needed = 8
 	// The discount of the weighted mean in σ.
 	decay = 0.95
-	// The discount of the discounted coverage.
-	fading = 0.999
 	// The smallest σ, as a share of the plain mean.
 	floor = 0.2
 	// A larger score counts as maxScore in B and in σ, because one outlier would decide both
@@ -103,9 +101,8 @@ type level struct {
 	q            [trackers]float64
 	// mixture weighs the trackers.
 	mixture *mix.Mixture
-	// covered counts the observations inside their interval, faded is the discounted count.
+	// covered counts the observations inside their interval.
 	covered uint64
-	faded   float64
 	// hits has a bit for each of the newest observations, the bit of observation n at
 	// n mod recent, 1 for covered. It is nil before the first.
 	hits []uint64
@@ -289,12 +286,10 @@ func (v *level) account(n uint64, label, lower, upper float64) {
 		v.lately--
 	}
 	v.hits[word] &^= bit
-	v.faded *= fading
 	score := upper - lower
 	v.width.Add(score)
 	if lower <= label && label <= upper {
 		v.covered++
-		v.faded++
 		v.recently++
 		v.lately++
 		v.hits[word] |= bit
@@ -322,8 +317,6 @@ type Statistics struct {
 	// there are fewer.
 	Recent         int
 	RecentCoverage float64
-	// DiscountedCoverage weighs an interval by 0.999 to the power of its age.
-	DiscountedCoverage float64
 	// LeastCoverage is the smallest coverage of 500 consecutive intervals. The first 500
 	// intervals are left out, so it is unknown before 1,000.
 	LeastCoverage float64
@@ -343,12 +336,11 @@ func (s *State) Statistics(level int) Statistics {
 	unknown := math.NaN()
 	t := Statistics{
 		Level: v.target, Scored: s.scored, Recent: int(min(s.scored, recent)),
-		Coverage: unknown, RecentCoverage: unknown, DiscountedCoverage: unknown, LeastCoverage: unknown, MeanWidth: unknown, MeanScore: unknown,
+		Coverage: unknown, RecentCoverage: unknown, LeastCoverage: unknown, MeanWidth: unknown, MeanScore: unknown,
 	}
 	if s.scored > 0 {
 		n := float64(s.scored)
 		t.Coverage, t.RecentCoverage = float64(v.covered)/n, float64(v.recently)/float64(t.Recent)
-		t.DiscountedCoverage = v.faded * (1 - fading) / -math.Expm1(n*math.Log(fading))
 		t.MeanWidth, t.MeanScore = v.width.Value()/n, v.score.Value()/n
 	}
 	if s.scored >= 2*window {
@@ -365,7 +357,7 @@ func (s *State) Covered(level int) uint64 { return s.levels[level].covered }
 
 // Size returns the memory of the state in bytes, at a cost of O(1).
 func (s *State) Size() uint64 {
-	const word, fixed, each = 8, 96 + 48 + 3*knots*8, 128 + 104 // Of State, and of level and its mixture.
+	const word, fixed, each = 8, 96 + 48 + 3*knots*8, 120 + 104 // Of State, and of level and its mixture.
 	n := uint64(len(s.levels))
 	size := fixed + n*(each+3*trackers*word)
 	size += uint64(cap(s.shape.newest)+cap(s.shape.sorted)) * word

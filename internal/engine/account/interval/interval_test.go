@@ -34,7 +34,7 @@ func TestNothingIsKnownBeforeItIs(t *testing.T) {
 	}
 	assert.True(t, s.Known() && s.Statistics(0).Scored == 0, "known %v, %+v", s.Known(), s.Statistics(0))
 	st := s.Statistics(0)
-	for _, v := range []float64{st.Coverage, st.RecentCoverage, st.DiscountedCoverage, st.LeastCoverage, st.MeanWidth, st.MeanScore} {
+	for _, v := range []float64{st.Coverage, st.RecentCoverage, st.LeastCoverage, st.MeanWidth, st.MeanScore} {
 		assert.True(t, math.IsNaN(v), "%+v: a figure before any interval was scored", st)
 	}
 	zeros := interval.New(levels())
@@ -162,29 +162,27 @@ func TestRestoreRejects(t *testing.T) {
 	good := s.AppendBinary(nil)
 	put := func(at int, v uint64) []byte { return binary.LittleEndian.AppendUint64(slices.Clone(good[:8*at]), v) }
 	rest := func(at int, v uint64) []byte { return append(put(at, v), good[8*at+8:]...) }
-	// The levels begin at word 5 and have 20 words; rings follow at word 45.
+	// The levels begin at word 5 and have 19 words; rings follow at word 43.
 	for name, data := range map[string][]byte{
-		"nothing":                            nil,
-		"a byte less":                        good[:len(good)-1],
-		"a byte more":                        append(slices.Clone(good), 0),
-		"more scored":                        rest(1, 1201),
-		"none scored":                        rest(1, 0),
-		"too many":                           rest(0, 1<<63),
-		"a weight of 0":                      rest(3, 0),
-		"a negative mean":                    rest(2, math.Float64bits(-1)),
-		"no mean":                            rest(4, math.Float64bits(math.NaN())),
-		"a tracker at Inf":                   rest(5, math.Float64bits(math.Inf(1))),
-		"a negative square":                  rest(11, math.Float64bits(-1)),
-		"a negative unit":                    rest(14, math.Float64bits(-1)),
-		"more covered":                       rest(18, 1199),
-		"fewer covered":                      rest(18, 3),
-		"a discounted count above the count": rest(19, math.Float64bits(1e4)),
-		"a negative discounted count":        rest(19, math.Float64bits(-1)),
-		"a window of 501":                    rest(20, 501),
-		"a window that is not":               rest(20, 500),
-		"a score above":                      rest(45, math.Float64bits(17)),
-		"a score below":                      rest(45, math.Float64bits(-1)),
-		"a bit too many":                     rest(45+100+15, 1<<63),
+		"nothing":              nil,
+		"a byte less":          good[:len(good)-1],
+		"a byte more":          append(slices.Clone(good), 0),
+		"more scored":          rest(1, 1201),
+		"none scored":          rest(1, 0),
+		"too many":             rest(0, 1<<63),
+		"a weight of 0":        rest(3, 0),
+		"a negative mean":      rest(2, math.Float64bits(-1)),
+		"no mean":              rest(4, math.Float64bits(math.NaN())),
+		"a tracker at Inf":     rest(5, math.Float64bits(math.Inf(1))),
+		"a negative square":    rest(11, math.Float64bits(-1)),
+		"a negative unit":      rest(14, math.Float64bits(-1)),
+		"more covered":         rest(18, 1199),
+		"fewer covered":        rest(18, 3),
+		"a window of 501":      rest(19, 501),
+		"a window that is not": rest(19, 500),
+		"a score above":        rest(43, math.Float64bits(17)),
+		"a score below":        rest(43, math.Float64bits(-1)),
+		"a bit too many":       rest(43+100+15, 1<<63),
 	} {
 		assert.ErrorIs(t, s.Restore(data), codec.ErrCorrupt, name)
 		require.Equal(t, s.AppendBinary(nil), good, name)

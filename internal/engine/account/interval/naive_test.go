@@ -120,15 +120,6 @@ func (n *naive) statistics() interval.Statistics {
 		RecentCoverage: part(n.hits[max(0, total-1000):]), LeastCoverage: math.NaN(),
 		MeanWidth: mean(n.widths), MeanScore: mean(n.values),
 	}
-	held, all := 0.0, 0.0
-	for i, h := range n.hits {
-		weight := math.Pow(0.999, float64(total-1-i))
-		all += weight
-		if h {
-			held += weight
-		}
-	}
-	t.DiscountedCoverage = held / all
 	for end := 1000; end <= total; end++ {
 		if p := part(n.hits[end-500 : end]); !(p >= t.LeastCoverage) {
 			t.LeastCoverage = p
@@ -203,7 +194,6 @@ func TestEqualsNaive(t *testing.T) {
 					got, want := s.Statistics(l), n.statistics()
 					if got.Level != levels[l] || got.Scored != want.Scored || got.Recent != want.Recent ||
 						!near(got.Coverage, want.Coverage) || !near(got.RecentCoverage, want.RecentCoverage) ||
-						!near(got.DiscountedCoverage, want.DiscountedCoverage) ||
 						!near(got.LeastCoverage, want.LeastCoverage) || !near(got.MeanWidth, want.MeanWidth) || !near(got.MeanScore, want.MeanScore) {
 						t.Fatalf("seed %d, round %d: %+v, want %+v", seed, i, got, want)
 					}

@@ -11,7 +11,6 @@ const (
 	maxCount  = 1 << 62
 	maxSum    = 1e260
 	maxWeight = 1 / (1 - decay) * (1 + 1e-9)
-	maxFaded  = 1 / (1 - fading) * (1 + 1e-9)
 )
 
 // Visit visits the state, in numbers of 8 bytes. The rings are present if an interval was
@@ -44,7 +43,6 @@ func (l *level) visit(v *codec.Visitor) {
 	v.FloatsWithin(maxRadius, l.q[:])
 	l.mixture.Visit(v)
 	v.Uint64(&l.covered)
-	v.Within(maxFaded, &l.faded)
 	least := int(l.leastCovered)
 	if v.Int(window, &least); v.Reading() {
 		l.leastCovered = uint16(least)
@@ -75,9 +73,6 @@ func (s *State) check(v *codec.Visitor) {
 func (l *level) check(v *codec.Visitor, scored uint64) {
 	if scored < 2*window && l.leastCovered != window {
 		v.Corrupt("a least window of %d after %d intervals", l.leastCovered, scored)
-	}
-	if l.faded < 0 || l.faded > float64(l.covered)*(1+1e-9) {
-		v.Corrupt("%d covered, %g discounted", l.covered, l.faded)
 	}
 	if l.hits == nil {
 		if l.covered != 0 {

@@ -63,7 +63,6 @@ export function PerformanceTable({ stats }: { stats: Stats }) {
         <tbody>
           <Rows name="All rounds" at="performance" p={stats.performance} units={units} />
           <Rows name="Last 1000" at="recent" p={stats.recent} units={units} />
-          <Rows name="Discounted" at="discounted" p={stats.discounted} units={units} />
         </tbody>
       </table>
     </Scroll>
