@@ -60,8 +60,8 @@ const (
 // Scratch is the scratch of one prediction.
 type Scratch struct {
 	inputs int
-	// query and weights are x_j and g_j, row a row of the window.
-	query, weights, row []float32
+	// query and weights are x_j and g_j.
+	query, weights []float32
 	// roots are √g_j.
 	roots     []float64
 	distances []float32
@@ -78,7 +78,7 @@ type Scratch struct {
 func NewScratch(inputs, slots int) *Scratch {
 	order := inputs + 1 + targets
 	return &Scratch{
-		inputs: inputs, query: make([]float32, inputs), weights: make([]float32, inputs), row: make([]float32, inputs),
+		inputs: inputs, query: make([]float32, inputs), weights: make([]float32, inputs),
 		roots: make([]float64, inputs), distances: make([]float32, slots+2*loops.Lanes), keys: make([]uint64, room+loops.Lanes), nearest: make([]uint64, room+loops.Lanes),
 		rows: make([]float64, affineRows*order), order: order, w: make([]float64, affineRows),
 		squares: make([]float64, order*(order+1)/2),
@@ -88,7 +88,7 @@ func NewScratch(inputs, slots int) *Scratch {
 // Bytes is the memory of a scratch.
 func Bytes(inputs, slots int) uint64 {
 	order := inputs + 1 + targets
-	return uint64(4*(slots+2*loops.Lanes) + 20*inputs + 8*(affineRows*(order+1)+order*(order+1)/2+2*(room+loops.Lanes)))
+	return uint64(4*(slots+2*loops.Lanes) + 16*inputs + 8*(affineRows*(order+1)+order*(order+1)/2+2*(room+loops.Lanes)))
 }
 
 // Flops counts a prediction from a number of rows in multiply-adds.
@@ -118,7 +118,7 @@ func (s *Scratch) Parts(dst []float64, w *window.Window, query []float32, scales
 	s.solve()
 	left := s.squares[len(s.squares)-block:] // It begins with the constant's row.
 	affine := func(k int) float64 {
-		return math.Max(least[k], math.Min(most[k], at[k]+left[1+k]/left[0]))
+		return max(least[k], min(most[k], at[k]+left[1+k]/left[0]))
 	}
 	dst[0], dst[1], dst[2] = affine(0), affine(1), s.mean(w)
 }
@@ -161,25 +161,24 @@ func (s *Scratch) weight(i, k int) float64 {
 func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [targets]float64) {
 	ranged := false // By a row that is not light; until then by the row itself.
 	for i := range affineRows {
-		slot := w.Slot(s.age(i))
+		age := s.age(i)
+		slot, row, u := w.Slot(age), w.Row(age), s.rows[i*s.order:][:s.order]
 		s.w[i] = float64(s.weight(i, affineRows) * float64(w.Counts[slot]))
-		light := w.Counts[slot] < model.Light
-		u := s.rows[i*s.order:][:s.order]
-		w.Inputs(s.row, s.age(i))
 		for j, root := range s.roots {
-			u[j] = float64(root * (float64(s.row[j]) - float64(s.query[j])))
+			u[j] = float64(root * (float64(row[j*loops.Lanes]) - float64(s.query[j])))
 		}
-		u[s.inputs] = 1
-		for k, y := range [targets]float64{w.Labels[slot], w.Labels[slot] - w.Served[slot]} {
-			if i == 0 {
-				at[k] = y
-			}
-			u[s.inputs+1+k] = y - at[k]
-			switch {
-			case !ranged:
-				least[k], most[k] = y, y
-			case !light:
-				least[k], most[k] = min(least[k], y), max(most[k], y)
+		y := [targets]float64{w.Labels[slot], w.Labels[slot] - w.Served[slot]}
+		if i == 0 {
+			at = y
+		}
+		u[s.inputs], u[s.inputs+1], u[s.inputs+2] = 1, y[0]-at[0], y[1]-at[1]
+		light := w.Counts[slot] < model.Light
+		switch {
+		case !ranged:
+			*least, *most = y, y
+		case !light:
+			for k, v := range y {
+				least[k], most[k] = min(least[k], v), max(most[k], v)
 			}
 		}
 		ranged = ranged || !light

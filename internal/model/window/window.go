@@ -159,13 +159,8 @@ func (w *Window) Newest(count int) (first, second []float32, skip int) {
 // blocks is the number of places of the blocks of the first so many places.
 func blocks(places int) int { return (places + loops.Lanes - 1) / loops.Lanes * loops.Lanes }
 
-// Inputs writes the first inputs of the row of an age.
-func (w *Window) Inputs(dst []float32, age int) {
-	row := w.inputs[w.at(back(w.last, age, w.places), 0):]
-	for j := range dst {
-		dst[j] = row[j*loops.Lanes]
-	}
-}
+// Row is the row of an age, whose inputs j are at j·loops.Lanes.
+func (w *Window) Row(age int) []float32 { return w.inputs[w.at(back(w.last, age, w.places), 0):] }
 
 func (w *Window) at(place, input int) int {
 	in := place % loops.Lanes
@@ -255,10 +250,9 @@ func (w *Window) Fill(shown []float32, columns []float64, seen, after uint64, se
 	if age >= min(w.n, remembered) {
 		return
 	}
-	differences := shown[delta:][:w.layout.Deltas]
-	w.Inputs(differences, int(age))
-	for j, before := range differences {
-		differences[j] = limited(shown[j] - before)
+	before := w.Row(int(age))
+	for j := range w.layout.Deltas {
+		shown[delta+j] = limited(shown[j] - before[j*loops.Lanes])
 	}
 	if w.layout.Keyed {
 		shown[w.layout.Reference()] = w.past[back(w.last, int(age), w.places)*(1+Means)]

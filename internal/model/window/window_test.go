@@ -40,11 +40,10 @@ func TestTheRingKeepsTheNewestRows(t *testing.T) {
 			require.True(t, w.Count() == uint64(n+1) && w.Len() == min(n+1, capacity), "row %d: count %d, length %d", n, w.Count(), w.Len())
 			first, second, skip := w.Newest(w.Len())
 			for age := 0; age < min(n+1, w.Slots()); age += 1 + age/3 {
-				s, got, in := w.Slot(age), make([]float32, l.Columns()), make([]float32, 3)
-				w.Inputs(in, age)
+				s, got, in := w.Slot(age), make([]float32, l.Columns()), w.Row(age)
 				w.Read(got, s)
 				if want := rows[n-age]; w.Labels[s] != x-float64(age)+0.5 || w.Served[s] != x-float64(age)+0.25 || !slices.Equal(got, want) ||
-					got[0] != float32((x-float64(age)-1)/0.5) || !slices.Equal(in, want[:3]) {
+					got[0] != float32((x-float64(age)-1)/0.5) || in[0] != want[0] || in[loops.Lanes] != want[1] || in[2*loops.Lanes] != want[2] {
 					t.Fatalf("%d late, row %d, age %d: %v, want %v, label %g, served %g", late, n, age, got, want, w.Labels[s], w.Served[s])
 				}
 				if age >= w.Len() {
@@ -54,7 +53,7 @@ func TestTheRingKeepsTheNewestRows(t *testing.T) {
 				if rows := len(first) / 3; at >= rows {
 					blocks, at = second, at-rows
 				}
-				for j, v := range in {
+				for j, v := range rows[n-age][:3] {
 					if place := (at/loops.Lanes*3+j)*loops.Lanes + at%loops.Lanes; blocks[place] != v {
 						t.Fatalf("row %d, age %d: input %d is %v among the newest, want %v", n, age, j, blocks[place], v)
 					}
