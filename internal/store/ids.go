@@ -67,7 +67,7 @@ func (m *Model) putIDs(ctx context.Context, ids []storage.ID, minted bool, commi
 }
 
 // fillIDs puts ids into a batch, deletes the index entries that ids which are not minted had before, and
-// returns how many ids are new.
+// returns how many ids are new. The caller holds Store.filter.committing until the commit has ended.
 func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID, minted bool) (fresh int, err error) {
 	var batched batched
 	if !minted {
@@ -79,7 +79,8 @@ func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID, minted bool) (fresh i
 			replaced, err = batched.replace(m.store.logDB, b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At))
 		}
 		if err == nil {
-			err = m.setID(b, &id)
+			m.store.filter.add(m.number, id.ID)
+			err = setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value)
 		}
 		if err != nil {
 			return 0, err
@@ -89,12 +90,6 @@ func (m *Model) fillIDs(b *pebble.Batch, ids []storage.ID, minted bool) (fresh i
 		}
 	}
 	return fresh, nil
-}
-
-// setID puts an id into a batch. The caller holds Store.filter.committing until the commit has ended.
-func (m *Model) setID(b *pebble.Batch, id *storage.ID) error {
-	m.store.filter.add(m.number, id.ID)
-	return setTimed(b, familyID, familyIDAge, m.number, id.ID, nanoseconds(id.At), id.Value)
 }
 
 // batched holds the times of the rows of an unfinished batch, so that an id that comes twice
