@@ -2,6 +2,7 @@ package auto
 
 import (
 	"hindsight/internal/model/mix"
+	"hindsight/internal/model/moments"
 	"hindsight/internal/model/neighbors"
 	"hindsight/internal/model/qr"
 	"hindsight/internal/model/trees"
@@ -102,7 +103,7 @@ func (l lineup) experts() int {
 		count += cellExperts
 	}
 	if l.logs > 0 {
-		count++
+		count += logExperts
 	}
 	if l.keys {
 		count++
@@ -144,7 +145,7 @@ func (l lineup) names() []string {
 		names = append(names, "cells/label", "cells/coarse", "cells/residual")
 	}
 	if l.logs > 0 {
-		names = append(names, "affine/logarithms")
+		names = append(names, "affine/logarithms/product", "affine/logarithms/value", "affine/logarithms/increment")
 	}
 	if l.keys {
 		names = append(names, "keys/trees/several")
@@ -174,7 +175,7 @@ func (o Options) lineupFlops(p Plan, l lineup) (observe, predict uint64) {
 	}
 	both += cellFlops(l.cells)
 	predict += both + uint64(l.logs*(l.logs+1)/2+3*l.logs)
-	observe += both + factorFlops(l.logs, 1)
+	observe += both + factorFlops(l.logs, logExperts)
 	for _, f := range stackForgettings() {
 		r := stackSize(experts)
 		observe += factorFlops(r, 1) + renewalFlops(r, f)
@@ -201,7 +202,7 @@ func (o Options) memoryBytes(l lineup) uint64 {
 	if l.crosses {
 		each += crossBytes(v.crossed())
 	}
-	each += cellBytes(l.cells) + qr.Bytes(l.logs, 1) + 16*uint64(l.logs+1)
+	each += cellBytes(l.cells) + qr.Bytes(l.logs, logExperts) + 16*uint64(l.logs+logExperts) + 8*(moments.Numbers+2)*uint64(len(v.numbers))
 	total := uint64(o.Outputs)*each + 16*uint64(columns)
 	if l.neighbors {
 		total += neighbors.Bytes(v.near(), rows+window.Slack)

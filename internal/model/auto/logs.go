@@ -15,8 +15,10 @@ import (
 //
 //	g(v) = sign(v) log(1 + |v|/(smallPart s))
 //
-// The forecaster learns g(y) − g(m), m being the mean label, from the affine map of level 1 and g of the numbers, of the
-// columns of the keys and of the lags. With its predictions p the expert predicts ρe,
+// The forecaster learns g(y) − g(m), m being the mean label, y, and y less the last label, from the affine map of level 1,
+// g of the numbers, of the columns of the keys and of the lags, and the changes of the numbers since the row before, in
+// running deviations. A strange change stands at the mean: a counter that was reset says nothing of its rate. With the
+// predictions p of g(y) − g(m) the first expert predicts ρe,
 //
 //	e = g⁻¹(p + g(m)) within the labels,  ρ = (s² + Σωey)/(s² + Σωe²)
 //
@@ -25,18 +27,23 @@ type logs struct {
 	factor *qr.Factor
 	// product is Σωey/s², square is Σωe²/s².
 	product, square float64
+	// changes are the moments of the changes.
+	changes columns
 }
 
 const (
-	smallPart = 0.01
+	logExperts = 3
+	smallPart  = 0.01
 	// Beyond mostLogs features the lineup has no logs.
 	mostLogs = 128
+	// A change beyond mostChange deviations is strange.
+	mostChange = 8
 	// The largest logarithm that is raised, and the largest sum.
 	largestLog, largestSum = 500, 1e300
 )
 
-// logged is the number of the features g(v).
-func (v view) logged() int { return len(v.numbers) + v.keys + window.Lags }
+// logged is the number of the features g(v) and of the changes.
+func (v view) logged() int { return 2*len(v.numbers) + v.keys + window.Lags }
 
 // logFeatures is the number of features of logs, 0 without logs.
 func (o Options) logFeatures() int {
@@ -46,7 +53,9 @@ func (o Options) logFeatures() int {
 	return 0
 }
 
-func newLogs(features int) *logs { return &logs{factor: qr.New(features, 1, ridge)} }
+func newLogs(features, numbers int) *logs {
+	return &logs{factor: qr.New(features, logExperts, ridge), changes: newColumns(numbers, nil)}
+}
 
 // size is s of a column.
 func (m *memory) size(column int) float64 {
@@ -63,48 +72,85 @@ func raised(log, size float64) float64 {
 	return math.Copysign(float64(smallPart*size)*(exponential.Of(math.Min(math.Abs(log), largestLog))-1), log)
 }
 
+// logScratch is the scratch of logs.
+type logScratch struct {
+	// features are those of a row with its labels; changes are the changes of the row; said are y of the experts, first e.
+	features, solved, prior, changes []float64
+	said                             [logExperts]float64
+}
+
+func newLogScratch(features, numbers int) logScratch {
+	return logScratch{
+		make([]float64, features+logExperts), make([]float64, features), make([]float64, logExperts), make([]float64, numbers),
+		[logExperts]float64{},
+	}
+}
+
 // presentLogs writes the features of the query and e into the scratch, given the columns.
 func (m *memory) presentLogs(s *memoryScratch, q *query) {
-	v, root := m.view, math.Sqrt(float64(m.view.logged()))
-	at := copy(s.logged, q.affine)
+	v, l, root := m.view, &s.logs, math.Sqrt(float64(m.view.logged()))
+	at := copy(l.features, q.affine)
 	add := func(from, count int) {
 		for c := from; c < from+count; c++ {
-			s.logged[at] = logarithm(s.columns[c], m.size(c)) / root
+			l.features[at] = logarithm(s.columns[c], m.size(c)) / root
 			at++
 		}
 	}
 	add(0, len(v.numbers))
 	add(v.differing(), v.keys)
 	add(v.layout().Lag(), window.Lags)
-	copy(s.solved, s.logged)
-	square := m.logs.factor.Solve(s.solved, s.prior)
-	served := v.layout().Served()
-	s.raised = q.cut(raised(s.prior[0]/(1+square)+logarithm(m.window.Offset(served), m.size(served)), m.size(served)))
+	for j := range l.changes {
+		l.changes[j] = float64(s.row[v.layout().Delta()+j])
+	}
+	changes := l.features[at:][:len(l.changes)]
+	m.logs.changes.scaled(changes, l.changes)
+	for j, z := range changes {
+		if changes[j] = z / root; math.Abs(z) > mostChange {
+			changes[j] = 0
+		}
+	}
+	copy(l.solved, l.features)
+	square, served := m.logs.factor.Solve(l.solved, l.prior), v.layout().Served()
+	for i := range l.prior {
+		l.prior[i] /= 1 + square
+	}
+	size := m.size(served)
+	l.said[0] = q.cut(raised(l.prior[0]+logarithm(m.window.Offset(served), size), size))
+	l.said[1] = q.offset + float64(q.scale*l.prior[1])
+	l.said[2] = s.columns[v.layout().Lag()] + float64(q.scale*l.prior[2])
 }
 
-// predict is ρe.
-func (l *logs) predict(e float64) float64 { return float64(e*(1+l.product)) / (1 + l.square) }
+// predict writes the predictions of the experts.
+func (l *logs) predict(dst []float64, said [logExperts]float64) {
+	copy(dst, said[:])
+	dst[0] = float64(said[0]*(1+l.product)) / (1 + l.square)
+}
 
 // learnLogs learns the label of the query in the scratch, of a row that counts ω.
-func (m *memory) learnLogs(s *memoryScratch, y, counts float64) {
-	served := m.view.layout().Served()
-	size := m.size(served)
-	s.logged[len(s.logged)-1] = logarithm(y, size) - logarithm(m.window.Offset(served), size)
-	loops.Scale(s.logged, math.Sqrt(counts))
-	m.logs.factor.Rotate(s.logged, s.prior)
-	e := s.raised / size
+func (m *memory) learnLogs(s *memoryScratch, q *query, y, counts float64) {
+	served, l := m.view.layout().Served(), &s.logs
+	size, labels := m.size(served), l.features[len(l.solved):]
+	labels[0] = logarithm(y, size) - logarithm(m.window.Offset(served), size)
+	labels[1], labels[2] = q.scaledLabel(y), q.relative(y-s.columns[m.view.layout().Lag()])
+	loops.Scale(l.features, math.Sqrt(counts))
+	m.logs.factor.Rotate(l.features, l.prior)
+	m.logs.changes.add(l.changes, counts)
+	e := l.said[0] / size
 	m.logs.product += float64(float64(counts*e) * (y / size))
 	m.logs.square += float64(float64(counts*e) * e)
 }
 
 // renewInput forgets what input i of the affine map taught, which is number at of the view.
 func (l *logs) renewInput(i, at, affine int) {
-	l.factor.Renew(i, math.Sqrt(ridge))
-	l.factor.Renew(affine+at, math.Sqrt(ridge))
+	changes := l.factor.Order() - len(l.changes.scale)
+	for _, feature := range [...]int{i, affine + at, changes + at} {
+		l.factor.Renew(feature, math.Sqrt(ridge))
+	}
 }
 
 func (l *logs) visit(v *codec.Visitor) {
 	visitFactor(v, l.factor, ridge)
+	l.changes.visit(v)
 	v.Within(largestSum, &l.product, &l.square)
 	if v.Reading() && !(l.square >= 0) {
 		v.Corrupt("a sum of squares of %g", l.square)

@@ -61,7 +61,7 @@ func newMemory(o Options, l lineup, output int) *memory {
 		m.cells = newCells(l.cells)
 	}
 	if l.logs > 0 {
-		m.logs = newLogs(l.logs)
+		m.logs = newLogs(l.logs, len(v.numbers))
 	}
 	return m
 }
@@ -83,16 +83,14 @@ type query struct {
 }
 
 type memoryScratch struct {
-	columns []float64
-	row     []float32
-	codes   []int64
-	crossed []uint32
-	corners []corner
-	// logged are the features of logs with the label, raised is e.
-	logged, solved, prior []float64
-	raised                float64
-	neighbors             *neighbors.Scratch
-	shares                []int
+	columns   []float64
+	row       []float32
+	codes     []int64
+	crossed   []uint32
+	corners   []corner
+	logs      logScratch
+	neighbors *neighbors.Scratch
+	shares    []int
 	// sums are the sums of the trees for the row, if known.
 	sums  []int64
 	known bool
@@ -104,7 +102,7 @@ func newMemoryScratch(o Options, l lineup) memoryScratch {
 	s := memoryScratch{
 		columns: make([]float64, columns), row: make([]float32, columns),
 		codes: make([]int64, v.discrete()), crossed: make([]uint32, v.crossed()), shares: make([]int, len(l.columns)),
-		sums: make([]int64, len(l.columns)), logged: make([]float64, l.logs+1), solved: make([]float64, l.logs), prior: make([]float64, 1),
+		sums: make([]int64, len(l.columns)), logs: newLogScratch(l.logs, len(v.numbers)),
 	}
 	if l.neighbors {
 		s.neighbors = neighbors.NewScratch(v.near(), o.capacity()+window.Slack)
@@ -166,7 +164,7 @@ func (m *memory) advise(dst []float64, s *memoryScratch, q *query, near []float6
 		at += cellExperts
 	}
 	if m.logs != nil {
-		dst[at] = m.logs.predict(s.raised)
+		m.logs.predict(dst[at:], s.logs.said)
 	}
 	for k, prediction := range dst {
 		dst[k] = q.cut(prediction)
@@ -186,7 +184,7 @@ func (m *memory) learn(s *memoryScratch, q *query, served, y float64, r row) {
 		m.cells.learn(s.corners, [cellTargets]float64{q.scaledLabel(y), q.relative(y - served)}, r.counts)
 	}
 	if m.logs != nil {
-		m.learnLogs(s, y, r.counts)
+		m.learnLogs(s, q, y, r.counts)
 	}
 	sums := s.sums
 	if !s.known || served != q.v {
