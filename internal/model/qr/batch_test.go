@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/qr"
 )
 
@@ -195,8 +196,9 @@ func absorbed(f *qr.Factor, packed, row, v []float64) qr.Rotation {
 // Panels, and what the processor has, give the bits of the rows one after the other: the
 // factor, its copies, ε and the rotation. Zeros in the row are nothing special.
 func TestAbsorbHasTheBitsOfRowsInTurn(t *testing.T) {
-	rng := rand.New(rand.NewPCG(67, 68))
+	rng, registers := rand.New(rand.NewPCG(67, 68)), modeltest.Registers(t)
 	for trial := range 400 {
+		registers(trial + trial/70)
 		r, k := trial%70, 1+rng.IntN(5)
 		f := qr.New(r, k, math.Exp(3*rng.NormFloat64()))
 		packed := f.Packed()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"gonum.org/v1/gonum/mat"
 
+	"hindsight/internal/model/modeltest"
 	"hindsight/internal/model/qr"
 )
 
@@ -131,9 +132,10 @@ func (f *plain) solve(z, p []float64) (square float64) {
 
 // A pass has the bits of the plain text, for every order and number of columns.
 func TestPassIsThePlainText(t *testing.T) {
-	rng := rand.New(rand.NewPCG(43, 44))
+	rng, registers := rand.New(rand.NewPCG(43, 44)), modeltest.Registers(t)
 	for r := range 70 {
 		for k := 1; k <= 5; k++ {
+			registers(r + k)
 			f := qr.New(r, k, math.Exp(3*rng.NormFloat64()))
 			want := &plain{r: r, k: k, data: f.Packed()}
 			p, plainP := make([]float64, k), make([]float64, k)

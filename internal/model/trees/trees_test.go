@@ -277,8 +277,9 @@ func histogram(rng *rand.Rand, count, edges int) (h [trees.GroupSize]int64, tota
 }
 
 func TestLoopsEqualTheirTwins(t *testing.T) {
-	rng := rand.New(rand.NewPCG(5, 6))
+	rng, registers := rand.New(rand.NewPCG(5, 6)), modeltest.Registers(t)
 	for round := range 2000 {
+		registers(round / 2)
 		edges := 63 - round%2*rng.IntN(64)
 		h, total := histogram(rng, 1+rng.IntN(1<<rng.IntN(14)), edges)
 		for _, least := range []float64{1, 2, 5} {
