@@ -1,10 +1,8 @@
-// Package parquet reads the rows of Parquet files as the texts that a CSV file would have. Of the library parquet-go
-// it takes the description of files and the encodings: the library's reader of rows takes longer to compile than
-// the rest of the client. The package is apart from dataset because the server reads no Parquet.
+// Package parquet reads the rows of Parquet files as the texts that a CSV file would have. It is apart from
+// dataset because the library is large, and the server reads no Parquet.
 package parquet
 
 import (
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -16,31 +14,31 @@ import (
 	"strings"
 	"time"
 
+	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
-	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 
 	"hindsight/internal/dataset"
 )
 
-// rows reads the rows of a Parquet file as texts, as a CSV file would have them.
+// rowsAtOnce is how many rows are decoded together.
+const rowsAtOnce = 64
+
+// rows reads the rows of a Parquet file as texts, as a CSV file would have them. It reads
+// one page of each column at a time.
 type rows struct {
-	file    File
 	columns []column
-	groups  []format.RowGroup // not begun yet
-	left    int64             // rows of the current group, not read yet
-	pages   []pages           // of the current group, one a column
+	groups  []parquet.RowGroup // not read yet
+	current parquet.Rows       // of the current group, nil before the first
+	buffer  []parquet.Row
+	decoded []parquet.Row // of the buffer, not returned yet
 	record  []string
-	codecs  codecs
 }
 
-// column is a leaf of the schema.
 type column struct {
-	name                         string
-	kind                         format.Type
-	size                         int                     // of a FIXED_LEN_BYTE_ARRAY
-	maxRepetition, maxDefinition int                     // levels
-	logical                      format.LogicalTypeValue // nil if the physical type says all
+	name     string
+	repeated bool
+	logical  format.LogicalTypeValue // nil if the physical type says all
 }
 
 // File is what a Parquet file is read from: its description is at its end.
@@ -63,121 +61,63 @@ func NewTable(file File, name string, delimiter rune) (*dataset.Table, error) {
 	return dataset.NewRowTable(name, r.names(), r.next, func() (*dataset.Table, error) { return NewTable(file, name, delimiter) })
 }
 
-func open(file File) (r *rows, err error) {
-	defer recoverDamage(&err)
-	meta, err := description(file)
+func open(from File) (r *rows, err error) {
+	size, err := from.Seek(0, io.SeekEnd)
 	if err != nil {
 		return nil, err
 	}
-	r = &rows{file: file, groups: meta.RowGroups}
-	if rest := r.addColumns(meta.Schema[1:], int(meta.Schema[0].NumChildren.V), nil, 0, 0); len(rest) > 0 {
-		return nil, fmt.Errorf("the schema of the Parquet file has %d elements too many", len(rest))
+	defer recoverDamage(&err)
+	file, err := parquet.OpenFile(from, size, parquet.SkipBloomFilters(true), parquet.SkipPageIndex(true))
+	if err != nil {
+		return nil, err
 	}
-	r.record, r.pages = make([]string, len(r.columns)), make([]pages, len(r.columns))
-	for _, group := range r.groups {
-		if len(group.Columns) != len(r.columns) {
-			return nil, fmt.Errorf("a row group of the Parquet file has %d columns, want %d", len(group.Columns), len(r.columns))
-		}
-		for i := range group.Columns {
-			chunk, name := &group.Columns[i], r.columns[i].name
-			if chunk.CryptoMetadata.Value != nil {
-				return nil, fmt.Errorf("column %s of the Parquet file is encrypted", name)
-			}
-			if chunk.FilePath != "" {
-				return nil, fmt.Errorf("column %s of the Parquet file is in another file, %s", name, chunk.FilePath)
-			}
-			if codec := chunk.MetaData.Codec; !decompresses(codec) {
-				return nil, fmt.Errorf("column %s of the Parquet file is compressed with %s, want ZSTD, SNAPPY, GZIP or no compression", name, codec)
-			}
-		}
+	if err := checkColumns(file.Metadata()); err != nil {
+		return nil, err
 	}
-	for _, leaf := range meta.Schema {
-		if unknown := unknownType(&leaf); leaf.Type.Valid && unknown != "" {
-			return nil, fmt.Errorf("column %s of the Parquet file has the type %s, want BOOLEAN, INT, FLOAT, DOUBLE, DECIMAL, DATE, TIME, TIMESTAMP, STRING, ENUM, JSON or UUID",
-				leaf.Name, unknown)
+	r = &rows{groups: slices.Clone(file.RowGroups()), buffer: make([]parquet.Row, rowsAtOnce)}
+	for _, path := range file.Schema().Columns() {
+		leaf, _ := file.Schema().Lookup(path...)
+		c := column{name: columnName(path), repeated: leaf.MaxRepetitionLevel > 0}
+		if t := leaf.Node.Type().LogicalType(); t != nil {
+			c.logical = t.Value
 		}
+		r.columns = append(r.columns, c)
 	}
 	return r, nil
 }
 
-// description decodes the end of the file: the description, its length in four bytes, and the magic.
-func description(file File) (*format.FileMetaData, error) {
-	size, err := file.Seek(0, io.SeekEnd)
-	if err != nil {
-		return nil, err //nolint:wrapcheck // It names the file.
+// checkColumns rejects a column whose values would be read wrong. The library returns wrong values
+// for the pages of LZ4_RAW, without an error. Of types that it does not implement it returns the
+// bytes, and no logical type: checkColumns reads the types from the description of the file.
+func checkColumns(file *format.FileMetaData) error {
+	leaves := slices.DeleteFunc(slices.Clone(file.Schema), func(e format.SchemaElement) bool { return !e.Type.Valid })
+	for _, group := range file.RowGroups {
+		for i, c := range group.Columns {
+			name := columnName(c.MetaData.PathInSchema)
+			if c.FilePath != "" {
+				return fmt.Errorf("column %s of the Parquet file is in another file, %s", name, c.FilePath)
+			}
+			if c.MetaData.Codec == format.Lz4Raw {
+				return fmt.Errorf("column %s of the Parquet file is compressed with LZ4_RAW, want ZSTD, SNAPPY, GZIP, BROTLI or no compression", name)
+			}
+			if unknown := unknownType(&leaves[i]); unknown != "" {
+				return fmt.Errorf("column %s of the Parquet file has the type %s, want BOOLEAN, INT, FLOAT, DOUBLE, DECIMAL, DATE, TIME, TIMESTAMP, STRING, ENUM, JSON or UUID",
+					name, unknown)
+			}
+		}
 	}
-	const magic = int64(len(dataset.ParquetMagic))
-	end := make([]byte, 4+magic)
-	if _, err := file.ReadAt(end, size-4-magic); err != nil || string(end[4:]) != dataset.ParquetMagic {
-		return nil, errors.New("the Parquet file is cut off: it does not end as it begins")
-	}
-	length := int64(binary.LittleEndian.Uint32(end))
-	if length > size-4-2*magic {
-		return nil, errors.New("the Parquet file is damaged: its description is longer than the file")
-	}
-	encoded := make([]byte, length)
-	if _, err := file.ReadAt(encoded, size-4-magic-length); err != nil {
-		return nil, err //nolint:wrapcheck // It names the file.
-	}
-	meta := &format.FileMetaData{}
-	if err := thrift.Unmarshal(&thrift.CompactProtocol{}, encoded, meta); err != nil {
-		return nil, fmt.Errorf("read the description of the Parquet file: %w", err)
-	}
-	return meta, nil
+	return nil
 }
 
-// addColumns adds the leaves below the next n elements of a schema, which lists a tree depth first, and returns
-// the elements behind them. Path and levels are of the parent.
-func (r *rows) addColumns(elements []format.SchemaElement, n int, path []string, repetition, definition int) []format.SchemaElement {
-	for range n {
-		e := &elements[0]
-		elements = elements[1:]
-		path, repetition, definition := append(slices.Clip(path), e.Name), repetition, definition
-		if e.RepetitionType.V == format.Repeated {
-			repetition++
-		}
-		if e.RepetitionType.V != format.Required {
-			definition++
-		}
-		if !e.Type.Valid {
-			elements = r.addColumns(elements, int(e.NumChildren.V), path, repetition, definition)
-			continue
-		}
-		r.columns = append(r.columns, column{
-			name: columnName(path), kind: e.Type.V, size: int(e.TypeLength.V),
-			maxRepetition: repetition, maxDefinition: definition, logical: logicalType(e),
-		})
-	}
-	return elements
-}
-
-// logicalType is the logical type of a leaf. Older writers have the converted type alone.
-func logicalType(leaf *format.SchemaElement) format.LogicalTypeValue {
-	switch t := leaf.ConvertedType.V; {
-	case leaf.LogicalType.Value != nil:
-		return leaf.LogicalType.Value
-	case !leaf.ConvertedType.Valid:
-		return nil
-	case t == deprecated.Decimal:
-		return &format.DecimalType{Scale: leaf.Scale.V}
-	case t == deprecated.Date:
-		return &format.DateType{}
-	case t == deprecated.TimestampMillis:
-		return &format.TimestampType{Unit: format.TimeUnit{Value: &format.MilliSeconds{}}}
-	case t == deprecated.TimestampMicros:
-		return &format.TimestampType{Unit: format.TimeUnit{Value: &format.MicroSeconds{}}}
-	case t >= deprecated.Uint8 && t <= deprecated.Uint64:
-		return &format.IntType{}
-	default:
-		return nil
-	}
-}
+// maxScale bounds how many digits a number is written with.
+const maxScale = 1000
 
 // unknownType is the logical type of a leaf if column cannot write values of the type as
 // text, and empty otherwise.
 func unknownType(leaf *format.SchemaElement) string {
-	if t, ok := logicalType(leaf).(*format.DecimalType); ok && uint32(t.Scale) > 1000 {
-		return fmt.Sprintf("DECIMAL of scale %d", t.Scale)
+	decimal, _ := leaf.LogicalType.Value.(*format.DecimalType)
+	if decimal != nil && uint32(decimal.Scale) > maxScale {
+		return fmt.Sprintf("DECIMAL of scale %d", decimal.Scale)
 	}
 	switch t := leaf.LogicalType.Value.(type) {
 	case nil:
@@ -193,6 +133,8 @@ func unknownType(leaf *format.SchemaElement) string {
 		return ""
 	case t == deprecated.Decimal && (!leaf.Scale.Valid || !leaf.Precision.Valid):
 		return "DECIMAL without its scale and precision"
+	case t == deprecated.Decimal && uint32(leaf.Scale.V) > maxScale:
+		return fmt.Sprintf("DECIMAL of scale %d", leaf.Scale.V)
 	case t == deprecated.Bson:
 		return "BSON"
 	case t == deprecated.Interval:
@@ -231,25 +173,83 @@ func (r *rows) names() []string {
 // next returns the fields of the next row, which are valid until the next call, or io.EOF.
 func (r *rows) next() (record []string, err error) {
 	defer recoverDamage(&err)
-	for r.left == 0 {
-		if len(r.groups) == 0 {
-			return nil, io.EOF
-		}
-		group := r.groups[0]
-		r.groups, r.left = r.groups[1:], group.NumRows
-		for i := range r.columns {
-			if r.pages[i], err = newPages(r.file, &r.columns[i], &group.Columns[i].MetaData, &r.codecs); err != nil {
-				return nil, err
+	for len(r.decoded) == 0 {
+		if r.current == nil {
+			if len(r.groups) == 0 {
+				return nil, io.EOF
 			}
+			r.current, r.groups = r.groups[0].Rows(), r.groups[1:]
 		}
-	}
-	r.left--
-	for i := range r.pages {
-		if r.record[i], err = r.pages[i].row(); err != nil {
-			return nil, fmt.Errorf("column %s of the Parquet file %w", r.columns[i].name, err)
+		n, err := r.current.ReadRows(r.buffer)
+		if r.decoded = r.buffer[:n]; err == nil {
+			continue
 		}
+		if !errors.Is(err, io.EOF) {
+			return nil, err
+		}
+		if err := r.current.Close(); err != nil {
+			return nil, err
+		}
+		r.current = nil
 	}
+	r.record = r.record[:0]
+	for range r.columns {
+		r.record = append(r.record, "")
+	}
+	r.decoded[0].Range(func(column int, values []parquet.Value) bool {
+		c := &r.columns[column]
+		if len(values) > 1 && slices.ContainsFunc(values, func(v parquet.Value) bool { return v.IsNull() }) {
+			err = fmt.Errorf("column %s of the Parquet file has a list with a null among its values, want values only", c.name)
+			return false
+		}
+		r.record[column] = c.text(values)
+		return true
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.decoded = r.decoded[1:]
 	return r.record, nil
+}
+
+// text writes the values of a row: none for a missing value, several with spaces and brackets.
+func (c *column) text(values []parquet.Value) string {
+	var texts []string
+	for _, v := range values {
+		if !v.IsNull() {
+			texts = append(texts, c.value(v))
+		}
+	}
+	if c.repeated && len(texts) > 0 {
+		return "[" + strings.Join(texts, " ") + "]"
+	}
+	return strings.Join(texts, " ")
+}
+
+// value writes a value as a CSV file would have it.
+func (c *column) value(v parquet.Value) string {
+	switch v.Kind() {
+	case parquet.Boolean:
+		return strconv.FormatBool(v.Boolean())
+	case parquet.Float:
+		return c.float(float64(v.Float()), 32)
+	case parquet.Double:
+		return c.float(v.Double(), 64)
+	case parquet.Int32:
+		return c.integer(int64(v.Int32()), uint64(v.Uint32()))
+	case parquet.Int64:
+		return c.integer(v.Int64(), v.Uint64())
+	case parquet.Int96:
+		// The time of the day in nanoseconds, and the Julian day.
+		t := v.Int96()
+		nanos := int64(uint64(t[1])<<32 | uint64(t[0]))
+		const epoch = 2440588
+		return moment(time.Unix((int64(t[2])-epoch)*int64((24*time.Hour)/time.Second), nanos))
+	case parquet.ByteArray, parquet.FixedLenByteArray:
+		return c.bytes(v.ByteArray())
+	default:
+		return v.String()
+	}
 }
 
 // maxExact bounds the integers that a float64 has all of.
@@ -259,7 +259,7 @@ const maxExact = 1 << 53
 // 1.000185e+06, which would be another category. A number that is not finite is a missing value.
 func (c *column) float(v float64, bits int) string {
 	switch {
-	case c.maxRepetition == 0 && (math.IsNaN(v) || math.IsInf(v, 0)):
+	case !c.repeated && (math.IsNaN(v) || math.IsInf(v, 0)):
 		return ""
 	case v == 0:
 		return "0" // Of either sign.

@@ -3,20 +3,14 @@ package parquet_test
 import (
 	"bytes"
 	"encoding/binary"
-	"encoding/hex"
-	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/deprecated"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
@@ -65,14 +59,14 @@ func TestParquet(t *testing.T) {
 		"at": "2026-11-21T18:00:00.25Z", "price": "-12.34", "vector": "[1 2.5]", "y": "-3", "unknown": "",
 	}
 	rows := []parquetRow{row, {Y: 7}}
-	for name, file := range map[string][]byte{
-		"a file":         written(t, rows),
-		"several groups": written(t, rows, parquet.MaxRowsPerRowGroup(1)),
-		"snappy":         written(t, rows, parquet.Compression(&parquet.Snappy)),
-		"zstd":           written(t, rows, parquet.Compression(&parquet.Zstd)),
-		"gzip":           written(t, rows, parquet.Compression(&parquet.Gzip), parquet.DataPageVersion(1)),
+	plain := written(t, rows)
+	for name, in := range map[string]parquetfile.File{
+		"a file":         bytes.NewReader(plain),
+		"several groups": bytes.NewReader(written(t, rows, parquet.MaxRowsPerRowGroup(1))),
+		"snappy":         bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Snappy))),
+		"zstd":           bytes.NewReader(written(t, rows, parquet.Compression(&parquet.Zstd))),
 	} {
-		table, err := parquetfile.NewTable(bytes.NewReader(file), "a.parquet", 0)
+		table, err := parquetfile.NewTable(in, "a.parquet", 0)
 		require.NoError(t, err, name)
 		record, err := table.Read()
 		require.NoError(t, err, name)
@@ -107,51 +101,6 @@ func TestParquetFloats(t *testing.T) {
 		assert.True(t, err == nil && record[0] == want && record[1] == "1000185", "%v is %q, %v, want %q", v, record, err, want)
 		// A list keeps its places.
 		assert.Len(t, strings.Fields(record[2]), 2, "%v %v", v, record[2])
-	}
-}
-
-// Rows of every encoding, in many small pages of both versions, are read as they were written. Damage is no panic.
-func TestParquetEncodings(t *testing.T) {
-	type row struct {
-		Delta  int64     `parquet:"delta,delta"`
-		Narrow int32     `parquet:"narrow,delta"`
-		Split  float64   `parquet:"split,split"`
-		Front  string    `parquet:"front,delta"`
-		Words  string    `parquet:"words,optional,dict"`
-		Lists  []int64   `parquet:"lists,list"`
-		Dicts  []float32 `parquet:"dicts,dict"`
-		Flag   bool      `parquet:"flag,optional"`
-		UUID   [16]byte  `parquet:"uuid,uuid"`
-	}
-	random := rand.New(rand.NewPCG(1, 2))
-	rows := make([]row, 900)
-	for i := range rows {
-		word := strings.Repeat(strconv.Itoa(random.IntN(40)), random.IntN(3))
-		rows[i] = row{random.Int64() >> random.IntN(60), random.Int32N(9), random.NormFloat64(), word + "x", word, nil, nil, i%3 == 0, [16]byte{byte(i)}}
-		for n := range int64(random.IntN(4)) {
-			rows[i].Lists, rows[i].Dicts = append(rows[i].Lists, n*random.Int64N(9)), append(rows[i].Dicts, float32(n))
-		}
-	}
-	for version := 1; version <= 2; version++ {
-		file := written(t, rows, parquet.DataPageVersion(version), parquet.PageBufferSize(300), parquet.MaxRowsPerRowGroup(400), parquet.Compression(&parquet.Snappy))
-		table, err := parquetfile.NewTable(bytes.NewReader(file), "a.parquet", 0)
-		require.NoError(t, err)
-		text := func(v any) string { return strings.TrimPrefix(strings.TrimPrefix(fmt.Sprint(v), "[]"), "false") }
-		for i, r := range rows {
-			got, err := table.Read()
-			require.NoError(t, err, i)
-			want := []string{text(r.Delta), text(r.Narrow), text(r.Split), r.Front, r.Words, text(r.Lists), text(r.Dicts), text(r.Flag), hex.EncodeToString(r.UUID[:])}
-			require.Equal(t, want, got, i)
-		}
-		for range 100 {
-			damaged := slices.Clone(file)
-			damaged[4+random.IntN(len(file)-8)] ^= 1 << random.IntN(8)
-			table, err := parquetfile.NewTable(bytes.NewReader(damaged), "a.parquet", 0)
-			for n := 0; err == nil && n <= len(rows); n++ {
-				_, err = table.Read()
-			}
-			require.Error(t, err) // The end at the latest.
-		}
 	}
 }
 
@@ -209,6 +158,10 @@ func TestParquetRejected(t *testing.T) {
 		"a DECIMAL of many digits": {described(t, bytesOf, func(m *format.FileMetaData) {
 			m.Schema[1].LogicalType.Value = &format.DecimalType{Scale: 1 << 28}
 		}), "column x of the Parquet file has the type DECIMAL of scale 268435456"},
+		"an old DECIMAL of many digits": {described(t, bytesOf, func(m *format.FileMetaData) {
+			m.Schema[1].ConvertedType = thrift.New(deprecated.Decimal)
+			m.Schema[1].Scale, m.Schema[1].Precision = thrift.New[int32](-1), thrift.New[int32](9)
+		}), "column x of the Parquet file has the type DECIMAL of scale -1"},
 		"a file of the description alone": {described(t, bytesOf, func(m *format.FileMetaData) {
 			m.RowGroups[0].Columns[0].FilePath = "part.0.parquet"
 		}), "column x of the Parquet file is in another file, part.0.parquet"},
@@ -242,50 +195,4 @@ func described(t *testing.T, file []byte, change func(*format.FileMetaData)) []b
 	require.NoError(t, err)
 	out := append(slices.Clone(file[:start]), changed...)
 	return append(binary.LittleEndian.AppendUint32(out, uint32(len(changed))), "PAR1"...)
-}
-
-// paged is a file of nine values whose only page has the header and the data.
-func paged[T any](t *testing.T, value T, codec format.CompressionCodec, h format.DataPageHeaderV2, size int, data []byte) []byte {
-	t.Helper()
-	h.NumValues = 9
-	page, err := thrift.Marshal(new(thrift.CompactProtocol), &format.PageHeader{
-		Type: format.DataPageV2, DataPageHeaderV2: thrift.New(h), UncompressedPageSize: int32(size), CompressedPageSize: int32(len(data)),
-	})
-	require.NoError(t, err)
-	page = append(append([]byte("PAR1"), page...), data...)
-	return described(t, append(page, written(t, slices.Repeat([]struct {
-		X T `parquet:"x"`
-	}{{value}}, 9))...), func(m *format.FileMetaData) {
-		chunk := &m.RowGroups[0].Columns[0].MetaData
-		chunk.Codec, chunk.DataPageOffset, chunk.DictionaryPageOffset, chunk.TotalCompressedSize = codec, 4, 0, int64(len(page)-4)
-	})
-}
-
-// A page of a few bytes claims no memory, and values that are all missing need no bytes.
-func TestParquetPages(t *testing.T) {
-	claim := append(binary.AppendUvarint(nil, 1<<29), 1)
-	long := append(binary.LittleEndian.AppendUint32(nil, uint32(len(claim))), claim...)
-	encoder, err := zstd.NewWriter(nil)
-	require.NoError(t, err)
-	bomb := encoder.EncodeAll(make([]byte, 1<<26), nil)
-	for name, tt := range map[string]struct {
-		file []byte
-		want string
-	}{
-		"levels":   {paged(t, new(int64), format.Uncompressed, format.DataPageHeaderV2{DefinitionLevelsByteLength: int32(len(claim))}, len(claim), claim), "runs of 268435456 values"},
-		"indices":  {paged(t, int64(1), format.Uncompressed, format.DataPageHeaderV2{Encoding: format.RLEDictionary}, len(claim)+1, append([]byte{1}, claim...)), "runs of 268435456 values"},
-		"booleans": {paged(t, true, format.Uncompressed, format.DataPageHeaderV2{Encoding: format.RLE}, len(long), long), "runs of 268435456 values"},
-		"zstd":     {paged(t, int64(1), format.Zstd, format.DataPageHeaderV2{}, 72, bomb), "exceeds configured limit"},
-		"missing":  {paged(t, new(int64), format.Snappy, format.DataPageHeaderV2{DefinitionLevelsByteLength: 2}, 2, []byte{9 << 1, 0}), "EOF"},
-	} {
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		table, err := parquetfile.NewTable(bytes.NewReader(tt.file), "a.parquet", 0)
-		for err == nil {
-			_, err = table.Read()
-		}
-		runtime.ReadMemStats(&after)
-		assert.Contains(t, err.Error(), tt.want, name)
-		assert.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(32<<20), name)
-	}
 }
