@@ -186,6 +186,32 @@ func TestUnreadSnapshotIsTriedAgain(t *testing.T) {
 	compare(t, h, want)
 }
 
+// A prediction whose write a full disk rejected is in memory alone. The same call again does not acknowledge the prediction.
+func TestPredictAgainOnAFullDisk(t *testing.T) {
+	c, fs := newClock(), newFS()
+	var full atomic.Bool
+	h := startOn(t, errorfs.Wrap(fs, errorfs.InjectorFunc(func(op errorfs.Op) error {
+		if full.Load() && strings.HasSuffix(op.Path, ".log") && op.Kind == errorfs.OpFileWrite {
+			return syscall.ENOSPC
+		}
+		return nil
+	})), c)
+	h.create(t, "m", linear(1))
+	predict := func(id string) error {
+		return errOf(h.Predict(t.Context(), "m", vectors([]float64{1}), engine.PredictOptions{Remember: true, IDs: []string{id}}))
+	}
+	require.NoError(t, predict("kept"))
+	full.Store(true)
+	for range 2 {
+		assert.ErrorIs(t, predict("rejected"), engine.ErrStorage)
+	}
+	killed := fs.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: 100, RNG: rand.New(rand.NewPCG(1, 3))})
+	h = startOn(t, killed, c)
+	for id, want := range map[string]error{"kept": nil, "rejected": engine.ErrPredictionNotFound} {
+		assert.ErrorIs(t, errOf(h.Observe(t.Context(), "m", []engine.Observation{{PredictionID: id, Labels: []float64{1}, Weight: 1}})), want)
+	}
+}
+
 // spoil flips a byte in the middle of a file.
 func spoil(t *testing.T, fs vfs.FS, path string) {
 	t.Helper()

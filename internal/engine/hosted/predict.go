@@ -162,7 +162,8 @@ func (m *Model) remember(ctx context.Context, answers []Prediction, rows []Row, 
 		stored = append(stored, storage.Prediction{ID: answers[n].ID, Value: value, Expiry: expiry, Minted: minted})
 	}
 	if len(stored) == 0 {
-		return nil
+		// If a write has failed, a known prediction may be in memory alone.
+		return m.id.storagef("remember predictions", m.env.Store.Failed())
 	}
 	if err := m.env.CheckPending(m.ID(), metadata.MaxPending, m.pending.count(), int64(len(stored))); err != nil {
 		return err
