@@ -61,7 +61,7 @@ function figuresOf(s) {
   for (const [field, v] of Object.entries(s)) if (typeof v === "number") out[field] = v;
   const sets = s.classes
     ? [["classes.performance", s.classes.performance], ["classes.recent", s.classes.recent]]
-    : [["performance", s.performance], ["recent", s.recent], ["discounted", s.discounted]];
+    : [["performance", s.performance], ["recent", s.recent]];
   for (const [at, p] of sets) {
     for (const side of ["prequential", "served"]) {
       for (const [field, v] of Object.entries(p[side])) out[`${at}.${side}.${field}`] = v;
@@ -91,7 +91,7 @@ for (const id of ["auto", "linear", "nystrom", "records", "changing"]) {
 
 test("every loss, skill and regret says of which predictions it is", () => loaded("auto", async (page) => {
   const unsaid = await page.locator("dt, tbody th[scope=row]").evaluateAll((all) => all
-    .filter((e) => /loss|skill|regret$|^(All rounds|Last 1000|Discounted)/i.test(e.textContent) && !/hindsight|bound|penalty/i.test(e.textContent))
+    .filter((e) => /loss|skill|regret$|^(All rounds|Last 1000)/i.test(e.textContent) && !/hindsight|bound|penalty/i.test(e.textContent))
     .map((e) => e.textContent)
     .filter((text) => !/prequential|served/.test(text)));
   assert.deepEqual(unsaid, []);
