@@ -63,12 +63,11 @@ func Log1p(x float64) float64 {
 		}
 		lost /= u
 	}
-	fraction, k := math.Frexp(u)
-	fraction, k = float64(2*fraction), k-1 // In [1, 2).
+	bits := math.Float64bits(u)
+	n, fraction := float64(int(bits>>52)-1023), math.Float64frombits(bits&(1<<52-1)|1023<<52) // In [1, 2).
 	if fraction >= math.Sqrt2 {
-		fraction, k = fraction/2, k+1
+		fraction, n = float64(0.5*fraction), n+1
 	}
-	n := float64(k)
 	return series(fraction-1, float64(n*part1), float64(n*part2)+lost)
 }
 
