@@ -84,10 +84,12 @@ type naiveOpening struct {
 	scaled          naiveScale
 }
 
-// naiveScale is a ridge regression of (y − offset)/scale or, if logs, of (log(1 + y/mean) − offset)/scale.
+// naiveScale is a ridge regression of (y − offset)/scale or, if logs, of (log(1 + y/mean) − offset)/scale. Of inputs
+// whose logarithms are learned, inputs has s, the mean and the deviation.
 type naiveScale struct {
 	lambda, mean, ratio, offset, scale float64
 	logs                               bool
+	inputs                             map[int][3]float64
 }
 
 func (s *naiveScale) learned(labels []float64) (scaled []float64) {
@@ -109,19 +111,32 @@ func (s *naiveScale) said(v float64) float64 {
 
 // choose is the scale and the λ of the least leave-one-out loss of the labels.
 func (n *naiveOpening) choose(labels []float64) (best naiveScale) {
-	weights, low, high, least := n.weights[0], slices.Min(labels), slices.Max(labels), math.Inf(1)
+	d, weights, low, high, least := n.o.Dimension, n.weights[0], slices.Min(labels), slices.Max(labels), math.Inf(1)
 	for _, logs := range []bool{false, true} {
-		s := naiveScale{logs: logs, mean: n.units[n.o.Dimension][0], ratio: 1, offset: n.units[n.o.Dimension][0], scale: n.units[n.o.Dimension][1]}
+		s := naiveScale{logs: logs, mean: n.units[d][0] / 100, ratio: 1, offset: n.units[d][0], scale: n.units[d][1], inputs: map[int][3]float64{}}
 		if logs {
 			s.offset, s.scale = 0, 1
 			s.offset, s.scale = weighted(s.learned(labels), weights)
+			for j, unit := range n.units[:d] {
+				var plain, logs []float64
+				size := math.Hypot(unit[0], unit[1])
+				logarithm := func(v float64) float64 { return math.Copysign(math.Log1p(100*math.Abs(v)/size), v) }
+				for _, r := range n.rows {
+					plain, logs = append(plain, r.x[j]), append(logs, logarithm(r.x[j]))
+				}
+				if correlation(logs, s.learned(labels), weights) > correlation(plain, s.learned(labels), weights)+1e-9 {
+					mean, deviation := weighted(logs, weights)
+					s.inputs[j] = [3]float64{size, mean, deviation}
+				}
+			}
 		}
+		features := n.scaledFeatures(&s)
 		for _, s.lambda = range []float64{0.1, 1, 3, 10, 30, 100, 300, 1000, 10000} {
 			var p []float64
 			product, square, loss := 0.0, 0.0, 0.0
-			for i, z := range n.features {
+			for i, z := range features {
 				s.ratio = 1
-				v := math.Max(low, math.Min(high, s.said(ridgeOf(n.features, s.learned(labels), weights, i, len(z), s.lambda, z))))
+				v := math.Max(low, math.Min(high, s.said(ridgeOf(features, s.learned(labels), weights, i, len(z), s.lambda, z))))
 				p = append(p, v)
 				product, square = product+weights[i]*(v+s.mean)*(labels[i]+s.mean), square+weights[i]*(v+s.mean)*(v+s.mean)
 			}
@@ -151,6 +166,37 @@ func weighted(values, weights []float64) (mean, deviation float64) {
 		deviation += weights[i] * (v - mean) * (v - mean)
 	}
 	return mean, math.Sqrt(deviation / total)
+}
+
+func correlation(a, b, weights []float64) float64 {
+	meanA, deviationA := weighted(a, weights)
+	meanB, deviationB := weighted(b, weights)
+	sum, total := 0.0, 0.0
+	for i, w := range weights {
+		sum, total = sum+w*(a[i]-meanA)*(b[i]-meanB), total+w
+	}
+	return math.Abs(sum / total / deviationA / deviationB)
+}
+
+// scale are the features of the scaled regression.
+func (n *naiveOpening) scale(s *naiveScale, x []float64, lags [][]float64) []float64 {
+	z := n.fill(x, lags)
+	for j, u := range s.inputs {
+		z[1+j] = (math.Copysign(math.Log1p(100*math.Abs(x[j])/u[0]), x[j]) - u[1]) / u[2]
+	}
+	for i := range lags {
+		if s.logs {
+			z[1+len(x)+i] = s.learned(lags[i])[0]
+		}
+	}
+	return z
+}
+
+func (n *naiveOpening) scaledFeatures(s *naiveScale) (features [][]float64) {
+	for _, r := range n.rows {
+		features = append(features, n.scale(s, r.x, r.lags))
+	}
+	return features
 }
 
 func (n *naiveOpening) firstLabels() (labels []float64) {
@@ -200,7 +246,7 @@ func (n *naiveOpening) predict(x []float64, lags [][]float64, output int) (ridge
 		ridges = append(ridges, at[0]+at[1]*ridgeOf(n.features, n.labels[output], n.weights[0], -1, m, n.lambda, z))
 	}
 	if n.o.Outputs == 1 {
-		ridges = append(ridges, n.scaled.said(ridgeOf(n.features, n.scaled.learned(n.firstLabels()), n.weights[0], -1, len(z), n.scaled.lambda, z)))
+		ridges = append(ridges, n.scaled.said(ridgeOf(n.scaledFeatures(&n.scaled), n.scaled.learned(n.firstLabels()), n.weights[0], -1, len(z), n.scaled.lambda, n.scale(&n.scaled, x, lags))))
 	}
 	return ridges
 }

@@ -103,7 +103,7 @@ func (o Options) ridgeBytes() uint64 {
 	each := qr.Bytes(r, o.Outputs) + 8*uint64(2*(o.Dimension+o.Outputs)+r+2*o.Outputs) + 64
 	if o.scaledRidges() > 0 {
 		r = o.scaledOrder()
-		each += qr.Bytes(r, 1) + 8*uint64(2*(o.Dimension+1)+2*r) + 128
+		each += qr.Bytes(r, 1) + 8*uint64(3*o.Dimension+2+2*r) + 160
 	}
 	return each
 }

@@ -2,6 +2,7 @@ package auto
 
 import (
 	"math"
+	"slices"
 
 	"hindsight/internal/model"
 	"hindsight/internal/model/codec"
@@ -11,8 +12,9 @@ import (
 )
 
 // scaledFit is a ridge regression on the features of a ridgeFit and, behind them, the columns of the keys in units of
-// labels. The regression learns y or, where no label is negative, log(1 + y/m), m being the mean label. Leave-one-out
-// chooses λ and the scale, by the loss of y. With the predictions p of logarithms, p_i on the other rows, it predicts
+// labels. The regression learns y or, where no label is negative, log(1 + y/m), m being a hundredth of the mean label, from
+// lags and labels of keys on that scale and, of each number v, v or logarithm(v), whichever correlates more with log(1 + y/m).
+// Leave-one-out chooses λ and the scale, by the loss of y. With the predictions p of logarithms, p_i on the other rows, it predicts
 //
 //	ρ m e^p − m,  ρ = Σ w e^p_i (1 + y_i/m) / Σ w (e^p_i)²
 type scaledFit struct {
@@ -20,7 +22,12 @@ type scaledFit struct {
 	logs bool
 	// mean is m, ratio ρ. The logarithms are learned as (log − offset)/scale.
 	mean, ratio, offset, scale float64
+	// sizes are s of the inputs whose logarithms are learned, 0 of the others.
+	sizes []float64
 }
+
+// leastRise is what a logarithm must add to the correlation, and the least deviation of its input: rounding is no reason.
+const leastRise = 1e-9
 
 // scaledOrder is the number of features.
 func (o Options) scaledOrder() int {
@@ -46,7 +53,7 @@ func (o Options) planScaled(n, lambda int) refitPlan {
 }
 
 func (o Options) newScaledFit() *scaledFit {
-	f := &scaledFit{ridgeFit: *o.newRidgeFit(), scale: 1}
+	f := &scaledFit{ridgeFit: *o.newRidgeFit(), scale: 1, sizes: make([]float64, o.Dimension)}
 	f.factor = qr.New(o.scaledOrder(), 1, lambdas()[firstLambda])
 	return f
 }
@@ -57,10 +64,21 @@ func (f *scaledFit) fill(l *Learner, z, x, lags, columns []float64, seen uint64)
 	f.ridgeFit.fill(l, z[:others], x, lags, seen)
 	for i := range z[others:] {
 		v := columns[i]
-		if _, label := keyKind(i, l.view.keyGroups(), len(columns)); label {
+		_, label := keyKind(i, l.view.keyGroups(), len(columns))
+		if label {
 			v -= f.offsets[at]
 		}
-		z[others+i] = within(v/f.scales[at], -maxScaled, maxScaled)
+		if z[others+i] = within(v/f.scales[at], -maxScaled, maxScaled); label && f.logs {
+			z[others+i] = f.scaled(columns[i])
+		}
+	}
+	for j, size := range f.sizes {
+		if size > 0 {
+			z[1+j] = f.ridgeFit.scaled(j, logarithm(l.cutOf(j, x[j]), size))
+		}
+	}
+	for i := 0; f.logs && i < min(len(lags), int(seen)); i++ {
+		z[1+len(x)+i] = f.scaled(lags[i])
 	}
 }
 
@@ -108,15 +126,16 @@ func (f *scaledFit) refit(l *Learner) bool {
 	p := newProblem(l.o.scaledOrder(), 1, n)
 	labels := make([]float64, n)
 	for i, row := range l.kept {
-		f.fill(l, p.rows[i*p.order:][:p.order], l.innerOf(l.scratch, row.x), row.lags[:l.o.lags()], row.keyed, row.seen)
 		p.weights[i], labels[i] = float64(row.weight*float64(n))/l.weights.Sum, row.y[0]
 	}
 	least, best := math.Inf(1), *f
 	best.factor = nil
 	f.logs, f.mean, f.ratio, f.offset, f.scale = false, 1, 1, 0, 1
+	clear(f.sizes)
 	for range 2 {
-		for i, y := range labels {
-			p.labels[i] = f.scaled(y)
+		for i, row := range l.kept {
+			f.fill(l, p.rows[i*p.order:][:p.order], l.innerOf(l.scratch, row.x), row.lags[:l.o.lags()], row.keyed, row.seen)
+			p.labels[i] = f.scaled(labels[i])
 		}
 		p.normal()
 		for at := plan.first; at <= plan.last; at++ {
@@ -129,11 +148,10 @@ func (f *scaledFit) refit(l *Learner) bool {
 				least, best = loss, *f
 			}
 		}
-		if f.mean = l.labels.Mean(0); m.low < 0 || !(f.mean > leastScale) || plan.first == plan.last {
+		if f.mean = smallPart * l.labels.Mean(0); m.low < 0 || !(f.mean > leastScale) || plan.first == plan.last {
 			break
 		}
-		f.logs, f.offset, f.scale = true, 0, 1
-		f.offset, f.scale = f.moments(&p, labels)
+		f.takeLogarithms(&p, l.view.numbers, labels)
 	}
 	if *f = best; f.factor == nil {
 		f.logs, f.factor = false, qr.New(p.order, 1, lambdas()[f.lambda])
@@ -141,16 +159,45 @@ func (f *scaledFit) refit(l *Learner) bool {
 	return true
 }
 
-// moments are the mean and the deviation of the logarithms.
-func (f *scaledFit) moments(p *problem, labels []float64) (mean, deviation float64) {
-	total, squares := 0.0, 0.0
+// takeLogarithms changes to logarithms of labels, and of the numbers that then correlate more with these, given a problem with
+// the features as they are.
+func (f *scaledFit) takeLogarithms(p *problem, numbers []int, labels []float64) {
+	f.logs, f.offset, f.scale = true, 0, 1
 	for i, y := range labels {
-		total += p.weights[i]
-		off := f.scaled(y) - mean
-		mean += float64(p.weights[i]/total) * off
-		squares += float64(float64(p.weights[i]*off) * (f.scaled(y) - mean))
+		p.labels[i] = f.scaled(y)
 	}
-	return mean, math.Max(leastScale, math.Sqrt(squares/total))
+	f.offset, f.scale, _ = p.moments(p.labels)
+	f.offsets, f.scales, f.sizes = slices.Clone(f.offsets), slices.Clone(f.scales), make([]float64, len(f.sizes))
+	plain, logs := make([]float64, len(labels)), make([]float64, len(labels))
+	for _, j := range numbers {
+		offset, scale := f.offsets[j], f.scales[j]
+		size := math.Max(leastScale, math.Sqrt(float64(offset*offset)+float64(scale*scale)))
+		for i := range labels {
+			plain[i] = p.rows[i*p.order+1+j]
+			logs[i] = logarithm(offset+float64(scale*plain[i]), size)
+		}
+		_, varies, least := p.moments(plain)
+		mean, deviation, correlation := p.moments(logs)
+		if varies > leastRise && correlation > least+leastRise {
+			f.offsets[j], f.scales[j], f.sizes[j] = mean, deviation, size
+		}
+	}
+}
+
+// moments are the mean and the deviation of values, and the size of their covariance with the labels over the deviation.
+func (p *problem) moments(values []float64) (mean, deviation, correlation float64) {
+	total, squares := 0.0, 0.0
+	for i, v := range values {
+		total += p.weights[i]
+		off := v - mean
+		mean += float64(p.weights[i]/total) * off
+		squares += float64(float64(p.weights[i]*off) * (v - mean))
+	}
+	deviation = math.Max(leastScale, math.Sqrt(squares/total))
+	for i, v := range values {
+		correlation += float64(float64(p.weights[i]/total*(v-mean)) * p.labels[i] / deviation)
+	}
+	return mean, deviation, math.Abs(correlation)
 }
 
 // leaveOneOut is the loss of the newest checked labels by the regressions on the other rows. It sets ρ.
@@ -187,7 +234,14 @@ func (f *scaledFit) visit(v *codec.Visitor) {
 	f.ridgeFit.visit(v)
 	v.Bool(&f.logs)
 	v.Within(model.MaxMagnitude, &f.mean, &f.ratio, &f.offset, &f.scale)
+	v.FloatsWithin(4*model.MaxMagnitude, f.sizes)
 	if v.Reading() && f.logs && !(f.mean > 0 && f.ratio > 0 && f.scale >= leastScale) {
 		v.Corrupt("logarithms in units of %g of labels of mean %g, times %g", f.scale, f.mean, f.ratio)
+	}
+	for _, size := range f.sizes {
+		if v.Reading() && size != 0 && !(f.logs && size >= leastScale) {
+			v.Corrupt("logarithms of inputs in units of %g", size)
+			return
+		}
 	}
 }
