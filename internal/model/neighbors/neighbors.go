@@ -157,29 +157,31 @@ func (s *Scratch) weight(i, k int) float64 {
 }
 
 // load writes the rows, with the labels and residuals relative to the label and residual of the nearest
-// neighbour, at. It finds the least and the most of them.
+// neighbour, at. It finds the least and the most of them. The numbers of a row are no array: to copy an array that was just
+// written number by number, the processor waits for the writes.
 func (s *Scratch) load(w *window.Window, least, most *[targets]float64) (at [targets]float64) {
+	roots, query := s.roots, s.query[:len(s.roots)]
 	ranged := false // By a row that is not light; until then by the row itself.
 	for i := range affineRows {
 		age := s.age(i)
 		slot, row, u := w.Slot(age), w.Row(age), s.rows[i*s.order:][:s.order]
 		s.w[i] = float64(s.weight(i, affineRows) * float64(w.Counts[slot]))
-		for j, root := range s.roots {
-			u[j] = float64(root * (float64(row[j*loops.Lanes]) - float64(s.query[j])))
+		for j, root := range roots {
+			u[j] = float64(root * (float64(row[j*loops.Lanes]) - float64(query[j])))
 		}
-		y := [targets]float64{w.Labels[slot], w.Labels[slot] - w.Served[slot]}
+		label, residual := w.Labels[slot], w.Labels[slot]-w.Served[slot]
 		if i == 0 {
-			at = y
+			at = [targets]float64{label, residual}
 		}
-		u[s.inputs], u[s.inputs+1], u[s.inputs+2] = 1, y[0]-at[0], y[1]-at[1]
+		u[s.inputs], u[s.inputs+1], u[s.inputs+2] = 1, label-at[0], residual-at[1]
 		light := w.Counts[slot] < model.Light
 		switch {
 		case !ranged:
-			*least, *most = y, y
+			*least = [targets]float64{label, residual}
+			*most = *least
 		case !light:
-			for k, v := range y {
-				least[k], most[k] = min(least[k], v), max(most[k], v)
-			}
+			least[0], most[0] = min(least[0], label), max(most[0], label)
+			least[1], most[1] = min(least[1], residual), max(most[1], residual)
 		}
 		ranged = ranged || !light
 	}
