@@ -489,7 +489,7 @@ func TestStatisticsDuringARestore(t *testing.T) {
 	assert.True(t, during.Sequence == 10 && after.Sequence == 10 && after.Digest != during.Digest, "after the restore the state is %x, before it was %x", after.Digest, during.Digest)
 }
 
-// The difference of a follower is that of the prequential losses of the same observations, also after a start.
+// The difference of a follower compares the prequential losses of the same observations, also after a start.
 func TestPairedDifference(t *testing.T) {
 	d, c := newDisk(), newClock()
 	h := start(t, d, c)

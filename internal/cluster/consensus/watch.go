@@ -89,7 +89,7 @@ func (l *Log) becomeOwner() {
 			return
 		}
 		// The disk may be slow. After a transfer to a server that did not answer, the library may reject all further proposals.
-		// Of a time in which the process was suspended, at most enqueueTimeout counts.
+		// A try may be as long as the process was suspended, and counts enqueueTimeout at most.
 		if waited += ownRetryInterval + min(l.o.Now().Sub(began), enqueueTimeout); waited > transferTimeout {
 			l.fail(fmt.Errorf("cluster: this server leads but cannot own the models: %w", err))
 			return

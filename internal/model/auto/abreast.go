@@ -27,7 +27,7 @@ func (l *Learner) PredictAll(p []*model.Prediction, x [][]float64) error {
 	return nil
 }
 
-const rowsAbreast = qr.Abreast // And trees.Abreast.
+const rowsAbreast = qr.Abreast // It equals trees.Abreast.
 
 // abreast is the scratch of inputs that are predicted together.
 type abreast struct {

@@ -293,7 +293,7 @@ func substituteAbreastAVX2(z, data, priors, squares *float64, order, columns int
 //go:noescape
 func substituteAbreastAVX512(z, data, priors, squares *float64, order, columns int)
 
-// absorbAVX2 is AbsorbRows of full > 0 rows, the first of so many entries. If wide, it uses AVX-512.
+// absorbAVX2 is AbsorbRows of full > 0 rows, the first of which has entries numbers. If wide, it uses AVX-512.
 //
 //go:noescape
 func absorbAVX2(data, row, c, gains, v, diagonal, right *float64, full, entries, columns int, root float64, wide bool)

@@ -255,7 +255,7 @@ func TestBesideEffects(t *testing.T) {
 	assert.False(t, loss > 0.05, "a loss of %g", loss)
 }
 
-// histogram has rows of the largest sums, equal bins and empty ones, and so many cut points.
+// histogram has rows of the largest sums, equal bins, empty bins, and a number of cut points.
 func histogram(rng *rand.Rand, count, edges int) (h [trees.GroupSize]int64, total int64) {
 	scale := int64(1) << (8 + rng.IntN(40))
 	for range count {
