@@ -53,10 +53,6 @@ help: ## list the targets
 .PHONY: build
 build: programs bin/hindsight-bench ## build bin/hindsight-server, bin/hindsight and bin/hindsight-bench, static
 
-# The compiler spends a tenth of its time on collecting garbage. Collected less often, the largest package takes
-# 490 MB instead of 310.
-programs compile: export GOGC ?= 800
-
 .PHONY: programs
 programs: ## build bin/hindsight-server and bin/hindsight alone
 	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/hindsight-server ./cmd/server
