@@ -19,7 +19,9 @@ func AddSquares(packed, rows []float64, stride, order int, weights []float64) {
 }
 
 // Cosines computes root c_i and inverse g_i.
-func Cosines(squares, g, v []float64, root, inverse float64) { cosinesGo(squares, g, v, root, inverse, 0) }
+func Cosines(squares, g, v []float64, root, inverse float64) {
+	cosinesGo(squares, g, v, root, inverse, 0)
+}
 
 // TurnRows does nothing.
 func TurnRows(*Turn, uintptr, int, int, int, int, int) bool { return false }
