@@ -14,8 +14,9 @@ import (
 // allAliases is a claim that no model and no alias can have. Its holder changes aliases.
 const allAliases = "*"
 
-// SetAlias makes an alias name a model, durably and from one moment to the next. Unless expected is empty, the alias must
-// name that model now, or must not exist if expected is NoModel. Setting an alias to what it is already is a no-op.
+// SetAlias makes an alias name a model. It returns once the change survives a crash; later requests find the new model.
+// If expected is a model, the alias must name that model now; if expected is NoModel, the alias must not exist. Setting
+// an alias to the model that it names already is a no-op.
 func (e *Engine) SetAlias(ctx context.Context, name, id, expected string) (Alias, error) {
 	if err := checkAlias(name, id); err != nil {
 		return Alias{}, err

@@ -160,8 +160,8 @@ func (t *Table) List() []Alias {
 }
 
 // Plan returns the current binding of a name, nil if there is none, and the binding to store. If the current binding
-// already has the wanted model, the two are the same. Unless expected is empty, the alias must name that model now, or
-// must not exist if expected is NoModel. No other call changes aliases until Put.
+// already has the wanted model, the two are the same. If expected is a model, the alias must name that model now; if
+// expected is NoModel, the alias must not exist. The caller lets no other call change aliases until Put.
 func (t *Table) Plan(name string, wanted record.Alias, expected string) (current, next *Binding, err error) {
 	t.mu.RLock()
 	current, n := t.mu.bindings[name], len(t.mu.bindings)

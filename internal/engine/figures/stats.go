@@ -21,7 +21,7 @@ type Stats struct {
 	account.Summary
 	Reported
 	ServedFigures
-	// OutputIntervals are the statistics of the intervals of each output, an entry a level.
+	// OutputIntervals[j][k] has the statistics of the intervals of output j at level k.
 	OutputIntervals [][]interval.Statistics
 	// Inputs is nil without named inputs, ClassAccount without classes.
 	Inputs       []InputStatistics

@@ -390,7 +390,7 @@ func (l *Learner) valueLevel1(s *scratch, j int) {
 	s.values[j] = m.value(m.mixFinal(s.weights, s.final[j*finalists:][:finalists], s.finalAwake[stageAfter(l.n)]))
 }
 
-// liftLevel1 writes what level 2 has as the predictions below.
+// liftLevel1 writes the predictions of level 1 and of the keys, from which level 2 predicts.
 func (l *Learner) liftLevel1(s *scratch) {
 	copy(s.answers, s.values)
 	if l.keyed != nil {

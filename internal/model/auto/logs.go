@@ -15,10 +15,10 @@ import (
 //
 //	g(v) = sign(v) log(1 + |v|/(smallPart s))
 //
-// The forecaster learns g(y) − g(m), m being the mean label, y, and y less the last label, from the affine map of level 1,
-// g of the numbers, of the columns of the keys and of the lags, and the changes of the numbers since the row before, in
-// running deviations. A strange change stands at the mean: a counter that was reset says nothing of its rate. With the
-// predictions p of g(y) − g(m) the first expert predicts ρe,
+// Let m be the mean label. The forecaster has three labels: g(y) − g(m), y, and y minus the last label. Its features are
+// the affine map of level 1; g of the numbers, of the columns of the keys and of the lags; and the changes of the numbers
+// since the row before, in running deviations. A strange change stands at the mean: a counter that was reset says nothing
+// of its rate. Of the prediction p of g(y) − g(m) the first expert makes ρe,
 //
 //	e = g⁻¹(p + g(m)) within the labels,  ρ = (s² + Σωey)/(s² + Σωe²)
 //
@@ -38,7 +38,7 @@ const (
 	mostLogs = 128
 	// A change beyond mostChange deviations is strange.
 	mostChange = 8
-	// The largest logarithm that is raised, and the largest sum.
+	// The argument of exp is at most largestLog. A sum of a stored state is at most largestSum.
 	largestLog, largestSum = 500, 1e300
 )
 
@@ -74,7 +74,8 @@ func raised(log, size float64) float64 {
 
 // logScratch is the scratch of logs.
 type logScratch struct {
-	// features are those of a row with its labels; changes are the changes of the row; said are y of the experts, first e.
+	// features has the features of a row and, behind them, its three labels. changes are the changes of its numbers. said
+	// has the predictions of y by the experts; the first is e.
 	features, solved, prior, changes []float64
 	said                             [logExperts]float64
 }
@@ -126,7 +127,7 @@ func (l *logs) predict(dst []float64, said [logExperts]float64) {
 	dst[0] = float64(said[0]*(1+l.product)) / (1 + l.square)
 }
 
-// learnLogs learns the label of the query in the scratch, of a row that counts ω.
+// learnLogs learns label y of the row whose features presentLogs has written. Counts is ω.
 func (m *memory) learnLogs(s *memoryScratch, q *query, y, counts float64) {
 	served, l := m.view.layout().Served(), &s.logs
 	size, labels := m.size(served), l.features[len(l.solved):]
@@ -140,7 +141,7 @@ func (m *memory) learnLogs(s *memoryScratch, q *query, y, counts float64) {
 	m.logs.square += float64(float64(counts*e) * e)
 }
 
-// renewInput forgets what input i of the affine map taught, which is number at of the view.
+// renewInput forgets what an input taught. It is feature i of the affine map, and number at of the view.
 func (l *logs) renewInput(i, at, affine int) {
 	changes := l.factor.Order() - len(l.changes.scale)
 	for _, feature := range [...]int{i, affine + at, changes + at} {

@@ -12,9 +12,10 @@ import (
 )
 
 // scaledFit is a ridge regression on the features of a ridgeFit and, behind them, the columns of the keys in units of
-// labels. The regression learns y or, where no label is negative, log(1 + y/m), m being a hundredth of the mean label, from
-// lags and labels of keys on that scale and, of each number v, v or logarithm(v), whichever correlates more with log(1 + y/m).
-// Leave-one-out chooses λ and the scale, by the loss of y. With the predictions p of logarithms, p_i on the other rows, it predicts
+// labels. The regression learns y or, if no label is negative, log(1 + y/m), m being a hundredth of the mean label. With
+// logarithms the lags and the columns of the keys are logarithms too, and each number v stands as v or as logarithm(v),
+// whichever correlates more with log(1 + y/m). Leave-one-out chooses λ and the scale by the loss of y. If p is the
+// predicted logarithm, and p_i the logarithm that the other rows predict for row i, the prediction of y is
 //
 //	ρ m e^p − m,  ρ = Σ w e^p_i (1 + y_i/m) / Σ w (e^p_i)²
 type scaledFit struct {
@@ -26,7 +27,8 @@ type scaledFit struct {
 	sizes []float64
 }
 
-// leastRise is what a logarithm must add to the correlation, and the least deviation of its input: rounding is no reason.
+// leastRise keeps rounding from deciding. A logarithm must add more than leastRise to the correlation, and its input must
+// deviate by more.
 const leastRise = 1e-9
 
 // scaledOrder is the number of features.
@@ -159,8 +161,8 @@ func (f *scaledFit) refit(l *Learner) bool {
 	return true
 }
 
-// takeLogarithms changes to logarithms of labels, and of the numbers that then correlate more with these, given a problem with
-// the features as they are.
+// takeLogarithms lets the fit learn logarithms: of the labels, and of each number whose logarithm correlates more with
+// the logarithms of labels than the number does. The problem has the features without logarithms.
 func (f *scaledFit) takeLogarithms(p *problem, numbers []int, labels []float64) {
 	f.logs, f.offset, f.scale = true, 0, 1
 	for i, y := range labels {
@@ -184,7 +186,7 @@ func (f *scaledFit) takeLogarithms(p *problem, numbers []int, labels []float64) 
 	}
 }
 
-// moments are the mean and the deviation of values, and the size of their covariance with the labels over the deviation.
+// moments are the weighted mean and deviation of values, and |their covariance with the labels| / deviation.
 func (p *problem) moments(values []float64) (mean, deviation, correlation float64) {
 	total, squares := 0.0, 0.0
 	for i, v := range values {

@@ -151,7 +151,7 @@ func (u units) stack(mixed, p, q float64) float64 {
 	return u.cut(mixed + float64(p/(1+q)*u.stackScale))
 }
 
-// asked is what stacks predict from: the advice, the last residual, and b, the first of final.
+// asked is what stacks predict from: the advice, the last residual, and b, which is final[0].
 type asked struct {
 	units
 	advice, final []float64

@@ -1,9 +1,8 @@
 // The body of substituteAbreastAVX2 and of substituteAbreastAVX512, which define the registers.
 //
-// SI are the entries i of all solutions, DI row i, AX row i+1, R12 the entries of row i without the R13
-// columns. V are the entries i of the solutions, W the entries i+1, SQUARES the sums of the squares. Two
-// rows are taken out of the entries behind them in one pass, after the first row of an odd number of
-// rows.
+// SI points at entries i of all solutions, DI at row i, AX at row i+1. R12 is the number of entries of row i, R13 the
+// number of label columns behind them. V has entries i of the solutions, W entries i+1, SQUARES the sums of squares.
+// One pass subtracts two rows from the entries behind them. If the number of rows is odd, the first row goes alone.
 	MOVQ   z+0(FP), SI
 	MOVQ   data+8(FP), DI
 	MOVQ   priors+16(FP), BX

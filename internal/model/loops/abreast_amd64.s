@@ -11,8 +11,8 @@
 	ANDQ $-8, row; \
 	LEAQ (above)(row*8), row
 
-// An entry of all solutions is in two registers of AVX2. TAKE takes the product of a number at a place and of
-// v out of T, ADD adds it. KNOWN divides v by the number at a place, and adds the squares.
+// An entry of all solutions is in two registers of AVX2. TAKE subtracts v times the number at a place from T, ADD adds
+// v times the number. KNOWN divides v by the number at a place, and adds the squares of v.
 #define V Y0
 #define V1 Y1
 #define W Y2

@@ -190,9 +190,9 @@ func Distances(dst, blocks []float32, stride int, z, weights []float32) (rows in
 	return rows
 }
 
-// Reach returns the bits of a distance within which at least rows <= Shares distances lie: the rows-th smallest
-// of the least distances of shares, which are the distances k, k + Shares, k + 2 Shares … Reach returns
-// math.MaxUint32 for fewer than Shares distances. Distances are not negative: their bits are in their order.
+// Reach returns the bits of a distance d. At least rows distances are at most d, for rows <= Shares. Share k has the
+// distances k, k + Shares, k + 2 Shares …, and d is the rows-th smallest of the minima of the shares. With fewer than
+// Shares distances Reach returns math.MaxUint32. Distances are not negative, so their bits have the same order.
 func Reach(distances []float32, rows int) uint32 {
 	if len(distances) < Shares || !cpu.X86.HasAVX2 {
 		return reachGo(distances, rows)
@@ -200,9 +200,9 @@ func Reach(distances []float32, rows int) uint32 {
 	return reachAVX2(&distances[0], len(distances)/Shares, rows)
 }
 
-// Collect writes a key for each distance whose bits are at most bound, the bits above the place of the distance
-// from the end, as long as there is space for 2·Lanes keys. It returns the numbers of keys and of distances
-// that it looked at.
+// Collect writes a key for each distance whose bits are at most bound. The upper half of a key has these bits, the
+// lower half the number of distances behind this one. Collect stops when keys has space for fewer than 2·Lanes more.
+// It returns how many keys it wrote and how many distances it looked at.
 func Collect(keys []uint64, distances []float32, bound uint32) (found, looked int) {
 	if n := len(distances) &^ (2*Lanes - 1); n > 0 && len(keys) >= 2*Lanes && cpu.X86.HasAVX2 {
 		if wide() {
@@ -215,8 +215,8 @@ func Collect(keys []uint64, distances []float32, bound uint32) (found, looked in
 	return found + more, looked + rest
 }
 
-// Order writes different keys below 2⁶³ into dst in ascending order. Dst and the space behind the keys have
-// Lanes − 1 more numbers at least, which Order may overwrite.
+// Order writes the keys into dst in ascending order. The keys are below 2⁶³, and no two are equal. Order may
+// overwrite the Lanes − 1 numbers behind dst and behind the keys.
 func Order(dst, keys []uint64) {
 	if len(keys) == 0 || !cpu.X86.HasAVX2 {
 		orderGo(dst, keys)
@@ -285,7 +285,7 @@ func turnGroupsAVX2(groups *Group, count int, own *float64, i, order, columns in
 //go:noescape
 func substituteAVX2(solutions *Substitution, stride, count, order, columns int)
 
-// substituteAbreastAVX2 is SubstituteAbreast, as is substituteAbreastAVX512.
+// substituteAbreastAVX2 and substituteAbreastAVX512 are SubstituteAbreast.
 //
 //go:noescape
 func substituteAbreastAVX2(z, data, priors, squares *float64, order, columns int)
@@ -313,8 +313,8 @@ func distancesAVX512(dst, blocks *float32, count, stride int, z, weights *float3
 //go:noescape
 func reachAVX2(distances *float32, count, rows int) uint32
 
-// collectAVX2 is Collect, as is collectAVX512, of n distances, a multiple of 2·Lanes and not 0, of which the first is the last-th from the
-// end. There is space for 2·Lanes keys.
+// collectAVX2 and collectAVX512 are Collect of n > 0 distances, a multiple of 2·Lanes. Behind the first one are last
+// distances. There is space for 2·Lanes keys.
 //
 //go:noescape
 func collectAVX2(keys *uint64, room int, distances *float32, n, last int, bound uint32) (found, looked int)

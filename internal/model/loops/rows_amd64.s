@@ -215,7 +215,7 @@ four:
 	ADDQ $32, DI
 	JMP  right
 
-wide: // The four come before the eights, which end with the row at the end of a cache line.
+wide: // A row ends at the end of a cache line, so four entries come first, and each eight then is one line.
 	TESTQ $4, CX
 	JZ    eights
 	TURN4(0)

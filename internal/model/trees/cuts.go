@@ -18,8 +18,8 @@ type cuts struct {
 	codes []uint8
 	// keys and room are scratch.
 	keys, room []int64
-	// sure and may are the largest codes that surely go left at the nodes of the newest tree of split, and those
-	// that may. The two are equal, and exact is true, if all cut points of the tree are among the present ones.
+	// Of the tree of the newest split, all rows with a code of at most sure[i] go left at node i, and no row with a
+	// code above may[i] does. If all cut points of the tree are present, exact is true and sure equals may.
 	sure, may []int16
 	exact     bool
 }

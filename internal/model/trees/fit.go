@@ -169,7 +169,7 @@ func (f *Forest) spans(from, to uint64) [2]span {
 	return [2]span{{begin, min(end, slots)}, {0, max(0, end-slots)}}
 }
 
-// rowLeaves writes the leaves of a tree, whose splits are the newest, for rows.
+// rowLeaves writes the leaves of rows in the tree of the newest call of cuts.split.
 func (f *Forest) rowLeaves(t *tree, ids []uint8, from, to uint64) (units int64) {
 	for _, s := range f.spans(from, to) {
 		f.leavesOf(t, ids, s.begin, s.end)

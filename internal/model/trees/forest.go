@@ -185,9 +185,9 @@ func (f *Forest) target(r *ring, slot int, row []float32) int64 {
 	return target
 }
 
-// leavesOf writes the leaves of a tree, whose splits are the newest, from slot begin to slot end, and up to
-// block − 1 other leaves behind the end. Codes decide where a row goes, but at a cut point that is not present for
-// the rows that have its code.
+// leavesOf writes the leaves of the rows from slot begin to slot end, in the tree of the newest call of cuts.split. It
+// may overwrite block − 1 leaves behind the end. The code of a row decides where the row goes. If the tree has a cut
+// point that is no longer present, the value decides for rows whose code leaves that open.
 func (f *Forest) leavesOf(t *tree, ids []uint8, begin, end int) {
 	room := f.grower.histograms // No histogram is in use while rows descend a tree.
 	leaves(ids[begin:end], t, f.cuts.may, f.cuts.codes[begin:], f.cuts.slots, room)

@@ -114,7 +114,7 @@ func sumAbreast(rings []ring, sums *[Abreast][]int64, rows *[Abreast][]float32, 
 	}
 }
 
-// sumAbreastAMD64 adds what the trees from the first on say of Abreast rows, which lie column by column.
+// sumAbreastAMD64 writes the sums of the trees of a ring for Abreast rows. The rows lie column by column.
 //
 //go:noescape
 func sumAbreastAMD64(trees *tree, rows *float32, sums *int64)
@@ -139,8 +139,9 @@ func deriveAVX2(parent, counted *int64)
 //go:noescape
 func bestAVX2(h *int64, edges int, sum, count, least float64, scores *float64, at *int64)
 
-// bestAVX512 is the best split of each lane at the even and at the odd ones of the first pairs of cut points, not 0. Of an odd
-// number of cut points the last bin makes a pair, which leaves no row on its right.
+// bestAVX512 finds the best split of each lane twice: among the cut points 0, 2, 4 …, and among 1, 3, 5 … There are
+// pairs > 0 of them. If the number of cut points is odd, the last bin stands for the missing one; a split behind it
+// leaves no row on the right, and so is never the best.
 //
 //go:noescape
 func bestAVX512(h *int64, pairs int, sum, count, least float64, scores *float64, at *int64)

@@ -43,7 +43,7 @@ func (n *node) value() int64 { return int64(int32(math.Float32bits(n.cut)))<<16 
 // leafIDs is the number of values of a byte that numbers a node, of which maxNodes are used.
 const leafIDs = 256
 
-// leafRoom is how many numbers of room the loop over the leaves of rows takes.
+// leafRoom is the number of numbers that leaves takes as scratch.
 const leafRoom = maxNodes * block / 8
 
 // said is what each leaf says, by node.

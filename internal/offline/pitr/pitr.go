@@ -130,7 +130,7 @@ func restore(ctx context.Context, e storage.RegistryEntry, at time.Time) (Model,
 // after compares the time of an entry with any time; a far time does not fit in nanoseconds.
 func after(nanoseconds int64, at time.Time) bool { return time.Unix(0, nanoseconds).After(at) }
 
-// aliases gives aliases that were set later their previous model.
+// aliases takes back changes of aliases after a time: each such alias names its previous model again.
 func aliases(ctx context.Context, disk storage.Aliases, at time.Time, existing map[string]int64) ([]Alias, error) {
 	var changed []Alias
 	values := map[string][]byte{}
